@@ -1,0 +1,1 @@
+"""Joint analyses across sites, under differential privacy."""
