@@ -1,0 +1,48 @@
+"""What a site says in public about the records it holds.
+
+These facts are assumed known to everyone and are printed in every guarantee; nothing else about the records is public.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The public description of one site's records.
+
+    Attributes
+    ----------
+    kind : "rows" | "views" | "labelled" | "documents" | "subjects".
+    unit : what one neighbouring data set replaces: "record" or "subject".
+    n_records : number of protected units (rows, documents, time points or subjects).
+    widths : columns per view; one entry except for two views.
+    bounds : largest Euclidean norm of a row, per view; for documents (1.0,).
+    response : public (low, high) of the response of labelled records, else None.
+    classes : public list of class labels, else None.
+    feature_names : names of the columns, all views concatenated, else empty.
+    rows_per_unit : largest number of rows one unit owns (1 unless the unit is a subject).
+    owner_note : how a person relates to the unit, in words, e.g. that a person owns many time points; may be empty.
+    preparation : digest of the public preparation (ranges, levels, fill values), equal at all sites.
+    """
+
+    kind: str
+    unit: str
+    n_records: int
+    widths: tuple[int, ...]
+    bounds: tuple[float, ...]
+    response: tuple[float, float] | None = None
+    classes: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] = ()
+    rows_per_unit: int = 1
+    owner_note: str = ""
+    preparation: str = ""
+
+    @property
+    def n_features(self) -> int:
+        """Columns of all views together."""
+        return sum(self.widths)
+
+    def shape_facts(self) -> Facts:
+        """Return these facts without the number of records: what must be equal at all sites."""
+        return msgspec.structs.replace(self, n_records=0, rows_per_unit=0)
