@@ -214,13 +214,13 @@ class _Envelope:
     sure: NDArray[np.uint64]  # a word below sure[j] keeps every value of block j
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def _envelope(scale: float) -> _Envelope:
     """Build the histogram of a scale."""
     limit = math.floor(CUTOFF * Fraction(scale))
     width_bits = max(0, int(scale).bit_length() - 1 - _BLOCKS_PER_SCALE_BITS)
     n_blocks = (limit >> width_bits) + 1
-    peaks = [_scaled_bell(block << width_bits, scale) for block in range(n_blocks)]
+    peaks = _peaks(scale, width_bits, n_blocks)
     # Each ceil below adds less than one, so that the counts sum to at most _N_CELLS.
     height = ((_N_CELLS - n_blocks) << 64) // sum(peaks)
     counts = np.array([-(-height * peak >> 64) for peak in peaks], dtype=np.int64)
@@ -238,12 +238,17 @@ def _envelope(scale: float) -> _Envelope:
     )
 
 
-def _scaled_bell(magnitude: int, scale: float) -> int:
-    """Return an integer not below 2^64 exp(-magnitude^2 / (2 scale^2)), the same on every machine."""
-    exponent = _exponent(magnitude, scale)
-    if exponent > 45:  # 2^64 exp(-45) < 1
-        return 1
-    return math.ceil(_exponential_bounds(exponent, digits=30)[1] * 2**64)
+def _peaks(scale: float, width_bits: int, n_blocks: int) -> list[int]:
+    """Return, per block j, an integer not below 2^64 exp(-(j w)^2 / (2 scale^2)), alike on every machine."""
+    # With q = exp(-w^2 / (2 scale^2)): f_(j+1) = f_j q^(2j+1). Rounding up keeps every bound above.
+    one = 1 << 128
+    ratio = math.ceil(one * _exponential_bounds(_exponent(1 << width_bits, scale), digits=50)[1])
+    peak, factor, peaks = one, ratio, []
+    for _ in range(n_blocks):
+        peaks.append(-(-peak >> 64))
+        peak = -(-peak * factor >> 128)
+        factor = -(-factor * ratio * ratio >> 256)
+    return peaks
 
 
 def _sure_words(
@@ -343,20 +348,24 @@ def _derived(key: bytes, label: bytes) -> bytes:
 
 def _encoded(labels: tuple[str | int, ...]) -> list[bytes]:
     """Encode labels so that different lists of labels give different lists of codes."""
+    if not labels:
+        raise InvalidParameter("labels must name a purpose; got none. Pass a site, a release or a word.")
     for label in labels:
-        if not isinstance(label, str | int):
-            raise InvalidParameter(f"A label must be a string or an integer; got {label!r}. Use str(label).")
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise InvalidParameter(f"a label must be a string or an integer; got {label!r}. Use str(label).")
     return [("s" if isinstance(label, str) else "i").encode() + str(label).encode() for label in labels]
 
 
 def _checked_scale(scale: float) -> float:
     """Return the scale as a float or refuse it."""
-    value = float(scale)
-    if not SMALLEST_SCALE <= value <= LARGEST_SCALE or value != scale:
+    is_number = isinstance(scale, int | float | np.number) and not isinstance(
+        scale, bool | np.complexfloating
+    )
+    if not is_number or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidParameter(
             f"scale must be a number of grid steps from 1 to 2^50; got {scale!r}. Choose another grid."
         )
-    return value
+    return float(scale)
 
 
 def _checked_count(name: str, count: int) -> int:

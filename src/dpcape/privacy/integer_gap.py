@@ -47,7 +47,8 @@ def epsilon_gap(
         An upper bound for CAPE, the secure sum and independent noise alike (docs/noise.md, section 3.5).
     """
     _check(own_steps=own_steps, n_sites=n_sites, n_coordinates=n_coordinates)
-    n_rows = (n_sites + 1) * n_coordinates  # the releases and the broadcast sum, per coordinate
+    # Per coordinate: the releases, the sum of the survivors' draws, the sum of the dropped sites' draws.
+    n_rows = (n_sites + 2) * n_coordinates
     eigenvalue = _LEAST_EIGENVALUE * own_steps**2
     norm = math.sqrt(n_rows) * (1.0 + 0.5 / math.sqrt(eigenvalue)) + math.sqrt(2.0 * tail_exponent)
     return (n_rows + norm**2) / (24.0 * eigenvalue) + n_rows * _log_theta_ratio(own_steps)
