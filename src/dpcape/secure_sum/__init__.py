@@ -1,0 +1,40 @@
+"""A sum nobody sees the parts of.
+
+Two profiles on Ed25519 identities, X25519, HKDF-SHA-256, AES-256 and arithmetic modulo 2^64:
+
+* RETRY (`Session.retry_mask`, `retry_sum`): one message per site, nothing ever revealed; a drop-out costs a
+new
+  attempt with freshly drawn inputs.
+* RECOVER (`Session.offer` ... `Session.open`, `RecoverRound`): Bonawitz et al. (2017) with secrets that
+belong to one
+  round, so that inputs which cannot be drawn again survive drop-outs.
+
+Everything here is a state machine driven by messages; protocols and transports carry them. The argument why
+this is private, and what it does not promise, is in docs/secure_sum.md.
+"""
+
+from dpcape.secure_sum.aggregate import AggregatorEpoch, RecoverRound
+from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.fixed_point import check_range, from_ring, to_ring, zero_sum_share
+from dpcape.secure_sum.identity import Identity, fingerprint_of
+from dpcape.secure_sum.masking import retry_sum
+from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
+from dpcape.secure_sum.session import Session
+
+__all__ = [
+    "AggregatorEpoch",
+    "Config",
+    "Hello",
+    "Identity",
+    "Offer",
+    "Opening",
+    "RecoverRound",
+    "SeedShares",
+    "Session",
+    "check_range",
+    "fingerprint_of",
+    "from_ring",
+    "retry_sum",
+    "to_ring",
+    "zero_sum_share",
+]

@@ -1,0 +1,131 @@
+"""The public terms of a session, agreed before it begins and signed inside every hello."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.secure_sum.transcript import digest
+
+LEAST_SITES = 3
+LARGEST_NAME = 200
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who takes part, how many may be lost and how many may collude.
+
+    Parameters
+    ----------
+    sites : tuple[str, ...]
+        Names of all sites, sorted, at least three.
+    threshold : int
+        Least number of sites whose sum may be opened, and number of shares that rebuild a secret.
+    n_colluding : int
+        Number of sites that may pool what they know with the aggregator.
+    purpose : bytes
+        Digest of the study and allowance terms, so that a session cannot be used for another purpose.
+
+    Edge cases
+    ----------
+    =========================================  ================
+    fewer than three sites                     InvalidParameter
+    threshold > number of sites                InvalidParameter
+    2 * threshold <= sites + n_colluding       InvalidParameter
+    threshold - n_colluding < 2                InvalidParameter
+    =========================================  ================
+
+    Examples
+    --------
+    >>> Config(sites=("lima", "lyon", "oslo", "rome"), threshold=3, n_colluding=1, purpose=b"pilot").floor
+    3
+    """
+
+    sites: tuple[str, ...]
+    threshold: int
+    n_colluding: int
+    purpose: bytes
+
+    def __post_init__(self) -> None:
+        _check_names(self.sites)
+        _check_counts(len(self.sites), self.threshold, self.n_colluding)
+        if not isinstance(self.purpose, bytes):
+            raise InvalidParameter(f"purpose must be bytes; got {type(self.purpose).__name__}.")
+
+    @property
+    def floor(self) -> int:
+        """Least number of addends of any sum: a sum of two tells each site the other's value."""
+        return max(self.threshold, LEAST_SITES)
+
+    def digest(self) -> bytes:
+        """Digest of all terms."""
+        return digest("config", self.threshold, self.n_colluding, self.purpose, *self.sites)
+
+    def index(self, site: str) -> int:
+        """Index of a site's shares, from 1."""
+        return self.sites.index(site) + 1
+
+    def check_roster(self, roster: Sequence[str], *, within: Sequence[str]) -> tuple[str, ...]:
+        """Sorted roster, if its names are distinct, all in `within` and enough."""
+        if not isinstance(roster, list | tuple) or any(not isinstance(name, str) for name in roster):
+            raise ProtocolError("a roster must be a list of site names; got something else.")
+        names = tuple(sorted(roster))
+        if len(set(names)) != len(names):
+            raise ProtocolError(
+                "a roster must name each site once; got a repeated name. The aggregator is at fault."
+            )
+        if not set(names) <= set(within):
+            raise ProtocolError(
+                "a roster must name agreed sites only; got a stranger. The aggregator is at fault."
+            )
+        if len(names) < self.floor:
+            raise SiteLost(
+                f"a roster must hold at least {self.floor} sites; got {len(names)}. "
+                "Too few sites are left: the run ends without a result."
+            )
+        return names
+
+
+def _check_names(sites: tuple[str, ...]) -> None:
+    """Refuse site lists that two parties could read differently."""
+    if not isinstance(sites, tuple) or any(not isinstance(name, str) for name in sites):
+        raise InvalidParameter("sites must be a tuple of names; got something else.")
+    for name in sites:
+        if not name or len(name) > LARGEST_NAME or not name.isprintable():
+            raise InvalidParameter(
+                f"a site name must be 1 to {LARGEST_NAME} printable characters; got {name!r:.80}."
+            )
+    if list(sites) != sorted(set(sites)):
+        raise InvalidParameter(
+            "sites must be sorted and distinct; got another order. Use tuple(sorted(set(names)))."
+        )
+    if len(sites) < LEAST_SITES:
+        raise InvalidParameter(
+            f"sites must be at least {LEAST_SITES}; got {len(sites)}. "
+            "With fewer, use the Independent protocol: a sum of two tells each the other's value."
+        )
+
+
+def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
+    """Refuse thresholds under which two survivor sets could be signed or one honest value opened."""
+    if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in (threshold, n_colluding)):
+        raise InvalidParameter("threshold and n_colluding must be non-negative integers; got something else.")
+    if threshold > n_sites:
+        raise InvalidParameter(
+            f"threshold must be at most the number of sites; got {threshold} of {n_sites}."
+        )
+    if 2 * threshold <= n_sites + n_colluding:
+        least = (n_sites + n_colluding) // 2 + 1
+        raise InvalidParameter(
+            "2 * threshold must exceed sites + n_colluding, or two survivor sets could be opened; got "
+            "threshold "
+            f"{threshold} with {n_sites} sites and {n_colluding} colluding. Raise threshold to {least} or "
+            "more."
+        )
+    if threshold - n_colluding < 2:
+        raise InvalidParameter(
+            "threshold - n_colluding must be at least 2, or the sum shows a single honest value; got "
+            f"{threshold} - "
+            f"{n_colluding}. Use the Independent protocol if all other sites may collude."
+        )

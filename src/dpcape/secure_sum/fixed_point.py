@@ -1,0 +1,118 @@
+"""Integers on a release's grid, seen as words of the ring of integers modulo 2^64.
+
+Every addend is an int64 on the grid (design decision 8). The secure sum adds their uint64 views; as long as
+the true sum fits into int64 the result, seen as int64 again, is exact. `check_range` refuses configurations
+in which it might not fit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+
+LARGEST = 2**63 - 1
+
+
+def check_range(bound_steps: int, n_sites: int) -> None:
+    """Refuse a configuration whose sum could wrap around.
+
+    Parameters
+    ----------
+    bound_steps : int
+        Largest absolute value, in grid steps, of any entry that one site may contribute.
+    n_sites : int
+        Number of addends.
+
+    Edge cases
+    ----------
+    =================================  ================
+    n_sites * bound_steps = 2^63 - 1   accepted
+    n_sites * bound_steps = 2^63       InvalidParameter
+    bound_steps = 0                    accepted
+    =================================  ================
+
+    Examples
+    --------
+    >>> check_range(2**60, 7)
+    >>> check_range(2**60, 8)
+    Traceback (most recent call last):
+    dpcape.errors.InvalidParameter: n_sites * bound_steps must be at most 2^63 - 1; got 8 sites with ...
+    """
+    if not _is_int(bound_steps) or bound_steps < 0:
+        raise InvalidParameter(f"bound_steps must be an integer of at least 0; got {bound_steps!r}.")
+    if not _is_int(n_sites) or n_sites < 1:
+        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}.")
+    if n_sites * bound_steps > LARGEST:
+        raise InvalidParameter(
+            f"n_sites * bound_steps must be at most 2^63 - 1; got {n_sites} sites with {bound_steps} steps. "
+            "Use a coarser grid or a smaller bound."
+        )
+
+
+def to_ring(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """View grid integers as ring elements (a copy; the argument is left alone)."""
+    _check(values, np.dtype(np.int64), "values")
+    return np.array(values, order="C").view(np.uint64)
+
+
+def from_ring(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """View ring elements as grid integers (a copy; the argument is left alone)."""
+    _check(words, np.dtype(np.uint64), "words")
+    return np.array(words, order="C").view(np.int64)
+
+
+def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDArray[np.int64]:
+    """Part of the agreed total that the site of this rank takes off its draw.
+
+    floor(T / n) + [rank < T mod n]: over all ranks the parts add to T exactly, so what remains of the draws
+    adds to exactly zero.
+
+    Parameters
+    ----------
+    total : NDArray[int64]
+        Sum of all the sites' draws, any shape.
+    n_sites : int
+        Number of sites in that sum.
+    rank : int
+        Place of this site in the sorted roster, from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> total = np.array([7, -7, 0])
+    >>> [zero_sum_share(total, 3, rank=k).tolist() for k in range(3)]
+    [[3, -2, 0], [2, -2, 0], [2, -3, 0]]
+    """
+    _check(total, np.dtype(np.int64), "total")
+    if not _is_int(n_sites) or n_sites < 1:
+        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}.")
+    if not _is_int(rank) or not 0 <= rank < n_sites:
+        raise InvalidParameter(f"rank must be an integer in [0, n_sites); got {rank!r} of {n_sites}.")
+    quotient, remainder = np.divmod(total, np.int64(n_sites))
+    return quotient + (remainder > rank).astype(np.int64)
+
+
+def check_words(vector: object, subject: str) -> NDArray[np.uint64]:
+    """Return `vector` if it is a non-empty one-dimensional uint64 array of the machine's byte order."""
+    array = _check(vector, np.dtype(np.uint64), subject)
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidParameter(f"{subject} must be one-dimensional and not empty; got shape {array.shape}.")
+    return array
+
+
+def _check(values: object, dtype: np.dtype[np.generic], subject: str) -> NDArray[np.uint64]:
+    """Refuse anything but a plain array of exactly this dtype; the message shows types, never entries."""
+    if type(values) is not np.ndarray:
+        raise InvalidParameter(f"{subject} must be a plain numpy array; got {type(values).__name__}.")
+    if values.dtype != dtype:
+        raise InvalidParameter(
+            f"{subject} must have dtype {dtype.name} in the machine's byte order; got {values.dtype.str}."
+        )
+    return values
+
+
+def _is_int(value: object) -> bool:
+    """Whether value is a Python integer and not a truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)

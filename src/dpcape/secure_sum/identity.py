@@ -1,0 +1,98 @@
+"""Who a site is: a long-lived Ed25519 key, pinned by the other sites."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from dpcape.errors import InvalidParameter
+from dpcape.secure_sum.transcript import digest, grouped
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+class Identity:
+    """A site's long-lived signing key.
+
+    The other sites pin `public`; operators compare `fingerprint()` by a channel that the aggregator does not
+    carry (telephone, a signed letter). The private part leaves the object only through `private_bytes()`.
+
+    Attributes
+    ----------
+    public : bytes
+        The 32-byte Ed25519 public key.
+
+    Edge cases
+    ----------
+    ==============================  ==========================
+    pickle, copy                    refused (TypeError)
+    repr, str                       shows the fingerprint only
+    private key of another length   InvalidParameter
+    ==============================  ==========================
+
+    Examples
+    --------
+    >>> identity = Identity.from_private_bytes(bytes(range(32)))
+    >>> identity.fingerprint()
+    'f40e bd14 3f06 38e6 2d71 02e6 0e1b 9f70'
+    >>> verify(identity.public, identity.sign(b"hello"), b"hello")
+    True
+    """
+
+    __slots__ = ("_private", "public")
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+        self.public: bytes = private.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls) -> Identity:
+        """Draw a new identity from the operating system's generator."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_private_bytes(cls, private: bytes) -> Identity:
+        """Load an identity that `private_bytes` wrote."""
+        if not isinstance(private, bytes) or len(private) != KEY_BYTES:
+            raise InvalidParameter(
+                f"private must be {KEY_BYTES} bytes; got something else. Load the file that private_bytes() "
+                "filled."
+            )
+        return cls(Ed25519PrivateKey.from_private_bytes(private))
+
+    def private_bytes(self) -> bytes:
+        """Return the private key, to be kept where only this site can read it."""
+        return self._private.private_bytes_raw()
+
+    def fingerprint(self) -> str:
+        """Short text of the public key, for people to compare."""
+        return fingerprint_of(self.public)
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign a message."""
+        return self._private.sign(message)
+
+    def __repr__(self) -> str:
+        return f"Identity({self.fingerprint()!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Identity must not be pickled or copied. Use private_bytes() to keep it.")
+
+
+def fingerprint_of(public: bytes) -> str:
+    """Short text of a public identity key, for people to compare."""
+    return grouped(digest("fingerprint", public))
+
+
+def verify(public: bytes, signature: object, message: bytes) -> bool:
+    """Whether `signature` is that of `public` on `message`; never raises on malformed input."""
+    if not isinstance(signature, bytes) or len(signature) != SIGNATURE_BYTES:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

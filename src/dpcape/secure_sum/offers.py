@@ -1,0 +1,207 @@
+"""The epoch set-up of RECOVER: fresh secrets for every round, shared among the sites in sealed boxes.
+
+Each round of each site has three secrets of its own, none of which serves another round:
+
+* ``SUM``: the seed of the self-mask of the vector that is summed;
+* ``COVER``: the seed of the self-mask of the vector that is released by itself (CAPE's release);
+* ``KEY``: an X25519 private key, from which the pair masks of the summed vector follow.
+
+An epoch is exactly `n_rounds` independent set-ups of Bonawitz et al. (2017), rounds 0 and 1, sent together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from dpcape.errors import ProtocolError
+from dpcape.secure_sum import shamir
+from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.identity import Identity, verify
+from dpcape.secure_sum.links import Links
+from dpcape.secure_sum.messages import Offer
+from dpcape.secure_sum.transcript import digest
+
+SUM, COVER, KEY = 0, 1, 2
+N_KINDS = 3
+SECRET_BYTES = shamir.SECRET_BYTES
+SHARE_BYTES = shamir.SHARE_BYTES
+LARGEST_EPOCH = 100_000
+_NONCE = bytes(12)  # every box has a key of its own, used once
+
+
+def make_offer(links: Links, identity: Identity, *, epoch: int, n_rounds: int) -> tuple[Offer, bytearray]:
+    """Draw the secrets of an epoch; return the offer, and the secrets as (SUM, COVER, KEY) round by round."""
+    secrets = bytearray(os.urandom(n_rounds * N_KINDS * SECRET_BYTES))
+    unsigned = Offer(
+        sender=links.name,
+        epoch=epoch,
+        n_rounds=n_rounds,
+        keys=b"".join(public_key(secret_at(secrets, r, KEY)) for r in range(n_rounds)),
+        sum_commitments=_commitments(links, secrets, epoch=epoch, kind=SUM),
+        cover_commitments=_commitments(links, secrets, epoch=epoch, kind=COVER),
+        boxes={},
+        signature=b"",
+    )
+    body = offer_body(unsigned, links.session_id)
+    boxes = _seal(links, _shares(links, secrets), body=body)
+    return msgspec.structs.replace(unsigned, boxes=boxes, signature=identity.sign(body)), secrets
+
+
+def check_offers(
+    offers: Sequence[Offer], *, config: Config, session_id: bytes, pinned: Mapping[str, bytes]
+) -> tuple[dict[str, Offer], bytes]:
+    """Offers by sender and the digest of the epoch, if all are well formed, signed and of one epoch."""
+    if any(not isinstance(offer, Offer) for offer in offers):
+        raise ProtocolError("offers must be Offer messages; got something else.")
+    roster = config.check_roster([offer.sender for offer in offers], within=config.sites)
+    by_sender = {offer.sender: offer for offer in offers}
+    for offer in offers:
+        _check_offer(offer, session_id=session_id, public=pinned[offer.sender])
+    if len({(offer.epoch, offer.n_rounds) for offer in offers}) != 1:
+        raise ProtocolError("offers must be for one epoch and one number of rounds; got several.")
+    _refuse_repeated_keys(offers)
+    parts = [part for name in roster for part in (name, offer_body(by_sender[name], session_id))]
+    return {name: by_sender[name] for name in roster}, digest("epoch", session_id, *parts)
+
+
+def open_box(links: Links, offer: Offer) -> bytearray:
+    """The shares that the sender of an offer dealt to this site, three per round."""
+    body = offer_body(offer, links.session_id)
+    box = offer.boxes.get(links.name) if isinstance(offer.boxes, dict) else None
+    if not isinstance(box, bytes):
+        raise ProtocolError(f"the offer of site {offer.sender} must hold a box for this site; got none.")
+    key = _box_key(links, offer.sender, dealer=offer.sender, receiver=links.name, body=body)
+    try:
+        content = AESGCM(key).decrypt(_NONCE, box, body)
+    except InvalidTag:
+        raise ProtocolError(
+            f"the box of site {offer.sender} must open; got a tampered or misdirected one."
+        ) from None
+    if len(content) != offer.n_rounds * N_KINDS * SHARE_BYTES:
+        raise ProtocolError(
+            f"the box of site {offer.sender} must hold three shares per round; got another length."
+        )
+    for start in range(0, len(content), SHARE_BYTES):
+        shamir.decode(content[start : start + SHARE_BYTES])
+    return bytearray(content)
+
+
+def offer_body(offer: Offer, session_id: bytes) -> bytes:
+    """What the sender signs: everything but the boxes."""
+    numbers = (offer.epoch, offer.n_rounds)
+    commitments = (offer.sum_commitments, offer.cover_commitments)
+    return digest("offer", session_id, offer.sender, *numbers, offer.keys, *commitments)
+
+
+def commitment(session_id: bytes, sender: str, *, epoch: int, round: int, kind: int, seed: bytes) -> bytes:
+    """Commitment to a seed; it hides, because the seed has 256 random bits."""
+    return digest("commitment", session_id, sender, epoch, round, kind, seed)
+
+
+def public_key(private: bytes) -> bytes:
+    """X25519 public key of a round key."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def secret_at(secrets: bytes | bytearray, round: int, kind: int) -> bytes:
+    """One secret of a round."""
+    return bytes(secrets[_place(round, kind, SECRET_BYTES)])
+
+
+def share_at(shares: bytes | bytearray, round: int, kind: int) -> bytes:
+    """One share of a round."""
+    return bytes(shares[_place(round, kind, SHARE_BYTES)])
+
+
+def wipe_secret(secrets: bytearray, round: int, kind: int) -> None:
+    """Overwrite one secret of a round."""
+    secrets[_place(round, kind, SECRET_BYTES)] = bytes(SECRET_BYTES)
+
+
+def wipe_share(shares: bytearray, round: int, kind: int) -> None:
+    """Overwrite one share of a round."""
+    shares[_place(round, kind, SHARE_BYTES)] = bytes(SHARE_BYTES)
+
+
+def entry(table: bytes, round: int) -> bytes:
+    """Key or commitment of a round."""
+    return table[round * 32 : (round + 1) * 32]
+
+
+def _place(round: int, kind: int, width: int) -> slice:
+    start = (round * N_KINDS + kind) * width
+    return slice(start, start + width)
+
+
+def _commitments(links: Links, secrets: bytearray, *, epoch: int, kind: int) -> bytes:
+    """Commitments to one kind of seed, round by round."""
+    n_rounds = len(secrets) // (N_KINDS * SECRET_BYTES)
+    return b"".join(
+        commitment(
+            links.session_id, links.name, epoch=epoch, round=r, kind=kind, seed=secret_at(secrets, r, kind)
+        )
+        for r in range(n_rounds)
+    )
+
+
+def _shares(links: Links, secrets: bytearray) -> list[bytes]:
+    """All shares of all secrets, one string for each site of the session in order."""
+    config, n_secrets = links.config, len(secrets) // SECRET_BYTES
+    split = [
+        shamir.split(
+            bytes(secrets[k * SECRET_BYTES : (k + 1) * SECRET_BYTES]),
+            threshold=config.threshold,
+            n_shares=len(config.sites),
+        )
+        for k in range(n_secrets)
+    ]
+    return [b"".join(column) for column in zip(*split, strict=True)]
+
+
+def _seal(links: Links, shares: Sequence[bytes], *, body: bytes) -> dict[str, bytes]:
+    """One box for each peer, authenticated together with the signed part of the offer."""
+    boxes = {}
+    for peer, content in zip(links.config.sites, shares, strict=True):
+        if peer != links.name:
+            key = _box_key(links, peer, dealer=links.name, receiver=peer, body=body)
+            boxes[peer] = AESGCM(key).encrypt(_NONCE, content, body)
+    return boxes
+
+
+def _box_key(links: Links, peer: str, *, dealer: str, receiver: str, body: bytes) -> bytes:
+    """Key of a single box: pair, direction and the offer itself."""
+    return links.key(peer, digest("box", links.session_id, dealer, receiver, body))
+
+
+def _check_offer(offer: Offer, *, session_id: bytes, public: bytes) -> None:
+    """Refuse an offer of wrong shape or that the pinned identity did not sign."""
+    numbers = (offer.epoch, offer.n_rounds)
+    if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
+        raise ProtocolError(
+            f"the offer of site {offer.sender} must number epoch and rounds; got something else."
+        )
+    if not 1 <= offer.n_rounds <= LARGEST_EPOCH:
+        raise ProtocolError(f"an epoch must have 1 to {LARGEST_EPOCH} rounds; got {offer.n_rounds}.")
+    tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
+    if any(not isinstance(table, bytes) or len(table) != 32 * offer.n_rounds for table in tables):
+        raise ProtocolError(
+            f"the offer of site {offer.sender} must hold 32 bytes per round and table; got others."
+        )
+    if not verify(public, offer.signature, offer_body(offer, session_id)):
+        raise ProtocolError(
+            f"the offer of site {offer.sender} must be signed by its pinned identity for this session; "
+            "got another signature."
+        )
+
+
+def _refuse_repeated_keys(offers: Sequence[Offer]) -> None:
+    """No round key may serve two sites or two rounds."""
+    keys = [entry(offer.keys, r) for offer in offers for r in range(offer.n_rounds)]
+    if len(set(keys)) != len(keys):
+        raise ProtocolError("round keys must be distinct; got one key twice.")

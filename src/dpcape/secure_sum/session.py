@@ -1,0 +1,187 @@
+"""A site's session: one object that checks, masks, signs and opens, and refuses everything else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.identity import KEY_BYTES, Identity
+from dpcape.secure_sum.links import check_hellos, make_hello, make_links
+from dpcape.secure_sum.masking import Retry
+from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
+from dpcape.secure_sum.recover import Recover
+from dpcape.secure_sum.transcript import grouped
+
+_T = TypeVar("_T")
+
+
+class Session:
+    """One site's part in a session of secure sums.
+
+    Secrets live in this object only: it cannot be pickled, copied or carried into a forked process, and a
+    restarted site begins a new session. It opens no connection and reads no file; its methods take messages
+    and return messages.
+
+    Parameters
+    ----------
+    name : str
+        This site's name in `config.sites`.
+    identity : Identity
+        This site's signing key.
+    pinned : Mapping[str, bytes]
+        Identity keys of all sites, this one included, that this site trusts.
+    config : Config
+        The agreed terms.
+
+    Privacy
+    -------
+    Against an aggregator that deviates as it likes and pools what it knows with `config.n_colluding` sites,
+    nothing about an honest site's vectors is revealed beyond the sum over one roster (RETRY) or one signed
+    survivor set (RECOVER) of at least `config.floor` sites, and the covered vectors of that set. The
+    argument and its limits are in docs/secure_sum.md.
+
+    Edge cases
+    ----------
+    ===================================  ==================================================
+    a method before `begin`              ProtocolError
+    a refused message in a round         ProtocolError; the round's secrets are overwritten
+    a vector of a wrong type             InvalidParameter; nothing is used up
+    use in a forked process              ProtocolError
+    ===================================  ==================================================
+    """
+
+    __slots__ = (
+        "_config", "_hello", "_identity", "_lock", "_name", "_pinned", "_private", "_process", "_recover",
+        "_retry", "_session_id",
+    )  # fmt: skip
+
+    def __init__(self, name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
+        _check_pinned(name, identity, pinned=pinned, config=config)
+        self._name, self._identity, self._config = name, identity, config
+        self._pinned = {site: pinned[site] for site in config.sites}
+        self._lock, self._process = threading.Lock(), os.getpid()
+        self._private: X25519PrivateKey | None = X25519PrivateKey.generate()
+        self._hello = make_hello(name, identity, config=config, private=self._private)
+        self._session_id = b""
+        self._retry: Retry | None = None
+        self._recover: Recover | None = None
+
+    @property
+    def session_id(self) -> bytes:
+        """32 bytes that all sites of the session share; empty before `begin`."""
+        return self._session_id
+
+    @property
+    def session_words(self) -> str:
+        """Text of the session id, for operators to compare once."""
+        return grouped(self._session_id) if self._session_id else ""
+
+    def hello(self) -> Hello:
+        """First message of this site."""
+        return self._hello
+
+    def begin(self, hellos: Sequence[Hello]) -> None:
+        """Check the hellos of all sites and agree on pair secrets; one try per session."""
+        with self._alone():
+            private, self._private = self._private, None
+            if private is None:
+                raise ProtocolError("a session begins once; got hellos again. Make a new session.")
+            by_sender, session_id = check_hellos(hellos, config=self._config, pinned=self._pinned)
+            if by_sender[self._name] != self._hello:
+                raise ProtocolError("this site's own hello must be among the hellos, unchanged; got another.")
+            links = make_links(
+                self._name, config=self._config, private=private, hellos=by_sender, session_id=session_id
+            )
+            self._retry = Retry(links)
+            self._recover = Recover(links, self._identity, pinned=self._pinned)
+            self._session_id = session_id
+
+    def retry_mask(
+        self, *, round: int, attempt: int, roster: Sequence[str], vector: NDArray[np.uint64]
+    ) -> NDArray[np.uint64]:
+        """RETRY: masked copy of a freshly drawn vector. (round, attempt) must grow and serves once."""
+        with self._alone():
+            return _begun(self._retry).mask(vector, round=round, attempt=attempt, roster=roster)
+
+    def offer(self, *, epoch: int, n_rounds: int) -> Offer:
+        """RECOVER: fresh secrets for the rounds 0 .. n_rounds - 1 of an epoch. Ends the epoch before."""
+        with self._alone():
+            return _begun(self._recover).offer(epoch, n_rounds=n_rounds)
+
+    def accept(self, offers: Sequence[Offer]) -> None:
+        """RECOVER: check the offers of the epoch's roster (its senders) and keep the shares."""
+        with self._alone():
+            _begun(self._recover).accept(offers)
+
+    def recover_mask(self, *, round: int, vector: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """RECOVER: masked copy of the one vector of the round that is to be summed."""
+        with self._alone():
+            return _begun(self._recover).mask(vector, round=round)
+
+    def self_mask(self, *, round: int, vector: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """RECOVER: masked copy of the one vector of the round that is to be released by itself."""
+        with self._alone():
+            return _begun(self._recover).cover(vector, round=round)
+
+    def sign_survivors(self, *, round: int, survivors: Sequence[str], context: bytes = b"") -> bytes:
+        """RECOVER: sign the one survivor set of the round, with anything else all sites must agree on."""
+        with self._alone():
+            return _begun(self._recover).sign(survivors, round=round, context=context)
+
+    def open(self, *, round: int, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> Opening:
+        """RECOVER: reveal what the signed set calls for, once `threshold` survivors signed the same."""
+        with self._alone():
+            return _begun(self._recover).open(survivors, round=round, signatures=signatures)
+
+    def open_missing(self, *, round: int, missing: Sequence[str]) -> SeedShares:
+        """RECOVER: shares of the seeds of survivors that were lost before they opened."""
+        with self._alone():
+            return _begun(self._recover).open_missing(missing, round=round)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One call at a time, in the process that made the session: a copied state would use masks twice."""
+        if os.getpid() != self._process:
+            raise ProtocolError("a session must stay in the process that made it; got another process.")
+        with self._lock:
+            yield
+
+    def __repr__(self) -> str:
+        return f"Session({self._name!r}, session={self.session_words!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("session secrets must not be pickled or copied. A restarted site is a new session.")
+
+
+def _begun(part: _T | None) -> _T:
+    """Part of a session that exists only after `begin`."""
+    if part is None:
+        raise ProtocolError("a session must begin with checked hellos; got a request before that.")
+    return part
+
+
+def _check_pinned(name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
+    """Refuse a list of identities that is incomplete, repeats a key or misses this site's own."""
+    if name not in config.sites:
+        raise InvalidParameter(f"name must be one of the configured sites; got {name!r}.")
+    missing = [site for site in config.sites if site not in pinned]
+    if missing:
+        raise InvalidParameter(
+            f"pinned must hold an identity key for every site; got none for {', '.join(missing)}."
+        )
+    keys = [pinned[site] for site in config.sites]
+    if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in keys):
+        raise InvalidParameter(f"pinned identity keys must be {KEY_BYTES} bytes; got something else.")
+    if len(set(keys)) != len(keys):
+        raise InvalidParameter("pinned identity keys must be distinct; got one key under two names.")
+    if pinned[name] != identity.public:
+        raise InvalidParameter(f"pinned must hold this site's own identity under {name!r}; got another key.")

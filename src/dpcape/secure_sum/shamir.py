@@ -1,0 +1,91 @@
+"""Shamir's secret sharing of 32-byte secrets over the prime field of 2^256 + 297 elements.
+
+The prime is the least above 2^256, so every 32-byte string is a field element; a share takes 33 bytes.
+Python integers suffice: one secret costs microseconds for ten holders and milliseconds for two hundred.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import lru_cache
+
+from dpcape.errors import ProtocolError
+
+PRIME = 2**256 + 297
+SECRET_BYTES = 32
+SHARE_BYTES = 33
+
+
+def split(secret: bytes, *, threshold: int, n_shares: int) -> list[bytes]:
+    """Shares 1..n_shares of a secret, any `threshold` of which rebuild it and fewer tell nothing.
+
+    The coefficients are drawn afresh from the operating system's generator for every secret.
+    """
+    coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
+    coefficients.append(int.from_bytes(secret, "big"))
+    return [_value(coefficients, index).to_bytes(SHARE_BYTES, "big") for index in range(1, n_shares + 1)]
+
+
+def combine(shares: Mapping[int, bytes]) -> bytes:
+    """Rebuild the secret from exactly as many shares as the threshold, by index from 1.
+
+    Wrong shares rebuild a wrong secret: the caller checks the result against a commitment.
+    """
+    indices = tuple(sorted(shares))
+    weights = _weights(indices, 0)
+    value = sum(w * decode(shares[i]) for w, i in zip(weights, indices, strict=True)) % PRIME
+    if value >> 256:
+        raise ProtocolError("the shares must rebuild a 32-byte secret; got a larger value. A share is wrong.")
+    return value.to_bytes(SECRET_BYTES, "big")
+
+
+def consistent(shares: Mapping[int, bytes], *, index: int, share: bytes) -> bool:
+    """Whether `share` of `index` lies on the polynomial that `shares` (exactly threshold many) define."""
+    indices = tuple(sorted(shares))
+    weights = _weights(indices, index)
+    value = sum(w * decode(shares[i]) for w, i in zip(weights, indices, strict=True)) % PRIME
+    return value == decode(share)
+
+
+def decode(share: object) -> int:
+    """Field element of one share; a malformed share is refused."""
+    if not isinstance(share, bytes) or len(share) != SHARE_BYTES:
+        raise ProtocolError(
+            f"a share must be {SHARE_BYTES} bytes; got something else. The sender is at fault."
+        )
+    value = int.from_bytes(share, "big")
+    if value >= PRIME:
+        raise ProtocolError(
+            "a share must be a field element; got a value beyond the prime. The sender is at fault."
+        )
+    return value
+
+
+def _value(coefficients: list[int], index: int) -> int:
+    """Polynomial at a small index by Horner's rule, highest coefficient first.
+
+    One reduction at the end is several times faster than one per step: the index is small.
+    """
+    value = 0
+    for coefficient in coefficients:
+        value = value * index + coefficient
+    return value % PRIME
+
+
+@lru_cache(maxsize=4096)
+def _weights(indices: tuple[int, ...], at: int) -> tuple[int, ...]:
+    """Lagrange weights of the points `indices` for the value at `at`; the same helpers serve many secrets."""
+    if len(set(indices)) != len(indices) or any(i < 1 for i in indices):
+        raise ProtocolError("share indices must be distinct and positive; got others.")
+    return tuple(_weight(indices, i, at) for i in indices)
+
+
+def _weight(indices: tuple[int, ...], i: int, at: int) -> int:
+    """Lagrange weight of one point."""
+    top, bottom = 1, 1
+    for j in indices:
+        if j != i:
+            top = top * (at - j) % PRIME
+            bottom = bottom * (i - j) % PRIME
+    return top * pow(bottom, -1, PRIME) % PRIME

@@ -1,0 +1,44 @@
+"""One unambiguous digest for everything that is signed, committed to or used as key context."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+VERSION = "dpcape secure sum 1"
+
+
+def digest(label: str, *parts: bytes | str | int) -> bytes:
+    """SHA-256 of a label and parts, each preceded by its type and length.
+
+    Type and length make the encoding injective, so two different lists of parts never hash the same string.
+    Integers must lie in [0, 2^64).
+    """
+    state = hashlib.sha256()
+    for part in (VERSION, label, *parts):
+        kind, body = _encoded(part)
+        state.update(kind + len(body).to_bytes(8, "big") + body)
+    return state.digest()
+
+
+def _encoded(part: bytes | str | int) -> tuple[bytes, bytes]:
+    """Type mark and bytes of one part."""
+    if isinstance(part, bytes):
+        return b"b", part
+    if isinstance(part, str):
+        return b"s", part.encode()
+    return b"i", part.to_bytes(8, "big")
+
+
+def equal(left: bytes, right: bytes) -> bool:
+    """Compare two byte strings in time that does not depend on where they differ."""
+    return hmac.compare_digest(left, right)
+
+
+def grouped(value: bytes) -> str:
+    """Write the first 16 bytes as eight groups of four hexadecimal digits, for people to compare.
+
+    128 bits, so that nobody can search for a second value with the same text.
+    """
+    text = value[:16].hex()
+    return " ".join(text[i : i + 4] for i in range(0, 32, 4))
