@@ -1,0 +1,360 @@
+"""What one site holds, clipped to public bounds.
+
+::
+
+    rows(X, bound=...)                                  one table
+    views(X, Y, bounds=(..., ...))                      two tables with the same records
+    labelled(X, y, bound=..., response=(low, high))     a table and a response, or classes=[...]
+    documents(counts)                                   word counts
+    subjects(arrays, bound=..., unit=...)               one time series per person
+
+Bounds, ranges, levels, classes and fill values are public: agree on them before looking at records. Nothing
+here takes any of them from the data. Arrays and tables are kept as they are (memory maps stay mapped), never
+copied whole and never changed, and are read in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.records.clip import checked_bound
+from dpcape.records.counts import Counts
+from dpcape.records.features import Features
+from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
+from dpcape.records.labels import Codes, Response
+from dpcape.schema import Schema
+
+__all__ = [
+    "Documents",
+    "Labelled",
+    "Records",
+    "Rows",
+    "Subjects",
+    "Views",
+    "documents",
+    "labelled",
+    "rows",
+    "subjects",
+    "views",
+]
+
+Ranges = Mapping[str, Any] | Sequence[Any] | Schema
+
+
+def rows(
+    X: object,
+    *,
+    bound: float,
+    ranges: Ranges | None = None,
+    missing: object = None,
+    feature_names: Sequence[str] | None = None,
+) -> Rows:
+    """Return the rows of a table as records.
+
+    Values are mapped by the public ranges, if any, and each row x becomes x * min(1, bound / norm(x)).
+
+    Parameters
+    ----------
+    X : array (also memory-mapped), list of lists, pandas or polars table, one row per record.
+    bound : public largest Euclidean norm of a row, after ranges are applied.
+    ranges : public (low, high) per column, mapped to [-1, 1] with values outside clamped; or a mapping from
+        column name to (low, high), to a list of levels (one 0/1 feature per level, all zero for a value not
+        on the list), or to a mapping with "range" or "levels" and perhaps "missing"; or a Schema. With a
+        mapping or a Schema the columns are chosen and ordered by it.
+    missing : None refuses missing values; a public constant, or a mapping from column to constant, in
+        original units, stands for them.
+    feature_names : names of the columns of X; by default those of the table, if it has any.
+
+    Privacy
+    -------
+    One row is one record. Public: number of rows and columns, names, bound, ranges, levels, fills. The exact
+    norm of every row an analysis sees is at most `bound`, rounding included.
+
+    Edge cases
+    ----------
+    ==============================================  =============================================
+    situation                                       outcome
+    ==============================================  =============================================
+    row of zeros                                    stays zero
+    row so large that its norm overflows            clipped like any other
+    NaN or a null                                   refused, or filled if `missing` says how
+    infinity                                        refused
+    no rows or no columns                           refused
+    ==============================================  =============================================
+
+    Examples
+    --------
+    >>> records = rows([[3.0, 4.0], [0.3, 0.4]], bound=1.0)
+    >>> records
+    Rows(n_records=2, widths=(2,), bounds=(1.0,), unit='record')
+    >>> next(records.blocks()).round(6)
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
+    """
+    features = Features(
+        X,
+        subject="X",
+        bound=checked_bound(bound),
+        ranges=ranges,
+        missing=missing,
+        feature_names=feature_names,
+    )
+    return Rows(features, _facts("rows", features))
+
+
+def views(
+    X: object,
+    Y: object,
+    *,
+    bounds: tuple[float, float],
+    ranges: tuple[Ranges | None, Ranges | None] | None = None,
+    missing: object = None,
+    feature_names: tuple[Sequence[str] | None, Sequence[str] | None] | None = None,
+) -> Views:
+    """Return two tables with the same records, in the same order, as records.
+
+    Parameters
+    ----------
+    X, Y : see `rows`; row i of both belongs to the same record.
+    bounds : public largest norms of a row of X and of a row of Y; each view is clipped to its own.
+    ranges : pair of ranges, each as for `rows` or None.
+    missing : as for `rows`, for both views; or a pair, one for each.
+    feature_names : pair of lists of names, each may be None.
+
+    Privacy
+    -------
+    One record is a row of X with its row of Y: its norm is at most sqrt(bounds[0]^2 + bounds[1]^2).
+
+    Examples
+    --------
+    >>> views([[3.0, 4.0]], [[2.0]], bounds=(1.0, 2.0))
+    Views(n_records=1, widths=(2, 1), bounds=(1.0, 2.0), unit='record')
+    """
+    both = _pair(bounds, "bounds")
+    options = zip(
+        (X, Y),
+        ("X", "Y"),
+        (checked_bound(bound, subject="each of bounds") for bound in both),
+        _pair(ranges, "ranges"),
+        _pair(missing if isinstance(missing, tuple) else (missing, missing), "missing"),
+        _pair(feature_names, "feature_names"),
+        strict=True,
+    )
+    first, second = (
+        Features(data, subject=subject, bound=bound, ranges=spec, missing=fill, feature_names=names)
+        for data, subject, bound, spec, fill, names in options
+    )
+    if first.n_rows != second.n_rows:
+        raise InvalidParameter(
+            f"X and Y must have the same number of rows; got {first.n_rows} and {second.n_rows}. "
+            "Give each record one row in both."
+        )
+    return Views(first, second, _facts("views", first, second))
+
+
+def labelled(
+    X: object,
+    y: object,
+    *,
+    bound: float,
+    response: tuple[float, float] | None = None,
+    classes: Sequence[Any] | None = None,
+    ranges: Ranges | None = None,
+    missing: object = None,
+    outside: str = "clip",
+    feature_names: Sequence[str] | None = None,
+) -> Labelled:
+    """Return rows with a response, or with a class, as records.
+
+    Parameters
+    ----------
+    X, bound, ranges, missing, feature_names : see `rows`.
+    y : one response or label per row; missing ones are refused.
+    response : public (low, high) of a numeric response, which is mapped to [-1, 1].
+    classes : public list of all labels; a label becomes its position in the list. Exactly one of `response`
+        and `classes` is given.
+    outside : "clip" moves responses outside the range to its ends, "refuse" refuses them. A label that is not
+        in `classes` is always refused.
+
+    Privacy
+    -------
+    One record is a row of X with its y. Public besides what `rows` says: `response` or `classes`.
+
+    Examples
+    --------
+    >>> records = labelled([[3.0, 4.0]], [75.0], bound=1.0, response=(0, 100))
+    >>> block, responses = next(records.blocks())
+    >>> responses
+    array([0.5])
+    """
+    if (response is None) == (classes is None):
+        raise InvalidParameter(
+            f"either response or classes must be given; got {'neither' if response is None else 'both'}. "
+            "Use response=(low, high) for numbers and classes=[...] for labels."
+        )
+    features = Features(
+        X,
+        subject="X",
+        bound=checked_bound(bound),
+        ranges=ranges,
+        missing=missing,
+        feature_names=feature_names,
+    )
+    if classes is not None:
+        codes = Codes(y, classes=classes, n_rows=features.n_rows)
+        return Labelled(features, codes, _facts("labelled", features, classes=codes.classes))
+    targets = Response(y, response=response, n_rows=features.n_rows, outside=outside)
+    return Labelled(features, targets, _facts("labelled", features, response=targets.range))
+
+
+def documents(counts: object, *, feature_names: Sequence[str] | None = None) -> Documents:
+    """Return word counts as records, one row per document.
+
+    A document with fewer than three words contributes zero, and still counts as a record.
+
+    Parameters
+    ----------
+    counts : scipy sparse array or matrix, or a dense array or table, of whole numbers from 0.
+    feature_names : the vocabulary, one word per column.
+
+    Privacy
+    -------
+    One document is one record. Public: number of documents, vocabulary. The number of words in a document is
+    not.
+
+    Examples
+    --------
+    >>> records = documents([[2, 1, 0], [1, 1, 0]])
+    >>> next(records.blocks()).toarray()
+    array([[2., 1., 0.],
+           [0., 0., 0.]])
+    """
+    table = Counts(counts, feature_names=feature_names)
+    facts = Facts(
+        kind="documents",
+        unit="record",
+        n_records=table.shape[0],
+        widths=(table.shape[1],),
+        bounds=(1.0,),
+        feature_names=table.names,
+    )
+    return Documents(table, facts)
+
+
+def subjects(
+    arrays: Sequence[object],
+    *,
+    bound: float,
+    unit: str,
+    missing: object = None,
+    rows_per_subject: int | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> Subjects:
+    """Return time series of several people as records.
+
+    Parameters
+    ----------
+    arrays : one (time points x voxels) array per subject; time points may differ in number, voxels not.
+    bound : public largest Euclidean norm of a time point, in either unit.
+    unit : "subject" protects a whole person, "record" protects one time point of a person. There is no
+        default.
+    missing : see `rows`.
+    rows_per_subject : public largest number of time points of a subject; longer series are refused. If None,
+        the length of the longest series is made public.
+    feature_names : names of the voxels or regions.
+
+    Privacy
+    -------
+    Unit "subject": one person's whole series is one record. Unit "record": one time point is one record, and
+    what is promised for it does not hold for a person, who owns many; mu is larger by the number of time
+    points.
+
+    Examples
+    --------
+    >>> subjects([[[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]], bound=1.0, unit="subject")
+    Subjects(n_records=2, widths=(2,), bounds=(1.0,), unit='subject')
+    """
+    if unit not in ("subject", "record"):
+        raise InvalidParameter(
+            f"unit must be 'subject' or 'record'; got {unit!r}. "
+            "'subject' protects a person, 'record' one time point of a person."
+        )
+    series = _series(arrays, bound=checked_bound(bound), missing=missing, feature_names=feature_names)
+    longest = _longest(series, rows_per_subject)
+    by_subject = unit == "subject"
+    facts = _facts(
+        "subjects",
+        series[0],
+        unit=unit,
+        n_records=len(series) if by_subject else sum(features.n_rows for features in series),
+        rows_per_unit=longest if by_subject else 1,
+        owner_note=""
+        if by_subject
+        else "a person owns many time points; one time point is protected, not a person",
+    )
+    return Subjects(series, facts)
+
+
+def _facts(
+    kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any
+) -> Facts:
+    """Return the public facts of one or two tables."""
+    names = tuple(name for part in features for name in part.names)
+    widths = tuple(part.n_features for part in features)
+    preparations = [part.preparation for part in features]
+    return Facts(
+        kind=kind,
+        unit=unit,
+        n_records=features[0].n_rows if n_records is None else n_records,
+        widths=widths,
+        bounds=tuple(part.bound for part in features),
+        feature_names=names if len(names) == sum(widths) else (),
+        preparation=" ".join(part or "none" for part in preparations) if any(preparations) else "",
+        **more,
+    )
+
+
+def _pair(value: Any, subject: str) -> tuple[Any, Any]:
+    """Return two entries, one per view; None stands for two of them."""
+    if value is None:
+        value = (None, None)
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidParameter(
+            f"{subject} must be a pair, one entry per view; got {value!r}. Write (of_X, of_Y)."
+        )
+    return value[0], value[1]
+
+
+def _series(arrays: Sequence[object], *, bound: float, **options: Any) -> list[Features]:
+    """Return one table per subject, all with the same columns."""
+    listed = list(arrays)
+    if not listed:
+        raise InvalidParameter("arrays must hold at least one subject; got none. Leave such a site out.")
+    series = [Features(array, subject="the array of a subject", bound=bound, **options) for array in listed]
+    if any(part.n_features != series[0].n_features or part.names != series[0].names for part in series):
+        raise InvalidParameter(
+            "subjects must all have the same columns; got different ones. "
+            "Use one mask or atlas for every subject."
+        )
+    return series
+
+
+def _longest(series: Sequence[Features], rows_per_subject: int | None) -> int:
+    """Return the public largest number of time points of a subject."""
+    longest = max(features.n_rows for features in series)
+    if rows_per_subject is None:
+        return longest
+    if isinstance(rows_per_subject, bool) or not isinstance(rows_per_subject, int) or rows_per_subject < 1:
+        raise InvalidParameter(
+            f"rows_per_subject must be a positive whole number; got {rows_per_subject!r}. "
+            "Leave it out to make the length of the longest series public."
+        )
+    if longest > rows_per_subject:
+        raise InvalidParameter(
+            f"subjects must have at most rows_per_subject ({rows_per_subject}) time points; "
+            "got a longer series. Cut long series by a public rule."
+        )
+    return rows_per_subject

@@ -1,0 +1,86 @@
+"""Clipping rows to a public Euclidean norm, so that the bound holds exactly and not just nearly.
+
+Every guarantee divides by the bound, so a row that exceeds it by one unit in the last place makes the
+guarantee false. Rows are therefore scaled to slightly less than the bound. Let u = 2^-53, D the number of
+columns, and
+
+    target = bound * (1 - (D + 16) * 2^-52).
+
+*Ordinary rows* (computed sum of squares finite). Whatever the order of summation, with or without fused
+multiply-add, the computed sum of squares is s (1 + a) + b, s the exact one, |a| <= D u / (1 - D u), and b at
+most D 2^-1022 from products that underflow (also if the processor flushes subnormal numbers to zero). A row
+is left as it is if its computed norm is at most `target`. Then its exact norm is at most target * (1 + (D/2 +
+2) u) if the computed norm is above 1e-140, where b is below 1e-27 D relative to s and lost in the rounding of
+the other terms; and otherwise it is below 1e-139 sqrt(D), far below any accepted bound. A row whose computed
+norm is larger is multiplied by target / norm: one rounding for the square root, one for the quotient, one per
+product, so the exact norm of what is emitted is at most target * (1 + (D/2 + 4) u) plus sqrt(D) 2^-1074 from
+products that underflow, which is below u * bound / 1e100. Because target <= bound * (1 - (2 D + 32) u) (1 +
+u), in both cases the result stays below bound for every D below 2^40.
+
+*Huge rows* (computed sum of squares overflows; the norm is above 2^511). The row is first multiplied by
+2^-600. That is exact except where the product underflows, and what underflows adds at most D 2^-2148 to a sum
+of squares above 2^-178. Its norm now lies between 2^-89 and 2^(424 + log2(D)/2), nothing can overflow, and it
+is scaled to `target` as above.
+
+Bounds are accepted between 1e-100 and 1e100, so no quotient above can overflow or lose digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+from dpcape.schema.column import FloatArray, check_finite
+
+SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+STRIP_ENTRIES = 1 << 17
+"""Entries handled together: 1 MiB of float64, so that norms and scaling find them in the cache."""
+
+
+def checked_bound(bound: object, *, subject: str = "bound") -> float:
+    """Return a public bound as a float."""
+    number = isinstance(bound, Real) and not isinstance(bound, bool)
+    if not number or not SMALLEST_BOUND <= float(bound) <= LARGEST_BOUND:  # type: ignore[arg-type]
+        raise InvalidParameter(
+            f"{subject} must be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
+            f"got {bound!r}. Choose it from public knowledge, never from the records."
+        )
+    return float(bound)  # type: ignore[arg-type]
+
+
+def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
+    """Write rows, each multiplied by min(1, bound / norm), into `out`; `block` may be `out`.
+
+    The exact Euclidean norm of every row of `out` is at most `bound`; see the top of this file.
+    """
+    target = bound * (1 - (block.shape[1] + 16) * 2.0**-52)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.sqrt(np.vecdot(block, block))
+    huge = np.flatnonzero(~np.isfinite(norms))
+    if huge.size:
+        huge_rows = block[huge]
+        check_finite(
+            huge_rows, subject="records"
+        )  # The caller may have changed them since they were checked.
+        norms[huge] = 1.0
+    np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
+    if huge.size:
+        out[huge] = _clip_huge_rows(huge_rows, target)
+
+
+def strips(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Yield consecutive slices of rows that stay in cache."""
+    step = max(1, STRIP_ENTRIES // n_columns)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def _clip_huge_rows(rows: FloatArray, target: float) -> FloatArray:
+    """Scale rows whose squares overflow to norm `target`."""
+    smaller = rows * 2.0**-600
+    norms = np.sqrt(np.vecdot(smaller, smaller))
+    scaled: FloatArray = smaller * (target / norms)[:, np.newaxis]
+    return scaled

@@ -1,0 +1,89 @@
+"""Word counts of documents, read as sparse blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from dpcape.errors import InvalidParameter
+from dpcape.records.clip import strips
+from dpcape.schema.column import FloatArray
+from dpcape.schema.table import NUMERIC_KINDS, checked_names, read_table
+
+MINIMUM_WORDS = 3
+"""Topic models are estimated from ordered triples of words, so a shorter document says nothing."""
+
+LARGEST_COUNT = 2.0**31
+"""Sums of counts below this are exact in float64 for any vocabulary up to 2^22 words."""
+
+SparseBlock: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
+
+
+class Counts:
+    """Counts of words in documents, one row per document, sparse or dense.
+
+    Parameters
+    ----------
+    data : scipy sparse array or matrix, or anything a table may be. A sparse one in row format is kept as it
+        is.
+    feature_names : the vocabulary, one word per column.
+    """
+
+    def __init__(self, data: object, *, feature_names: Sequence[str] | None = None) -> None:
+        self._counts = _own_sparse(data) if issparse(data) else read_table(data, subject="counts")
+        self.shape: tuple[int, int] = (self._counts.shape[0], self._counts.shape[1])
+        if 0 in self.shape:
+            raise InvalidParameter(
+                f"counts must have at least one document and one word; got shape {self.shape}. "
+                "Leave a site without documents out of the federation."
+            )
+        given = getattr(self._counts, "names", ()) if feature_names is None else feature_names
+        self.names = checked_names(given, n_columns=self.shape[1], subject="counts") if len(given) else ()
+        for rows in strips(*self.shape):
+            self.read(rows.start, rows.stop)
+
+    def read(self, start: int, stop: int) -> SparseBlock:
+        """Return documents `start` to `stop`, checked, those with too few words as rows of zeros."""
+        block = self._copied(start, stop)
+        block.sum_duplicates()
+        _check_counts(block.data)
+        short = block.sum(axis=1) < MINIMUM_WORDS
+        block.data[np.repeat(short, np.diff(block.indptr))] = 0.0
+        block.eliminate_zeros()
+        return block
+
+    def _copied(self, start: int, stop: int) -> SparseBlock:
+        """Return a sparse float64 copy of some rows."""
+        if isinstance(self._counts, csr_array):
+            return self._counts[start:stop].astype(np.float64, copy=True)
+        return csr_array(np.array(self._counts.numbers(slice(start, stop)), dtype=np.float64))
+
+
+def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
+    """Return our own row-format array; it shares the caller's numbers if they are in that format."""
+    if data.ndim != 2 or data.dtype.kind not in NUMERIC_KINDS:
+        raise InvalidParameter(
+            f"counts must be a two-dimensional array of numbers; got shape {data.shape} of {data.dtype}. "
+            "Give one row per document and one column per word."
+        )
+    counts: csr_array[Any, tuple[int, int]] = csr_array(data)
+    try:
+        counts.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidParameter(
+            "counts must be a well-formed sparse array; got indices that do not fit. "
+            "Build it again from the counts."
+        ) from error
+    return counts
+
+
+def _check_counts(numbers: FloatArray) -> None:
+    """Refuse what cannot be a count, without saying where or which."""
+    if not bool(((numbers >= 0) & (numbers < LARGEST_COUNT) & (numbers == np.floor(numbers))).all()):
+        raise InvalidParameter(
+            "counts must be whole numbers from 0 to 2147483647; got something else. "
+            "Pass how often each word occurs, not weights or frequencies."
+        )

@@ -1,0 +1,134 @@
+"""A table, its public preparation and its bound: the only way from raw values to rows an analysis may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+from dpcape.records.clip import clip_rows, strips
+from dpcape.schema import Schema
+from dpcape.schema.column import FloatArray, check_finite
+from dpcape.schema.schema import as_it_is
+from dpcape.schema.table import Table, Values, read_table
+
+
+class Features:
+    """Rows of one table, mapped by a public schema and clipped to a public bound.
+
+    Parameters
+    ----------
+    data : array, list of lists, pandas or polars table; kept, never copied whole, never changed.
+    subject : what messages call it.
+    bound : largest Euclidean norm of a row, already checked.
+    ranges : see `dpcape.schema.Schema.of`; None takes the numbers as they are.
+    missing : see `dpcape.schema.Schema.with_missing`.
+    feature_names : names of the raw columns.
+    """
+
+    def __init__(
+        self,
+        data: object,
+        *,
+        subject: str,
+        bound: float,
+        ranges: Mapping[str, Any] | Sequence[Any] | Schema | None = None,
+        missing: object = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        self._table = read_table(data, subject=subject, feature_names=feature_names)
+        self._schema = _schema_for(self._table, ranges, missing)
+        self._columns = _selection(self._table, self._schema)
+        self.bound = bound
+        self.n_rows = self._table.shape[0]
+        self.names, self.n_features = _names_and_width(self._table, self._schema)
+        self.preparation = "" if self._schema is None else self._schema.digest()
+        self._check()
+
+    def fill(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write rows `start` to `stop`, prepared and clipped, into `out`."""
+        for rows in strips(stop - start, self.n_features):
+            block = self._read(start + rows.start, start + rows.stop)
+            clip_rows(self._prepared(block, out[rows]), bound=self.bound, out=out[rows])
+
+    def _prepared(self, block: Values | list[Values], out: FloatArray) -> FloatArray:
+        """Return float64 features: the block itself if it already is that, else written into `out`."""
+        if self._schema is not None:
+            return self._schema.apply(block, out=out)
+        numbers = cast("Values", block)
+        if numbers.dtype == np.float64 and numbers.flags.aligned and numbers.strides[1] == numbers.itemsize:
+            return numbers
+        with np.errstate(
+            over="ignore"
+        ):  # Extended precision may overflow to infinity, which clipping refuses.
+            np.copyto(out, numbers, casting="same_kind")
+        return out
+
+    def _read(self, start: int, stop: int) -> Values | list[Values]:
+        """Return raw rows: one block of numbers, or a list of columns if some have levels."""
+        rows = slice(start, stop)
+        if self._schema is None or not self._schema.categorical:
+            return self._table.numbers(rows, self._columns)
+        columns = range(self._table.shape[1]) if self._columns is None else self._columns
+        return [self._table.values(rows, column) for column in columns]
+
+    def _check(self) -> None:
+        """Read everything once, so that bad values are refused before any analysis starts."""
+        scratch = np.empty((0, self.n_features))
+        for rows in strips(self.n_rows, self.n_features):
+            block = self._read(rows.start, rows.stop)
+            if self._schema is None:
+                check_finite(cast("Values", block), subject=self._table.subject)
+                continue
+            n_rows = rows.stop - rows.start
+            if len(scratch) < n_rows:
+                scratch = np.empty((n_rows, self.n_features))
+            self._schema.apply(block, out=scratch[:n_rows])
+
+
+def _schema_for(
+    table: Table, ranges: Mapping[str, Any] | Sequence[Any] | Schema | None, missing: object
+) -> Schema | None:
+    """Return the schema that ranges and fills describe, or None if numbers are taken as they are."""
+    if ranges is None and missing is None:
+        return None
+    if ranges is None:
+        schema = as_it_is(table.names, n_columns=table.shape[1])
+    else:
+        schema = Schema.of(ranges, names=() if isinstance(ranges, Mapping | Schema) else table.names)
+    return schema.with_missing(missing)
+
+
+def _selection(table: Table, schema: Schema | None) -> list[int] | None:
+    """Return which columns of the table are used; None for all of them, in order."""
+    if schema is None:
+        return None
+    n_columns = table.shape[1]
+    if not schema.named or not table.names:
+        _check_unnamed(table, schema)
+        return None
+    columns = schema.positions(table.names, subject=table.subject)
+    return None if columns == list(range(n_columns)) else columns
+
+
+def _check_unnamed(table: Table, schema: Schema) -> None:
+    """Refuse to match columns by name where there are no names, and pairs that are not one per column."""
+    if schema.named:
+        raise InvalidParameter(
+            f"columns of {table.subject} must have names, to be found in the schema; got an array without. "
+            "Pass feature_names=, or a pandas or polars table."
+        )
+    if len(schema.columns) != table.shape[1]:
+        raise InvalidParameter(
+            f"ranges must be one (low, high) pair per column of {table.subject} ({table.shape[1]}); "
+            f"got {len(schema.columns)}. List every column, in order."
+        )
+
+
+def _names_and_width(table: Table, schema: Schema | None) -> tuple[tuple[str, ...], int]:
+    """Return the names of the features, empty if columns have none, and their number."""
+    if schema is None:
+        return table.names, table.shape[1]
+    return (schema.feature_names if schema.named else ()), len(schema.feature_names)

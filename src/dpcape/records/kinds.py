@@ -1,0 +1,211 @@
+"""The kinds of records a site may hold.
+
+Every kind gives out its records only as blocks in which the public bounds hold; there is no way to the raw
+values. Blocks live in a buffer that is used again for the next block: use a block before asking for the next,
+and copy it to keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.records.counts import Counts, SparseBlock
+from dpcape.records.features import Features
+from dpcape.records.labels import Codes, Response
+from dpcape.schema.column import FloatArray
+
+
+class Records:
+    """What one site holds, clipped to public bounds, and the facts that are public.
+
+    Attributes
+    ----------
+    n_records : number of protected units.
+    n_features : columns, all views together.
+    kind : "rows", "views", "labelled", "documents" or "subjects".
+    unit : what is protected: "record" or "subject".
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def facts(self) -> Facts:
+        """Return everything about these records that is public."""
+        return self._facts
+
+    @property
+    def n_records(self) -> int:
+        """Number of protected units."""
+        return self._facts.n_records
+
+    @property
+    def n_features(self) -> int:
+        """Columns, all views together."""
+        return self._facts.n_features
+
+    @property
+    def kind(self) -> str:
+        """Which kind of records these are."""
+        return self._facts.kind
+
+    @property
+    def unit(self) -> str:
+        """What one neighbouring data set replaces."""
+        return self._facts.unit
+
+    def blocks(self, size: int = 1024) -> Iterator[Any]:
+        """Return an iterator over blocks of at most `size` records; the buffer of a block is used again."""
+        return self.feature_blocks(size)
+
+    def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return an iterator over clipped rows, (at most `size`, n_features); the buffer is used again."""
+        return (self._filled(start, stop, buffer) for start, stop, buffer in self._spans(checked_size(size)))
+
+    def _spans(self, size: int) -> Iterator[tuple[int, int, FloatArray]]:
+        """Yield where blocks start and stop, and the buffer they share."""
+        buffer = np.empty((min(size, self.n_records), self.n_features))
+        for start in range(0, self.n_records, size):
+            yield start, min(start + size, self.n_records), buffer
+
+    def _filled(self, start: int, stop: int, buffer: FloatArray) -> FloatArray:
+        """Return the buffer's first rows, filled with records `start` to `stop`."""
+        block = buffer[: stop - start]
+        self._fill(start, stop, block)
+        return block
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write the clipped features of records `start` to `stop` into `out`."""
+        raise InvalidParameter(
+            f"rows must be asked of records made of bounded rows; got {self.kind} of unit {self.unit!r}. "
+            "Use a statistic made for this kind of records."
+        )
+
+    def __repr__(self) -> str:
+        facts = self._facts
+        return (
+            f"{type(self).__name__}(n_records={facts.n_records}, widths={facts.widths}, "
+            f"bounds={facts.bounds}, unit={facts.unit!r})"
+        )
+
+
+class Rows(Records):
+    """Rows of one table; blocks are (n, n_features)."""
+
+    def __init__(self, features: Features, facts: Facts) -> None:
+        super().__init__(facts)
+        self._features = features
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+        self._features.fill(start, stop, out)
+
+
+class Views(Records):
+    """Two tables with the same records; blocks hold both side by side, each clipped to its own bound."""
+
+    def __init__(self, first: Features, second: Features, facts: Facts) -> None:
+        super().__init__(facts)
+        self._first, self._second = first, second
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+        width = self._first.n_features
+        self._first.fill(start, stop, out[:, :width])
+        self._second.fill(start, stop, out[:, width:])
+
+
+class Labelled(Records):
+    """Rows with a response or a class; blocks are pairs (rows, responses in [-1, 1] or class codes)."""
+
+    def __init__(self, features: Features, targets: Response | Codes, facts: Facts) -> None:
+        super().__init__(facts)
+        self._features, self._targets = features, targets
+
+    def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, npt.NDArray[Any]]]:
+        """Return an iterator over (rows, targets); codes are positions in the public list of classes."""
+        spans = self._spans(checked_size(size))
+        return (
+            (self._filled(start, stop, buffer), self._targets.read(start, stop))
+            for start, stop, buffer in spans
+        )
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+        self._features.fill(start, stop, out)
+
+
+class Documents(Records):
+    """Word counts; blocks are sparse, and a document with fewer than three words is a row of zeros."""
+
+    def __init__(self, counts: Counts, facts: Facts) -> None:
+        super().__init__(facts)
+        self._counts = counts
+
+    def blocks(self, size: int = 1024) -> Iterator[SparseBlock]:
+        """Return an iterator over sparse blocks of counts, (at most `size`, n_features)."""
+        step = checked_size(size)
+        starts = range(0, self.n_records, step)
+        return (self._counts.read(start, min(start + step, self.n_records)) for start in starts)
+
+
+class Subjects(Records):
+    """Time series of several people, (time points x voxels) each, every time point clipped to the bound.
+
+    Unit "record" protects one time point: `blocks` runs over the time points of all subjects, as for rows.
+    Unit "subject" protects a whole person: only `each_subject` gives out anything, because a statistic of
+    single time points has a far larger sensitivity to a person than to a time point. Each refuses in the
+    other unit.
+    """
+
+    def __init__(self, series: Sequence[Features], facts: Facts) -> None:
+        super().__init__(facts)
+        self._series = tuple(series)
+        self._ends = np.cumsum([features.n_rows for features in series])
+
+    def each_subject(self) -> Iterator[FloatArray]:
+        """Return an iterator over subjects, (time points, n_features) each; the buffer is used again."""
+        if self.unit != "subject":
+            raise InvalidParameter(
+                "unit must be 'subject' to go through whole subjects; got 'record'. "
+                "Build the records with unit='subject', or use blocks()."
+            )
+        return self._each_subject()
+
+    def _each_subject(self) -> Iterator[FloatArray]:
+        buffer = np.empty((max(features.n_rows for features in self._series), self.n_features))
+        for features in self._series:
+            block = buffer[: features.n_rows]
+            features.fill(0, features.n_rows, block)
+            yield block
+
+    def blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return an iterator over all subjects' time points, for unit "record"; the buffer is used again."""
+        return self.feature_blocks(size)
+
+    def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return the same as `blocks`."""
+        if self.unit != "record":
+            raise InvalidParameter(
+                "unit must be 'record' to go through single time points; got 'subject'. Use each_subject(), "
+                "and a statistic that treats a subject as one contribution."
+            )
+        return super().feature_blocks(size)
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+        position = start
+        while position < stop:
+            subject = int(np.searchsorted(self._ends, position, side="right"))
+            first = int(self._ends[subject]) - self._series[subject].n_rows
+            end = min(stop, int(self._ends[subject]))
+            self._series[subject].fill(position - first, end - first, out[position - start : end - start])
+            position = end
+
+
+def checked_size(size: int) -> int:
+    """Return the number of records per block."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise InvalidParameter(f"size must be a positive whole number; got {size!r}. Leave it out for 1024.")
+    return int(size)

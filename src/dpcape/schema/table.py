@@ -1,0 +1,268 @@
+"""Arrays and tables as columns of numbers, read a few rows at a time.
+
+A table is a two-dimensional array (also memory-mapped, float32, integers, lists of lists) or a pandas or
+polars table. None of them is ever copied whole. pandas and polars are recognised by the methods they offer
+and are never imported here. A missing value is NaN in a column of numbers and ``None`` in any other column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from dpcape.errors import InvalidParameter
+
+Values = npt.NDArray[Any]
+"""One column, or the rows of several columns of numbers."""
+
+NUMERIC_KINDS = "biuf"
+"""numpy's letters for boolean, integer, unsigned and floating-point numbers."""
+
+
+class ArrayTable:
+    """A two-dimensional numeric array and the names of its columns, if any."""
+
+    def __init__(self, data: object, *, subject: str) -> None:
+        self.subject = subject
+        self._array = _numeric_array(data, subject=subject)
+        self.shape: tuple[int, int] = (self._array.shape[0], self._array.shape[1])
+        self.names: tuple[str, ...] = ()
+
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+        """Return the chosen rows in the array's own number type, not copied if all columns are asked for."""
+        block = self._array[rows]
+        return block if columns is None else block[:, list(columns)]
+
+    def values(self, rows: slice, column: int) -> Values:
+        """Return one column of the chosen rows."""
+        return self._array[rows, column]
+
+
+class PandasTable:
+    """A pandas table, recognised by ``iloc``."""
+
+    def __init__(self, frame: Any, *, subject: str) -> None:
+        self.subject = subject
+        self._frame = frame
+        self.shape: tuple[int, int] = (int(frame.shape[0]), int(frame.shape[1]))
+        self.names = tuple(str(name) for name in frame.columns)
+        self._numeric = tuple(kind in NUMERIC_KINDS for kind in (dtype.kind for dtype in frame.dtypes))
+
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+        """Return the chosen rows as numbers, missing values as NaN."""
+        chosen = list(range(self.shape[1]) if columns is None else columns)
+        if not all(self._numeric[column] for column in chosen):
+            return _side_by_side(self, rows, chosen)
+        block: Values = self._frame.iloc[rows, chosen].to_numpy(dtype=np.float64, na_value=np.nan)
+        return block
+
+    def values(self, rows: slice, column: int) -> Values:
+        """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
+        series = self._frame.iloc[rows, column]
+        as_numbers: Values
+        if self._numeric[column]:
+            as_numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            as_numbers = series.to_numpy(dtype=object, na_value=None)
+        return as_numbers
+
+
+class PolarsTable:
+    """A polars table, recognised by ``get_columns``."""
+
+    def __init__(self, frame: Any, *, subject: str) -> None:
+        self.subject = subject
+        self._frame = frame
+        self.shape: tuple[int, int] = (int(frame.shape[0]), int(frame.shape[1]))
+        self.names = tuple(str(name) for name in frame.columns)
+        self._numeric = tuple(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.dtypes)
+
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+        """Return the chosen rows as numbers, missing values as NaN."""
+        chosen = list(range(self.shape[1]) if columns is None else columns)
+        if not all(self._numeric[column] for column in chosen):
+            return _side_by_side(self, rows, chosen)
+        block: Values = (
+            self._frame[rows].select([self.names[column] for column in chosen]).cast(float).to_numpy()
+        )
+        return block
+
+    def values(self, rows: slice, column: int) -> Values:
+        """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
+        series = self._frame[self.names[column]][rows]
+        if self._numeric[column]:
+            as_numbers: Values = series.cast(float).to_numpy()
+            return as_numbers
+        return _objects(series.to_list())
+
+
+Table = ArrayTable | PandasTable | PolarsTable
+
+
+def read_table(data: object, *, subject: str, feature_names: Sequence[str] | None = None) -> Table:
+    """Return `data` as a table with at least one row and one column.
+
+    Parameters
+    ----------
+    data : two-dimensional array, list of lists, pandas or polars table. It is kept, not copied.
+    subject : what messages call it, e.g. "X".
+    feature_names : names of the columns; for a pandas or polars table they replace its own.
+    """
+    table = _open(data, subject=subject)
+    if 0 in table.shape:
+        raise InvalidParameter(
+            f"{subject} must have at least one row and one column; got shape {table.shape}. "
+            "Leave a site without records out of the federation."
+        )
+    if feature_names is not None:
+        table.names = checked_names(feature_names, n_columns=table.shape[1], subject=subject)
+    if len(set(table.names)) != len(table.names):
+        raise InvalidParameter(
+            f"column names of {subject} must be distinct; got duplicates. Rename the repeated columns."
+        )
+    return table
+
+
+def to_numbers(values: Values, *, subject: str) -> Values:
+    """Return a column as numbers with NaN where a value is missing; refuse text, dates and the like."""
+    if values.dtype.kind in NUMERIC_KINDS:
+        return values
+    if values.dtype.kind != "O":
+        raise _not_numeric(subject, str(values.dtype))
+    return np.fromiter((_to_number(value, subject) for value in values), dtype=np.float64, count=len(values))
+
+
+def is_missing(value: object) -> bool:
+    """Tell whether one entry of an object column is a missing value (None, NaN, pandas' NA and NaT)."""
+    try:
+        return value is None or bool(value != value)
+    except (
+        TypeError
+    ):  # pandas' NA has no truth value; whatever cannot be compared with itself is no value either.
+        return True
+
+
+def vector(data: object, *, subject: str, n_rows: int) -> Values:
+    """Return a response or label column as a one-dimensional array of `n_rows` values."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise _masked(subject)
+    values = _column_values(data)
+    if values.shape != (n_rows,):
+        raise InvalidParameter(
+            f"{subject} must be one-dimensional with one entry per row of X ({n_rows}); "
+            f"got shape {values.shape}. Pass a single column in the order of the rows."
+        )
+    return values
+
+
+def _open(data: Any, *, subject: str) -> Table:
+    """Choose the reader by what the object offers."""
+    kind = type(data)
+    if hasattr(kind, "iloc") and hasattr(kind, "columns"):
+        return PandasTable(data, subject=subject)
+    if hasattr(kind, "get_columns") and hasattr(kind, "height"):
+        return PolarsTable(data, subject=subject)
+    if hasattr(kind, "collect") or hasattr(kind, "column_names"):
+        # Lazy tables would be evaluated per block, and other tables would lose their column names.
+        raise InvalidParameter(
+            f"{subject} must be an array or a pandas or polars table; got {kind.__name__}. "
+            "Collect or convert it first."
+        )
+    return ArrayTable(data, subject=subject)
+
+
+def _numeric_array(data: Any, *, subject: str) -> Values:
+    """Return a two-dimensional numeric array, memory maps left mapped."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise _masked(subject)
+    if issparse(data):
+        raise InvalidParameter(
+            f"{subject} must be a dense array; got a sparse one. Use documents() for word counts."
+        )
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise InvalidParameter(
+            f"{subject} must have rows of equal length; got unequal ones. Give every record the same columns."
+        ) from error
+    if array.dtype.kind not in NUMERIC_KINDS:
+        raise _not_numeric(subject, str(array.dtype))
+    if array.ndim != 2:
+        raise InvalidParameter(
+            f"{subject} must have two dimensions, one row per record; got shape {array.shape}. "
+            "Reshape it so that each record is one row."
+        )
+    return array
+
+
+def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tuple[str, ...]:
+    """Return the names as text, one per column."""
+    given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+    if len(given) != n_columns:
+        raise InvalidParameter(
+            f"feature_names of {subject} must be one name per column ({n_columns}); got {len(given)}. "
+            "List every column once, in order."
+        )
+    return given
+
+
+def _side_by_side(table: PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> Values:
+    """Return columns of mixed storage as one block of numbers."""
+    return np.column_stack(
+        [
+            to_numbers(table.values(rows, column), subject=f"column {table.names[column]!r}")
+            for column in columns
+        ]
+    )
+
+
+def _column_values(data: Any) -> Values:
+    """Return a pandas or polars column, or anything array-like; where values are missing, as NaN or None."""
+    kind = type(data)
+    if hasattr(kind, "null_count"):
+        return _objects(data.to_list()) if data.null_count() else np.asarray(data)
+    if hasattr(kind, "iloc") and data.ndim == 1 and data.dtype.kind not in NUMERIC_KINDS:
+        values: Values = data.to_numpy(dtype=object, na_value=None)
+        return values
+    return np.asarray(data)
+
+
+def _to_number(value: object, subject: str) -> float:
+    """Return one entry of an object column as a float, NaN if missing."""
+    if is_missing(value):
+        return float("nan")
+    if not isinstance(value, Real | Decimal):
+        raise _not_numeric(subject, "other values")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")  # Refused later, with the same words as any other infinity.
+
+
+def _objects(values: list[Any]) -> Values:
+    """Return a one-dimensional object array, also when the entries are sequences."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _not_numeric(subject: str, got: str) -> InvalidParameter:
+    """Say that numbers are needed."""
+    return InvalidParameter(
+        f"{subject} must hold numbers; got {got}. Convert it, or name its public levels in ranges "
+        "and pass a pandas or polars table."
+    )
+
+
+def _masked(subject: str) -> InvalidParameter:
+    """Refuse masked arrays, whose hidden values would otherwise be read."""
+    return InvalidParameter(
+        f"{subject} must be a plain array; got a masked one. "
+        "Put NaN where values are missing and declare missing=."
+    )
