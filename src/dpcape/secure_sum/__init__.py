@@ -13,7 +13,8 @@ Everything here is a state machine driven by messages; protocols and transports 
 this is private, and what it does not promise, is in docs/secure_sum.md.
 """
 
-from dpcape.secure_sum.aggregate import AggregatorEpoch, RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.secure_sum.config import Config
 from dpcape.secure_sum.fixed_point import check_range, from_ring, to_ring, zero_sum_share
 from dpcape.secure_sum.identity import Identity, fingerprint_of

@@ -7,72 +7,21 @@ then attributed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from dpcape.errors import ProtocolError, SiteLost
-from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.secure_sum.identity import verify
 from dpcape.secure_sum.keystream import masked
-from dpcape.secure_sum.links import check_hellos
 from dpcape.secure_sum.masking import add_up, received
-from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
-from dpcape.secure_sum.offers import COVER, SUM, check_offers, commitment, entry, public_key
+from dpcape.secure_sum.messages import Opening, SeedShares
+from dpcape.secure_sum.offers import COVER, SUM, entry
 from dpcape.secure_sum.rebuild import rebuild
-from dpcape.secure_sum.recover import pair_context, pair_key, self_key, statement
-from dpcape.secure_sum.transcript import equal
-
-_LABELS = {SUM: "sum", COVER: "cover"}
-
-
-class AggregatorEpoch:
-    """The public part of an epoch, as the aggregator sees it.
-
-    Parameters
-    ----------
-    config : Config
-        Terms of the session.
-    hellos : Sequence[Hello]
-        All hellos of the session.
-    offers : Sequence[Offer]
-        The offers of the epoch's roster; their boxes are not needed.
-    pinned : Mapping[str, bytes]
-        Identity keys by site.
-
-    Attributes
-    ----------
-    roster : tuple[str, ...]
-        Sites whose offers take part in the epoch, sorted.
-    """
-
-    def __init__(
-        self, config: Config, *, hellos: Sequence[Hello], offers: Sequence[Offer], pinned: Mapping[str, bytes]
-    ) -> None:
-        _, self.session_id = check_hellos(hellos, config=config, pinned=pinned)
-        self.offers, self.digest = check_offers(
-            offers, config=config, session_id=self.session_id, pinned=pinned
-        )
-        self.config = config
-        self.pinned = dict(pinned)
-        self.roster = tuple(self.offers)
-        first = self.offers[self.roster[0]]
-        self.number, self.n_rounds = first.epoch, first.n_rounds
-
-    def opens(self, site: str, seed: object, *, round: int, kind: int) -> bool:
-        """Whether a seed is the one the site committed to."""
-        if not isinstance(seed, bytes):
-            return False
-        offer = self.offers[site]
-        table = offer.sum_commitments if kind == SUM else offer.cover_commitments
-        made = commitment(self.session_id, site, epoch=self.number, round=round, kind=kind, seed=seed)
-        return equal(made, entry(table, round))
-
-    def fits(self, site: str, private: bytes, *, round: int) -> bool:
-        """Whether a round key is the one whose public half the site signed."""
-        return equal(public_key(private), entry(self.offers[site].keys, round))
+from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key, statement
 
 
 class RecoverRound:
@@ -148,6 +97,8 @@ class RecoverRound:
     def add_signature(self, sender: str, signature: bytes) -> None:
         """Take in a survivor's signature."""
         self._check_survivor(sender)
+        if sender in self.signatures:
+            raise ProtocolError(f"a survivor signs once; got a second signature from site {sender}.")
         if not verify(self._epoch.pinned[sender], signature, self._statement):
             raise ProtocolError(f"site {sender} must sign the settled survivor set; got another signature.")
         self.signatures[sender] = signature
@@ -171,6 +122,8 @@ class RecoverRound:
     def add_opening(self, opening: Opening) -> None:
         """Take in a survivor's opening; a wrong one is refused and the site counts as missing."""
         self._check_reply(opening, Opening)
+        if opening.sender in self._openings:
+            raise ProtocolError(f"a survivor opens once; got a second opening from site {opening.sender}.")
         for kind, seed in self._kinds((opening.sum_seed, opening.cover_seed)):
             if not self._epoch.opens(opening.sender, seed, round=self._round, kind=kind):
                 raise ProtocolError(f"site {opening.sender} must open its commitment; got another seed.")
@@ -252,7 +205,7 @@ class RecoverRound:
                 self._seed_shares(site, kind),
                 lambda s: self._epoch.opens(site, s, round=self._round, kind=kind),
             )
-        return self_key(seed, _LABELS[kind], epoch_digest=self._epoch.digest, round=self._round, size=size)
+        return self_key(seed, kind, epoch_digest=self._epoch.digest, round=self._round, size=size)
 
     def _seed_shares(self, site: str, kind: int) -> dict[str, bytes]:
         """Shares of a lost survivor's seed, by holder."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpcape.errors import InvalidParameter
+from dpcape.secure_sum.sealed import Sealed
 from dpcape.secure_sum.transcript import digest, grouped
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
 
-class Identity:
+class Identity(Sealed):
     """A site's long-lived signing key.
 
     The other sites pin `public`; operators compare `fingerprint()` by a channel that the aggregator does not
@@ -37,7 +36,7 @@ class Identity:
     --------
     >>> identity = Identity.from_private_bytes(bytes(range(32)))
     >>> identity.fingerprint()
-    'f40e bd14 3f06 38e6 2d71 02e6 0e1b 9f70'
+    'e9dc 8ae1 4b20 8090 44d5 d4cf f349 9d8d'
     >>> verify(identity.public, identity.sign(b"hello"), b"hello")
     True
     """
@@ -72,14 +71,11 @@ class Identity:
         return fingerprint_of(self.public)
 
     def sign(self, message: bytes) -> bytes:
-        """Sign a message."""
+        """Sign a message; callers sign labelled digests, never bytes that somebody else chose."""
         return self._private.sign(message)
 
     def __repr__(self) -> str:
         return f"Identity({self.fingerprint()!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("an Identity must not be pickled or copied. Use private_bytes() to keep it.")
 
 
 def fingerprint_of(public: bytes) -> str:

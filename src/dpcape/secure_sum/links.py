@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -13,12 +12,13 @@ from dpcape.secure_sum.config import Config
 from dpcape.secure_sum.identity import KEY_BYTES, Identity, verify
 from dpcape.secure_sum.keystream import expand, extract
 from dpcape.secure_sum.messages import Hello
+from dpcape.secure_sum.sealed import Sealed
 from dpcape.secure_sum.transcript import digest
 
 NONCE_BYTES = 16
 
 
-class Links:
+class Links(Sealed):
     """What a site shares with its peers once the hellos are checked; shows and pickles nothing."""
 
     __slots__ = ("_roots", "config", "name", "session_id")
@@ -32,12 +32,6 @@ class Links:
     def key(self, peer: str, context: bytes) -> bytes:
         """Key that only this site and `peer` can derive, bound to `context`."""
         return expand(self._roots[peer], context)
-
-    def __repr__(self) -> str:
-        return f"Links({self.name!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("session secrets must not be pickled or copied. A restarted site is a new session.")
 
 
 def make_hello(name: str, identity: Identity, *, config: Config, private: X25519PrivateKey) -> Hello:

@@ -19,12 +19,13 @@ from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
 from dpcape.secure_sum.fixed_point import check_words
 from dpcape.secure_sum.keystream import masked
 from dpcape.secure_sum.links import Links
+from dpcape.secure_sum.sealed import Sealed
 from dpcape.secure_sum.transcript import digest
 
 LARGEST_NUMBER = 2**63 - 1
 
 
-class Retry:
+class Retry(Sealed):
     """A site's state for RETRY: the last (round, attempt) it masked for.
 
     Numbers only grow, so a pair that was used once, or skipped, is burned for good.

@@ -35,12 +35,17 @@ def rebuild(
             "The run ends without a result."
         )
     by_index = {config.index(holder): share for holder, share in well_formed.items()}
-    for chosen in _choices(by_index, config.threshold):
+    for tried, chosen in enumerate(_choices(by_index, config.threshold)):
         secret = _secret(chosen)
         if secret is not None and right(secret):
-            bad = [i for i, share in by_index.items() if not shamir.consistent(chosen, index=i, share=share)]
+            bad = _misfits(chosen, by_index) if tried else []
             return secret, tuple(sorted((*wrong, *(config.sites[i - 1] for i in bad))))
     raise ProtocolError(f"the shares of site {dealer} must rebuild what it signed; got none that do.")
+
+
+def _misfits(chosen: Mapping[int, bytes], by_index: Mapping[int, bytes]) -> list[int]:
+    """Indices of the shares that do not lie on the polynomial of the chosen ones."""
+    return [i for i, share in by_index.items() if not shamir.consistent(chosen, index=i, share=share)]
 
 
 def _choices(by_index: Mapping[int, bytes], threshold: int) -> Iterator[dict[int, bytes]]:

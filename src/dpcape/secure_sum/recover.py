@@ -1,15 +1,14 @@
 """RECOVER, the site's half: Bonawitz et al. (2017) with secrets that belong to one round only.
 
 A site answers from its own state. Once a survivor set is settled it reveals its own seeds, and shares of the
-round keys of dropped sites; the other kind of share is overwritten at that moment, so no later request can
-obtain both.
+round keys of dropped sites; the other kind of share is overwritten at that moment, so that no later request
+can obtain both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -18,63 +17,31 @@ from numpy.typing import NDArray
 from dpcape.errors import ProtocolError
 from dpcape.secure_sum.fixed_point import check_words
 from dpcape.secure_sum.identity import Identity, verify
-from dpcape.secure_sum.keystream import expand, extract, masked
-from dpcape.secure_sum.links import Links, agree
+from dpcape.secure_sum.keystream import masked
+from dpcape.secure_sum.links import Links
 from dpcape.secure_sum.masking import check_number
 from dpcape.secure_sum.messages import Offer, Opening, SeedShares
 from dpcape.secure_sum.offers import (
     COVER,
     KEY,
     LARGEST_EPOCH,
-    N_KINDS,
     SUM,
     check_offers,
     entry,
     make_offer,
     offer_body,
     open_box,
-    secret_at,
-    share_at,
-    wipe_secret,
-    wipe_share,
 )
-from dpcape.secure_sum.transcript import digest, equal
+from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key, statement
+from dpcape.secure_sum.sealed import Sealed
+from dpcape.secure_sum.site_epoch import SiteEpoch, SiteRound
+from dpcape.secure_sum.transcript import equal
 
 
-@dataclass(repr=False)
-class _Round:
-    """What a site has done in one round."""
-
-    summed: bool = False
-    covered: bool = False
-    survivors: tuple[str, ...] = ()
-    statement: bytes = b""
-    opened: bool = False
-    spoiled: bool = False
-
-
-@dataclass(repr=False)
-class _Epoch:
-    """A site's secrets and its peers' shares and keys in the current epoch."""
-
-    digest: bytes
-    number: int
-    n_rounds: int
-    keys: dict[str, bytes]
-    secrets: bytearray
-    shares: dict[str, bytearray]
-    rounds: dict[int, _Round] = field(default_factory=dict)
-
-    def wipe(self, round: int) -> None:
-        """Overwrite everything secret of one round."""
-        for kind in range(N_KINDS):
-            wipe_secret(self.secrets, round, kind)
-            for shares in self.shares.values():
-                wipe_share(shares, round, kind)
-
-
-class Recover:
+class Recover(Sealed):
     """A site's state for RECOVER."""
+
+    __slots__ = ("_epoch", "_identity", "_last_epoch", "_links", "_offered", "_pinned")
 
     def __init__(self, links: Links, identity: Identity, *, pinned: Mapping[str, bytes]) -> None:
         self._links = links
@@ -82,7 +49,7 @@ class Recover:
         self._pinned = dict(pinned)
         self._last_epoch = -1
         self._offered: tuple[Offer, bytearray] | None = None
-        self._epoch: _Epoch | None = None
+        self._epoch: SiteEpoch | None = None
 
     def offer(self, epoch: int, *, n_rounds: int) -> Offer:
         """Fresh secrets for an epoch; epoch numbers only grow, and the epoch before is over."""
@@ -101,22 +68,21 @@ class Recover:
         if self._offered is None:
             raise ProtocolError("offers must follow this site's own offer, once; got them at another time.")
         (own, secrets), self._offered = self._offered, None
-        config, session_id = self._links.config, self._links.session_id
+        session_id = self._links.session_id
         by_sender, epoch_digest = check_offers(
-            offers, config=config, session_id=session_id, pinned=self._pinned
+            offers, config=self._links.config, session_id=session_id, pinned=self._pinned
         )
         mine = by_sender.get(own.sender)
         if mine is None or not equal(offer_body(mine, session_id), offer_body(own, session_id)):
             raise ProtocolError("this site's own offer must be among the offers, unchanged; got another.")
-        self._epoch = _Epoch(
-            digest=epoch_digest,
+        peers = {name: offer for name, offer in by_sender.items() if name != own.sender}
+        self._epoch = SiteEpoch(
+            epoch_digest,
             number=own.epoch,
             n_rounds=own.n_rounds,
             keys={name: offer.keys for name, offer in by_sender.items()},
             secrets=secrets,
-            shares={
-                name: open_box(self._links, offer) for name, offer in by_sender.items() if name != own.sender
-            },
+            shares={name: open_box(self._links, offer) for name, offer in peers.items()},
         )
 
     def mask(self, vector: NDArray[np.uint64], *, round: int) -> NDArray[np.uint64]:
@@ -125,16 +91,15 @@ class Recover:
         with self._at(round) as (epoch, state):
             if state.summed or state.statement:
                 raise ProtocolError(
-                    f"one vector is summed per round, before signing; got another in round {round}."
+                    f"one vector is summed in a round, before signing; got another in round {round}."
                 )
             state.summed = True
-            seed = secret_at(epoch.secrets, round, SUM)
-            own = self_key(seed, "sum", epoch_digest=epoch.digest, round=round, size=vector.size)
-            pairs = self._pair_keys(epoch, round, vector.size)
-            wipe_secret(epoch.secrets, round, KEY)
-            plus = [own] + [key for peer, key in pairs.items() if peer > self._links.name]
+            own = self._self_key(epoch, round, kind=SUM, size=vector.size)
+            pairs = self._pair_keys(epoch, round, size=vector.size)
+            epoch.wipe_key(round)
+            plus = [key for peer, key in pairs.items() if peer > self._links.name]
             minus = [key for peer, key in pairs.items() if peer < self._links.name]
-            return masked(vector, plus=plus, minus=minus)
+            return masked(vector, plus=[own, *plus], minus=minus)
 
     def cover(self, vector: NDArray[np.uint64], *, round: int) -> NDArray[np.uint64]:
         """Vector to be released by itself, under a self-mask of its own."""
@@ -142,20 +107,16 @@ class Recover:
         with self._at(round) as (epoch, state):
             if state.covered or state.statement:
                 raise ProtocolError(
-                    f"one vector is covered per round, before signing; got another in round {round}."
+                    f"one vector is covered in a round, before signing; got another in round {round}."
                 )
             state.covered = True
-            seed = secret_at(epoch.secrets, round, COVER)
-            key = self_key(seed, "cover", epoch_digest=epoch.digest, round=round, size=vector.size)
-            return masked(vector, plus=[key])
+            return masked(vector, plus=[self._self_key(epoch, round, kind=COVER, size=vector.size)])
 
     def sign(self, survivors: Sequence[str], *, round: int, context: bytes) -> bytes:
         """Sign the one survivor set of a round, together with what was sent in it."""
         with self._at(round) as (epoch, state):
             if state.statement:
-                raise ProtocolError(
-                    f"one survivor set is signed per round; got another request in round {round}."
-                )
+                raise ProtocolError(f"one survivor set is signed in a round; got another in round {round}.")
             names = self._links.config.check_roster(survivors, within=tuple(epoch.keys))
             if self._links.name not in names:
                 raise ProtocolError("a survivor set must name the site it is sent to; got one without it.")
@@ -163,15 +124,9 @@ class Recover:
                 raise ProtocolError(f"a survivor must have sent a vector; got none in round {round}.")
             if not isinstance(context, bytes):
                 raise ProtocolError("context must be bytes; got something else.")
+            sent = {"summed": state.summed, "covered": state.covered}
             state.survivors = names
-            state.statement = statement(
-                epoch.digest,
-                round=round,
-                summed=state.summed,
-                covered=state.covered,
-                context=context,
-                survivors=names,
-            )
+            state.statement = statement(epoch.digest, round=round, **sent, context=context, survivors=names)
             return self._identity.sign(state.statement)
 
     def open(self, survivors: Sequence[str], *, round: int, signatures: Mapping[str, bytes]) -> Opening:
@@ -179,18 +134,16 @@ class Recover:
         with self._at(round) as (epoch, state):
             self._check_open(state, survivors, signatures)
             state.opened = True
-            dropped = [name for name in epoch.keys if name not in state.survivors]
+            dropped = [name for name in epoch.keys if name not in state.survivors and state.summed]
             opening = Opening(
                 sender=self._links.name,
                 epoch=epoch.number,
                 round=round,
-                sum_seed=secret_at(epoch.secrets, round, SUM) if state.summed else b"",
-                cover_seed=secret_at(epoch.secrets, round, COVER) if state.covered else b"",
-                key_shares={n: share_at(epoch.shares[n], round, KEY) for n in dropped}
-                if state.summed
-                else {},
+                sum_seed=epoch.secret(round, SUM) if state.summed else b"",
+                cover_seed=epoch.secret(round, COVER) if state.covered else b"",
+                key_shares={name: epoch.share(name, round, KEY) for name in dropped},
             )
-            self._forget(epoch, state, round)
+            epoch.keep_seed_shares(round)
             return opening
 
     def open_missing(self, missing: Sequence[str], *, round: int) -> SeedShares:
@@ -198,35 +151,29 @@ class Recover:
         with self._at(round) as (epoch, state):
             if not state.opened:
                 raise ProtocolError(
-                    f"seed shares must follow this site's opening; got round {round} unopened."
+                    f"seed shares must follow this site's opening; got a request in round {round}."
                 )
             if not isinstance(missing, list | tuple) or any(not isinstance(name, str) for name in missing):
                 raise ProtocolError("missing must be a list of site names; got something else.")
-            if not set(missing) <= set(state.survivors) - {self._links.name}:
+            names = sorted(set(missing))
+            if not set(names) <= set(state.survivors) - {self._links.name}:
                 raise ProtocolError("seed shares must be of other signed survivors; got another site.")
-            shares = {name: epoch.shares[name] for name in sorted(set(missing))}
             return SeedShares(
                 sender=self._links.name,
                 epoch=epoch.number,
                 round=round,
-                sum_shares={n: share_at(s, round, SUM) for n, s in shares.items()} if state.summed else {},
-                cover_shares={n: share_at(s, round, COVER) for n, s in shares.items()}
-                if state.covered
-                else {},
+                sum_shares={name: epoch.share(name, round, SUM) for name in names if state.summed},
+                cover_shares={name: epoch.share(name, round, COVER) for name in names if state.covered},
             )
 
     @contextmanager
-    def _at(self, round: int) -> Iterator[tuple[_Epoch, _Round]]:
+    def _at(self, round: int) -> Iterator[tuple[SiteEpoch, SiteRound]]:
         """Epoch and state of a round; a refusal inside spoils the round for good."""
         check_number(round, "round")
         epoch = self._epoch
         if epoch is None:
             raise ProtocolError("an epoch must be accepted first; got a round without one.")
-        if round >= epoch.n_rounds:
-            raise ProtocolError(
-                f"round must be below {epoch.n_rounds}, the rounds of this epoch; got {round}."
-            )
-        state = epoch.rounds.setdefault(round, _Round())
+        state = epoch.at(round)
         if state.spoiled:
             raise ProtocolError(f"a round must be free of refused messages; got round {round}, which is not.")
         try:
@@ -236,9 +183,13 @@ class Recover:
             epoch.wipe(round)
             raise
 
-    def _pair_keys(self, epoch: _Epoch, round: int, size: int) -> dict[str, bytes]:
+    def _self_key(self, epoch: SiteEpoch, round: int, *, kind: int, size: int) -> bytes:
+        """Key of an own self-mask."""
+        return self_key(epoch.secret(round, kind), kind, epoch_digest=epoch.digest, round=round, size=size)
+
+    def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int) -> dict[str, bytes]:
         """Mask keys with every peer of the epoch's roster."""
-        private = X25519PrivateKey.from_private_bytes(secret_at(epoch.secrets, round, KEY))
+        private = X25519PrivateKey.from_private_bytes(epoch.secret(round, KEY))
         context = pair_context(epoch.digest, round=round, size=size)
         return {
             peer: pair_key(private, entry(keys, round), names=(self._links.name, peer), context=context)
@@ -246,56 +197,22 @@ class Recover:
             if peer != self._links.name
         }
 
-    def _check_open(self, state: _Round, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
-        """Refuse to open unless threshold survivors signed what this site signed."""
+    def _check_open(
+        self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]
+    ) -> None:
+        """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
         if not state.statement or state.opened:
-            raise ProtocolError("an opening must follow this site's signature, once; got it at another time.")
+            raise ProtocolError("an opening must follow this site's signature, once; got another request.")
         if not isinstance(survivors, list | tuple) or tuple(survivors) != state.survivors:
             raise ProtocolError("the survivor set must be the signed one, sorted; got another.")
         if not isinstance(signatures, Mapping) or not set(signatures) <= set(state.survivors):
             raise ProtocolError("signatures must be those of survivors; got another signer.")
-        others = {name: text for name, text in signatures.items() if name != self._links.name}
+        others = {name: signature for name, signature in signatures.items() if name != self._links.name}
         for name, signature in others.items():
             if not verify(self._pinned[name], signature, state.statement):
-                raise ProtocolError(
-                    f"site {name} must have signed the same survivor set; got another signature."
-                )
+                raise ProtocolError(f"site {name} must have signed the same set; got another signature.")
         if len(others) + 1 < self._links.config.threshold:
             raise ProtocolError(
                 f"at least {self._links.config.threshold} sites must have signed; got {len(others) + 1}. "
                 "Nothing is opened."
             )
-
-    def _forget(self, epoch: _Epoch, state: _Round, round: int) -> None:
-        """Overwrite own secrets and every share that the signed survivor set does not call for."""
-        for kind in range(N_KINDS):
-            wipe_secret(epoch.secrets, round, kind)
-        for name, shares in epoch.shares.items():
-            wipe_share(shares, round, KEY)
-            if name not in state.survivors or not state.summed:
-                wipe_share(shares, round, SUM)
-            if name not in state.survivors or not state.covered:
-                wipe_share(shares, round, COVER)
-
-
-def self_key(seed: bytes, kind: str, *, epoch_digest: bytes, round: int, size: int) -> bytes:
-    """Mask key of a self-mask."""
-    return expand(seed, digest("self", kind, epoch_digest, round, size))
-
-
-def pair_context(epoch_digest: bytes, *, round: int, size: int) -> bytes:
-    """What every pair mask key of a round is bound to."""
-    return digest("recover", epoch_digest, round, size)
-
-
-def pair_key(private: X25519PrivateKey, public: bytes, *, names: tuple[str, str], context: bytes) -> bytes:
-    """Mask key of a pair: owner of `private` first, owner of `public` second."""
-    shared = agree(private, public, peer=names[1])
-    return extract(shared, salt=context, context=digest("pair mask", *sorted(names)))
-
-
-def statement(
-    epoch_digest: bytes, *, round: int, summed: bool, covered: bool, context: bytes, survivors: Sequence[str]
-) -> bytes:
-    """What a survivor signs: session and roster (in the epoch digest), round, what was sent, and the set."""
-    return digest("survivors", epoch_digest, round, int(summed), int(covered), context, *survivors)

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -19,12 +19,13 @@ from dpcape.secure_sum.links import check_hellos, make_hello, make_links
 from dpcape.secure_sum.masking import Retry
 from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
 from dpcape.secure_sum.recover import Recover
+from dpcape.secure_sum.sealed import Sealed
 from dpcape.secure_sum.transcript import grouped
 
 _T = TypeVar("_T")
 
 
-class Session:
+class Session(Sealed):
     """One site's part in a session of secure sums.
 
     Secrets live in this object only: it cannot be pickled, copied or carried into a forked process, and a
@@ -157,9 +158,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session({self._name!r}, session={self.session_words!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("session secrets must not be pickled or copied. A restarted site is a new session.")
 
 
 def _begun(part: _T | None) -> _T:

@@ -6,6 +6,7 @@ Python integers suffice: one secret costs microseconds for ten holders and milli
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from functools import lru_cache
@@ -73,7 +74,7 @@ def _value(coefficients: list[int], index: int) -> int:
     return value % PRIME
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _weights(indices: tuple[int, ...], at: int) -> tuple[int, ...]:
     """Lagrange weights of the points `indices` for the value at `at`; the same helpers serve many secrets."""
     if len(set(indices)) != len(indices) or any(i < 1 for i in indices):
@@ -82,10 +83,9 @@ def _weights(indices: tuple[int, ...], at: int) -> tuple[int, ...]:
 
 
 def _weight(indices: tuple[int, ...], i: int, at: int) -> int:
-    """Lagrange weight of one point."""
-    top, bottom = 1, 1
-    for j in indices:
-        if j != i:
-            top = top * (at - j) % PRIME
-            bottom = bottom * (i - j) % PRIME
+    """Lagrange weight of one point; the factors are small, so they are multiplied before the one "
+    "reduction.
+    """
+    top = math.prod(at - j for j in indices if j != i)
+    bottom = math.prod(i - j for j in indices if j != i)
     return top * pow(bottom, -1, PRIME) % PRIME

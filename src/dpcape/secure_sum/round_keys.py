@@ -1,0 +1,41 @@
+"""Keys of a RECOVER round's masks, and the statement its survivors sign; used by sites and aggregator "
+"alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from dpcape.secure_sum.keystream import expand, extract
+from dpcape.secure_sum.links import agree
+from dpcape.secure_sum.offers import COVER, SUM
+from dpcape.secure_sum.transcript import digest
+
+_LABELS = {SUM: "sum", COVER: "cover"}
+
+
+def self_key(seed: bytes, kind: int, *, epoch_digest: bytes, round: int, size: int) -> bytes:
+    """Mask key of a self-mask of kind SUM or COVER."""
+    return expand(seed, digest("self", _LABELS[kind], epoch_digest, round, size))
+
+
+def pair_context(epoch_digest: bytes, *, round: int, size: int) -> bytes:
+    """What every pair mask key of a round is bound to; roster and session are in the epoch digest."""
+    return digest("recover", epoch_digest, round, size)
+
+
+def pair_key(private: X25519PrivateKey, public: bytes, *, names: tuple[str, str], context: bytes) -> bytes:
+    """Mask key of a pair: owner of `private` first, owner of `public` second."""
+    shared = agree(private, public, peer=names[1])
+    return extract(shared, salt=context, context=digest("pair mask", *sorted(names)))
+
+
+def statement(
+    epoch_digest: bytes, *, round: int, summed: bool, covered: bool, context: bytes, survivors: Sequence[str]
+) -> bytes:
+    """What a survivor signs: the epoch (hence session and roster), the round, what was sent in it, and the"
+    " set.
+    """
+    return digest("survivors", epoch_digest, round, int(summed), int(covered), context, *survivors)

@@ -1,0 +1,92 @@
+"""A site's secrets of one epoch, and what it has done in each round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpcape.errors import ProtocolError
+from dpcape.secure_sum.offers import COVER, KEY, N_KINDS, SUM, secret_at, share_at, wipe_secret, wipe_share
+from dpcape.secure_sum.sealed import Sealed
+
+
+class SiteRound:
+    """What a site has done in one round."""
+
+    __slots__ = ("covered", "opened", "spoiled", "statement", "summed", "survivors")
+
+    def __init__(self) -> None:
+        self.summed = False
+        self.covered = False
+        self.survivors: tuple[str, ...] = ()
+        self.statement = b""
+        self.opened = False
+        self.spoiled = False
+
+
+class SiteEpoch(Sealed):
+    """A site's own secrets, the shares it holds of its peers', and the peers' public keys.
+
+    Secrets and shares are overwritten in place as soon as they are used or can no longer be needed. (Copies
+    that the interpreter made in between cannot be reached.)
+    """
+
+    __slots__ = ("_secrets", "_shares", "digest", "keys", "n_rounds", "number", "rounds")
+
+    def __init__(
+        self,
+        digest: bytes,
+        *,
+        number: int,
+        n_rounds: int,
+        keys: Mapping[str, bytes],
+        secrets: bytearray,
+        shares: Mapping[str, bytearray],
+    ) -> None:
+        self.digest = digest
+        self.number = number
+        self.n_rounds = n_rounds
+        self.keys = dict(keys)
+        self.rounds: dict[int, SiteRound] = {}
+        self._secrets = secrets
+        self._shares = dict(shares)
+
+    def at(self, round: int) -> SiteRound:
+        """State of a round of this epoch."""
+        if round >= self.n_rounds:
+            raise ProtocolError(
+                f"round must be below {self.n_rounds}, the rounds of this epoch; got {round}."
+            )
+        return self.rounds.setdefault(round, SiteRound())
+
+    def secret(self, round: int, kind: int) -> bytes:
+        """Own secret of a round."""
+        return secret_at(self._secrets, round, kind)
+
+    def share(self, dealer: str, round: int, kind: int) -> bytes:
+        """Share of a peer's secret of a round."""
+        return share_at(self._shares[dealer], round, kind)
+
+    def wipe_key(self, round: int) -> None:
+        """Overwrite the own round key, which serves one vector."""
+        wipe_secret(self._secrets, round, KEY)
+
+    def wipe(self, round: int) -> None:
+        """Overwrite everything secret of a round."""
+        for kind in range(N_KINDS):
+            wipe_secret(self._secrets, round, kind)
+            for shares in self._shares.values():
+                wipe_share(shares, round, kind)
+
+    def keep_seed_shares(self, round: int) -> None:
+        """Overwrite everything secret of an opened round but the seed shares of its survivors.
+
+        From here on no request can obtain the other kind of share of any peer.
+        """
+        state = self.rounds[round]
+        for kind in range(N_KINDS):
+            wipe_secret(self._secrets, round, kind)
+        for name, shares in self._shares.items():
+            wipe_share(shares, round, KEY)
+            for kind, used in ((SUM, state.summed), (COVER, state.covered)):
+                if name not in state.survivors or not used:
+                    wipe_share(shares, round, kind)
