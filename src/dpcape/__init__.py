@@ -1,1 +1,72 @@
-"""Joint analyses across sites, under differential privacy."""
+"""Joint analyses across sites that may not pool their data, under differential privacy."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dpcape._version import __version__
+
+# Imported on first use: a site needs neither estimators nor scikit-learn.
+_WHERE = {
+    "rows": "records",
+    "views": "records",
+    "labelled": "records",
+    "documents": "records",
+    "subjects": "records",
+    "Schema": "schema",
+    "in_process": "transport.in_process",
+    "Federation": "federation",
+    "Cape": "protocols",
+    "SecureSum": "protocols",
+    "Independent": "protocols",
+    "Dealer": "protocols",
+    "Exact": "protocols",
+    "Replay": "noise",
+    "Ledger": "privacy",
+    "Mean": "estimators",
+    "PCA": "estimators",
+    "CCA": "estimators",
+}
+
+if TYPE_CHECKING:
+    from dpcape.estimators import CCA, PCA, Mean
+    from dpcape.federation import Federation
+    from dpcape.noise import Replay
+    from dpcape.privacy import Ledger
+    from dpcape.protocols import Cape, Dealer, Exact, Independent, SecureSum
+    from dpcape.records import documents, labelled, rows, subjects, views
+    from dpcape.schema import Schema
+    from dpcape.transport.in_process import in_process
+
+__all__ = [
+    "CCA",
+    "PCA",
+    "Cape",
+    "Dealer",
+    "Exact",
+    "Federation",
+    "Independent",
+    "Ledger",
+    "Mean",
+    "Replay",
+    "Schema",
+    "SecureSum",
+    "__version__",
+    "documents",
+    "in_process",
+    "labelled",
+    "rows",
+    "subjects",
+    "views",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'dpcape' has no attribute {name!r}")
+    value = getattr(import_module(f"dpcape.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,394 @@
+"""Sites behind a transport, under one protocol; and the right to a fixed number of releases."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dpcape import errors
+from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, SiteLost
+from dpcape.facts import Facts
+from dpcape.messages import (
+    Agreed,
+    Describe,
+    Described,
+    FromSite,
+    Open,
+    Refused,
+    Request,
+    ToSite,
+    decode_from_site,
+    encode,
+    public_arrays,
+)
+from dpcape.privacy.calibrate import Plan, plan_release, target_mus
+from dpcape.privacy.gaussian import compose
+from dpcape.privacy.guarantee import NONE, VERIFIED, Guarantee, SiteGuarantee
+from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
+from dpcape.protocols.base import Protocol
+from dpcape.statistics.base import Statistic
+from dpcape.transport.base import Transport
+
+PUBLIC_FACTS = ("site sizes", "dimensions", "bounds", "number of releases")
+ONE_SITE_EACH = "a person appears at one site only (at k sites mu is up to k times larger)"
+
+
+class Federation:
+    """Sites behind a transport, under one protocol.
+
+    Parameters
+    ----------
+    sites : Transport — for instance ``in_process({...})``; names, sizes and schema are learnt from the sites.
+    protocol : Cape, SecureSum, Independent, Dealer or Exact; there is no default.
+    weights : weight of each site in every mean, adding to one; None weighs sites by their records.
+    deadline : seconds to wait for each answer; None waits as long as it takes.
+    on_release : called after each release with a :class:`Release`, for progress.
+
+    Attributes
+    ----------
+    facts : Facts — what is public and equal at all sites.
+    n_records : int — records of all sites together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, in_process, rows
+    >>> fed = Federation(in_process({"lyon": rows(np.eye(4), bound=1.0)}), protocol=Independent())
+    >>> fed.n_records, fed.n_features
+    (4, 4)
+    """
+
+    def __init__(
+        self,
+        sites: Transport,
+        *,
+        protocol: Protocol,
+        weights: Mapping[str, float] | None = None,
+        deadline: float | None = None,
+        on_release: Callable[[Release], None] | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.weights = dict(weights or {})
+        self._transport = sites
+        self._deadline = deadline
+        self._on_release = on_release
+        described = self._describe()
+        self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
+        self.facts: Facts = _common_facts(described)
+        self.replayable = any(entry.replayable for entry in described.values())
+        self._identities = {name: entry.identity for name, entry in described.items()}
+        protocol.settings(len(self.sites))
+
+    @property
+    def n_records(self) -> int:
+        """Records of all sites together."""
+        return sum(self.sites.values())
+
+    @property
+    def n_features(self) -> int:
+        """Columns of all views together."""
+        return self.facts.n_features
+
+    def allow(
+        self,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        shares: Sequence[float] = (1.0,),
+    ) -> Allowance:
+        """Open the right to exactly ``len(shares)`` releases; every site agrees, nothing is charged yet.
+
+        Parameters
+        ----------
+        epsilon : one number, or one per site.
+        delta : one number.
+        shares : parts of mu^2, one per release, adding to at most one.
+        """
+        terms = self.terms(epsilon, delta, shares)
+        line = _Line(self._transport, terms.allowance, self._identities, self._deadline)
+        replies, missing = line.ask(dict.fromkeys(terms.sites, Open(terms=terms)))
+        if len(replies) < terms.settings.minimum_sites:
+            raise SiteLost(
+                f"at least {terms.settings.minimum_sites} sites must agree to the study; got {len(replies)} "
+                f"(missing: {', '.join(missing)}). Nothing was charged."
+            )
+        line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed)}
+        return Allowance(self, terms, line, self._on_release)
+
+    def terms(
+        self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)
+    ) -> Terms:
+        """Return the public terms an allowance would have; spends nothing."""
+        per_site = dict(epsilon) if isinstance(epsilon, Mapping) else dict.fromkeys(self.sites, epsilon)
+        terms = Terms(
+            allowance=secrets.token_hex(16),
+            settings=self.protocol.settings(len(self.sites)),
+            epsilons={} if self.protocol.name == "exact" else _as_floats(per_site),
+            delta=_as_float("delta", delta),
+            shares=tuple(float(share) for share in shares),
+            n_records=dict(self.sites),
+            weights=self.weights,
+            facts=self.facts,
+        )
+        check_terms(terms)
+        return terms
+
+    def _describe(self) -> dict[str, Described]:
+        line = _Line(self._transport, "", {}, self._deadline)
+        replies, missing = line.ask(dict.fromkeys(self._transport.sites, Describe()))
+        if missing:
+            raise SiteLost(f"every site must answer when a federation is formed; got nothing from {', '.join(missing)}.")
+        described: dict[str, Described] = {}
+        for name, reply in replies.items():
+            if not isinstance(reply, Described):
+                raise ProtocolError(f"{name} must describe its records; got {type(reply).__name__}.")
+            described[name] = reply
+        return described
+
+    def __repr__(self) -> str:
+        return f"Federation({len(self.sites)} sites, {self.n_records} records, {self.protocol!r})"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release as it happened.
+
+    Attributes
+    ----------
+    number, n_releases : which of how many.
+    statistic : name of the statistic.
+    scale : standard deviation of the noise in the mean, per packed coordinate (on a matrix: at the diagonal).
+    survivors : sites whose records are in it.
+    n_records : records in it.
+    mus : what it cost each site.
+    """
+
+    number: int
+    n_releases: int
+    statistic: str
+    scale: float
+    survivors: tuple[str, ...]
+    n_records: int
+    mus: dict[str, float]
+
+
+class Allowance:
+    """A calibrated right to a fixed number of releases.
+
+    ``mean`` is the only verb. Each release uses its own share of mu^2; one more than allowed raises, before anything
+    leaves a site.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        terms: Terms,
+        line: _Line,
+        on_release: Callable[[Release], None] | None,
+    ) -> None:
+        self._federation, self._terms = federation, terms
+        self._protocol = federation.protocol
+        self._coordinator = self._protocol.coordinator(line, terms)
+        self._plans: list[Plan] = []
+        self._on_release = on_release
+        self.releases: list[Release] = []
+
+    @property
+    def left(self) -> int:
+        """Releases not yet used."""
+        return len(self._terms.shares) - len(self._plans)
+
+    def plan(self, statistic: Statistic, release: int | None = None) -> Plan:
+        """Return the noise the next release (or release number ``release``) would have; spends nothing."""
+        number = len(self._plans) if release is None else release
+        if not 0 <= number < len(self._terms.shares):
+            raise AllowanceExceeded(
+                f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
+                "Open a new allowance, which is charged anew."
+            )
+        return plan_release(self._terms, number, statistic, self._protocol)
+
+    def mean(self, statistic: Statistic) -> Any:
+        """Return the private mean of a statistic over the records of all sites that finish."""
+        number = len(self._plans)
+        plan = self.plan(statistic)
+        # Counted first: whatever happens from here on, the release is used up.
+        self._plans.append(plan)
+        request = Request(
+            release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan
+        )
+        outcome = self._coordinator.run(request, plan, statistic.size)
+        divisor = self._terms.divisor(outcome.survivors)
+        mean = outcome.total.astype(np.float64) * (plan.step / divisor)
+        self._note(number, statistic, plan, outcome.survivors, divisor)
+        return statistic.unpack(mean)
+
+    def _note(
+        self, number: int, statistic: Statistic, plan: Plan, survivors: tuple[str, ...], divisor: float
+    ) -> None:
+        release = Release(
+            number=number,
+            n_releases=len(self._terms.shares),
+            statistic=statistic.name,
+            scale=plan.sum_scale(survivors) / divisor,
+            survivors=survivors,
+            n_records=sum(self._terms.n_records[site] for site in survivors),
+            mus=dict(plan.mus),
+        )
+        self.releases.append(release)
+        if self._on_release is not None:
+            self._on_release(release)
+
+    def guarantee(self) -> Guarantee:
+        """Return what may be claimed for everything this allowance may release, used or not."""
+        return guarantee_of(self._terms, self._protocol, self._plans, self.releases, self._federation.replayable)
+
+
+def guarantee_of(
+    terms: Terms,
+    protocol: Protocol,
+    plans: Sequence[Plan],
+    releases: Sequence[Release] = (),
+    replayable: bool = False,
+) -> Guarantee:
+    """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full."""
+    took_part = set(terms.sites).intersection(*(release.survivors for release in releases))
+    sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
+    worst = max(sites.values(), key=lambda entry: entry.epsilon)
+    facts = terms.facts
+    return Guarantee(
+        epsilon=worst.epsilon,
+        delta=terms.delta,
+        mu=worst.mu,
+        epsilon_output_only=_output_only(terms, plans),
+        unit=facts.unit,
+        owner_note=facts.owner_note,
+        against=protocol.adversary(),
+        protocol=type(protocol).__name__,
+        public=PUBLIC_FACTS,
+        releases=len(terms.shares),
+        n_colluding=terms.settings.n_colluding,
+        minimum_sites=terms.settings.minimum_sites,
+        took_part=tuple(sorted(took_part)),
+        sites=sites,
+        assumptions=(ONE_SITE_EACH, *protocol.assumptions()),
+        status=VERIFIED if terms.epsilons else NONE,
+        replayable=replayable,
+    )
+
+
+def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuarantee:
+    if not terms.epsilons:
+        mu, epsilon = math.inf, math.inf
+    else:
+        left = math.fsum(terms.shares[len(plans) :])
+        mu = compose([*(plan.mus[site] for plan in plans), target_mus(terms)[site] * math.sqrt(left)])
+        epsilon = _epsilon(terms, site, mu)
+    return SiteGuarantee(mu=mu, epsilon=epsilon, delta=terms.delta, n_records=terms.n_records[site])
+
+
+def _epsilon(terms: Terms, site: str, mu: float) -> float:
+    return printed_epsilon(
+        terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta)
+    )
+
+
+def _output_only(terms: Terms, plans: Sequence[Plan]) -> float:
+    """Return the worst site's epsilon against somebody who sees nothing but the results.
+
+    The result carries the own noise of at least ``minimum_sites`` sites; those with the least are counted.
+    """
+    if not terms.epsilons:
+        return math.inf
+    least = terms.settings.minimum_sites
+    epsilons = []
+    for site in terms.sites:
+        mus = []
+        for plan in plans:
+            others = sorted(scale for name, scale in plan.own_scales.items() if name != site)[: least - 1]
+            covered = math.hypot(plan.own_scales[site], *others)
+            mus.append(plan.output_sensitivities[site] / covered)
+        left = math.fsum(terms.shares[len(plans) :])
+        mus.append(target_mus(terms)[site] * math.sqrt(left))
+        epsilons.append(_epsilon(terms, site, compose(mus)))
+    return max(epsilons)
+
+
+class _Line:
+    """The coordinator's line to the sites for one allowance (``protocols.base.Conversation``)."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        allowance: str,
+        identities: Mapping[str, bytes],
+        deadline: float | None,
+    ) -> None:
+        self._transport, self._allowance, self._deadline = transport, allowance, deadline
+        self.identities: Mapping[str, bytes] = identities
+        self.keys: Mapping[str, bytes] = {}
+
+    @property
+    def dealer(self) -> str | None:
+        return self._transport.dealer
+
+    def ask(self, messages: Mapping[str, ToSite]) -> tuple[dict[str, FromSite], tuple[str, ...]]:
+        encoded: dict[int, bytes] = {}
+        data = {}
+        for site, message in messages.items():
+            # One message is often sent to every site: encode it once.
+            if id(message) not in encoded:
+                encoded[id(message)] = encode(message, allowance=self._allowance)
+            data[site] = encoded[id(message)]
+        answers, missing = self._transport.ask(data, self._deadline)
+        return {site: self._reply(site, answer) for site, answer in answers.items()}, tuple(missing)
+
+    def _reply(self, site: str, answer: bytes) -> FromSite:
+        allowance, reply = decode_from_site(answer)
+        if isinstance(reply, Refused):
+            kind = getattr(errors, reply.error, ProtocolError)
+            if not (isinstance(kind, type) and issubclass(kind, errors.DpcapeError)):
+                kind = ProtocolError
+            raise kind(f"{site}: {reply.text}")
+        if allowance != self._allowance:
+            raise ProtocolError(f"{site} must answer for the allowance it was asked about; got another.")
+        return reply
+
+
+def _common_facts(described: Mapping[str, Described]) -> Facts:
+    """Return the facts all sites share, or say where they differ."""
+    names = sorted(described)
+    first = described[names[0]].facts.shape_facts()
+    for name in names[1:]:
+        other = described[name].facts.shape_facts()
+        if other != first:
+            field = next(
+                entry.name
+                for entry in msgspec.structs.fields(Facts)
+                if getattr(other, entry.name) != getattr(first, entry.name)
+            )
+            raise InvalidParameter(
+                f"{field} must be the same at all sites; got {_short(getattr(first, field))} at {names[0]} and "
+                f"{_short(getattr(other, field))} at {name}. Prepare the records in the same way."
+            )
+    return first
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _as_floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {str(site): _as_float("epsilon", value) for site, value in values.items()}
+
+
+def _as_float(subject: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
+        raise InvalidParameter(f"{subject} must be a number; got {value!r}.")
+    return float(value)

@@ -1,0 +1,110 @@
+"""What a site has spent, and the ceiling it refuses to pass.
+
+The ledger stands at the site. A charge is for a whole allowance and comes before its first release; a counter makes sure
+that no release happens twice. This ledger lives in memory; one on disk has the same surface.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.privacy.gaussian import compose
+from dpcape.privacy.terms import printed_epsilon
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One allowance as the ledger keeps it: mu, and what integer noise may add to epsilon (gap) and delta (tail)."""
+
+    allowance: str
+    mu: float
+    gap: float
+    tail: float
+    n_releases: int
+
+
+@dataclass
+class Ledger:
+    """Spending of one data set at one site, composed exactly, under an optional ceiling.
+
+    Parameters
+    ----------
+    epsilon, delta : the ceiling for everything ever released from the data set; None for no ceiling.
+
+    Privacy
+    -------
+    Allowances compose as Gaussian releases (mu^2 adds), so the epsilon spent is that of all of them together at the
+    ceiling's delta, plus the reserve each allowance keeps for integer noise.
+
+    Examples
+    --------
+    >>> ledger = Ledger(epsilon=1.0, delta=1e-5)
+    >>> ledger.spent()
+    0.0
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    charges: list[Charge] = field(default_factory=list)
+    _next: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) != (self.delta is None):
+            raise InvalidParameter("a ledger's ceiling must have both epsilon and delta; got one of them.")
+
+    def spent(self, delta: float | None = None) -> float:
+        """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None)."""
+        at = self.delta if delta is None else delta
+        if at is None:
+            raise InvalidParameter("spent(delta) must be given a delta where the ledger has no ceiling.")
+        return self._total(self.charges, at)
+
+    def check(self, charge: Charge) -> None:
+        """Refuse a charge that would pass the ceiling; change nothing."""
+        if charge.allowance in self._next:
+            raise LedgerRefused(f"an allowance must be charged once; got {charge.allowance!r} again.")
+        if self.epsilon is None or self.delta is None:
+            return
+        after = self._total([*self.charges, charge], self.delta)
+        if after > self.epsilon * (1 + 1e-9):
+            raise LedgerRefused(
+                f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
+                f"got {after:.4g} with this study, {self.spent():.4g} before it. "
+                "Records were not read. Ask the data steward for a higher ceiling, or ask for less."
+            )
+
+    def charge(self, charge: Charge) -> None:
+        """Take a charge; from here on it stands."""
+        self.check(charge)
+        self.charges.append(charge)
+        self._next[charge.allowance] = 0
+
+    def is_charged(self, allowance: str) -> bool:
+        """Tell whether the allowance has been charged."""
+        return allowance in self._next
+
+    def next_release(self, allowance: str, release: int) -> None:
+        """Count a release; each happens at most once and in order."""
+        expected = self._next.get(allowance)
+        if expected is None:
+            raise ProtocolError("an allowance must be charged before its first release; got none.")
+        if release < expected:
+            raise ProtocolError(f"a release must happen once; got number {release} again.")
+        charge = next(entry for entry in self.charges if entry.allowance == allowance)
+        if release >= charge.n_releases:
+            raise LedgerRefused(
+                f"an allowance of {charge.n_releases} releases must not be exceeded; got release number {release + 1}."
+            )
+        self._next[allowance] = release + 1
+
+    @staticmethod
+    def _total(charges: list[Charge], delta: float) -> float:
+        if not charges:
+            return 0.0
+        mu = compose(charge.mu for charge in charges)
+        if math.isinf(mu):
+            return math.inf
+        gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
+        return printed_epsilon(delta, mu, gap=gap, tail=tail)

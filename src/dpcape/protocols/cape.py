@@ -1,0 +1,301 @@
+"""CAPE: noise that is large at each site and cancels in the sum (dissertation, algorithms 3.1 and 3.2).
+
+Sites agree on zero-sum noise by a secure sum of integer draws; each release carries it together with the site's own noise.
+Three departures from the papers: the draws are large, since they cancel; the accounting lets colluding sites know their
+own draws; a release travels under a one-round mask that is opened only for one signed survivor set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Vector
+from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.view import View
+from dpcape.protocols.base import (
+    Conversation,
+    Coordinator,
+    Guard,
+    Integers,
+    Outcome,
+    Protocol,
+    Scales,
+    SiteHalf,
+    check_colluding,
+    check_minimum,
+)
+from dpcape.protocols.session import SessionCoordinator, SessionSite, words_of
+from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cape(Protocol):
+    """Correlated noise that cancels in the sum.
+
+    With c of n sites colluding and none dropping out, the aggregate carries sqrt(n / (n - c)) times the noise of pooled
+    data, within 0.5 %.
+
+    Parameters
+    ----------
+    n_colluding : int — sites that may pool what they know with the aggregator; no default.
+    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
+    cancelling_ratio : float — variance of a site's cancelling draw over n times that of its own noise. The papers use 1;
+        larger costs no accuracy.
+
+    Privacy
+    -------
+    Against the aggregator together with any ``n_colluding`` sites, honest but curious, at least ``minimum_sites``
+    finishing. View: releases of the honest survivors, the sum of draws, colluders' draws, the one correction.
+
+    References
+    ----------
+    H. Imtiaz and A. D. Sarwate, *Distributed differentially private algorithms for matrix and tensor factorization*, 2018.
+    """
+
+    n_colluding: int
+    minimum_sites: int | None = None
+    cancelling_ratio: float = 100.0
+
+    name: ClassVar[str] = "cape"
+    least_sites: ClassVar[int] = 3
+
+    def settings(self, n_sites: int) -> Settings:
+        return Settings(
+            name=self.name,
+            n_colluding=self.n_colluding,
+            minimum_sites=check_sum_sites(self, n_sites, self.minimum_sites),
+            cancelling_ratio=check_ratio(self.cancelling_ratio),
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Cape:
+        return cls(
+            n_colluding=settings.n_colluding,
+            minimum_sites=settings.minimum_sites,
+            cancelling_ratio=settings.cancelling_ratio,
+        )
+
+    def n_honest(self, n_sites: int) -> int:
+        return self.settings(n_sites).minimum_sites - self.n_colluding
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        # One sum protects every site, so equal noise everywhere is best against the worst coalition.
+        own = np.ones_like(demands)
+        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        own, shared = own_scales**2, shared_scales**2
+        return own * shared / (own + shared)
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        own = np.ones(n_sites) if own_scales is None else own_scales
+        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
+        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
+
+    def adversary(self) -> str:
+        return with_colluders("the aggregator", self.n_colluding)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return SECURE_SUM_ASSUMPTIONS
+
+    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+        return _CapeCoordinator(conversation, terms)
+
+    def site_half(self, guard: Guard) -> SiteHalf:
+        return _CapeSite(guard)
+
+
+SECURE_SUM_ASSUMPTIONS = (
+    "sites and aggregator follow the protocol (honest but curious)",
+    "site identities are authentic: their fingerprints were compared outside the aggregator",
+    "X25519, Ed25519, HKDF-SHA-256 and AES-256 are secure",
+)
+
+
+def with_colluders(who: str, n_colluding: int) -> str:
+    """Say whom the guarantee holds against."""
+    if n_colluding == 0:
+        return f"{who}, with no colluding site"
+    return f"{who} together with any {n_colluding} site{'s' if n_colluding > 1 else ''}"
+
+
+def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> View:
+    """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
+
+    Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the
+    agreed sum of draws, the draws of everybody else (a dropped site's draw counts as known: with one dropped site the
+    correction reveals it). The correction, the sum of the survivors' draws, follows from the last two.
+    """
+    draw, own_noise = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
+    members = list(honest)
+    others = [site for site in range(n_sites) if site not in set(members)]
+    releases = draw[members] - draw.mean(axis=0) + own_noise[members]
+    shift = np.zeros((len(members) + 1 + len(others), n_sites))
+    shift[np.arange(len(members)), members] = 1.0
+    mixing = np.vstack([releases, draw.sum(axis=0), draw[others]])
+    return View(shift=shift, mixing=mixing, variances=np.concatenate([shared, own]) ** 2)
+
+
+def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None) -> int:
+    """Return ``minimum_sites`` made explicit for a secure sum, or say why the setting is infeasible."""
+    if n_sites < 3:
+        raise InvalidParameter(
+            f"{type(protocol).__name__} must have at least 3 sites; got {n_sites}. "
+            "A sum over two tells each the other's value: use Independent()."
+        )
+    check_colluding(protocol.n_colluding, n_sites)
+    if protocol.n_colluding > n_sites - 2:
+        raise InvalidParameter(
+            f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
+            f"{protocol.n_colluding}. If all other sites may collude, use Independent(): it needs no more noise."
+        )
+    least = max(3, (n_sites + protocol.n_colluding) // 2 + 1)
+    why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
+    return check_minimum(minimum_sites, n_sites, least, why)
+
+
+def check_ratio(ratio: float) -> float:
+    """Refuse a cancelling ratio outside what the integer grid carries."""
+    if not 1e-3 <= ratio <= 1e6:
+        raise InvalidParameter(
+            f"cancelling_ratio must be between 0.001 and 1e6; got {ratio!r}. The papers use 1, the default is 100."
+        )
+    return float(ratio)
+
+
+class _CapeCoordinator(SessionCoordinator):
+    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+        gathered = self._next_round(len(self._terms.shares) - request.release)
+        roster, attempt, agreed = self._agree(request, size)
+        submit = Submit(request=request, attempt=attempt, roster=roster, agreed=Array.of(agreed))
+        replies, missing = self._ask_all(roster, lambda _: submit, Vector)
+        self._require_enough(tuple(replies), "had sent their release")
+        for site, reply in replies.items():
+            gathered.add_covered(site, words_of(reply, site, size))
+        if self._lost(missing):
+            self._correct(gathered, request.release, tuple(replies), size)
+        self._settle(gathered, request.release, agreement(roster, agreed))
+        return Outcome(total=self._sum(gathered, roster, agreed), survivors=gathered.survivors)
+
+    def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, Integers]:
+        """Have all present sites sum fresh draws; a lost site means a new attempt with new draws."""
+        attempt = 0
+        while True:
+            roster = self._present
+            self._require_enough(roster, "were present when noise was agreed")
+            message = Draw(request=request, attempt=attempt, roster=roster)
+            replies, missing = self._ask_all(roster, lambda _, message=message: message, Vector)
+            if not self._lost(missing):
+                masked = {site: words_of(reply, site, size) for site, reply in replies.items()}
+                return roster, attempt, from_ring(retry_sum(roster, masked))
+            attempt += 1
+
+    def _correct(self, gathered: RecoverRound, release: int, present: tuple[str, ...], size: int) -> None:
+        """Ask the remaining sites for their draws under recoverable masks; whoever answers survives."""
+        replies, missing = self._ask_all(present, lambda _: Correct(release=release), Vector)
+        self._lost(missing)
+        self._require_enough(tuple(replies), "could take part in the correction")
+        for site, reply in replies.items():
+            gathered.add_masked(site, words_of(reply, site, size))
+
+    @staticmethod
+    def _sum(gathered: RecoverRound, roster: tuple[str, ...], agreed: Integers) -> Integers:
+        """Add the survivors' releases and cancel what their draws leave."""
+        releases = [from_ring(words) for words in gathered.releases().values()]
+        total: Integers = np.sum(releases, axis=0)
+        if len(gathered.survivors) == len(roster):
+            return total
+        ranks = [sorted(roster).index(site) for site in gathered.survivors]
+        taken = np.sum([zero_sum_share(agreed, len(roster), rank=rank) for rank in ranks], axis=0)
+        corrected: Integers = total - (from_ring(gathered.total()) - taken)
+        return corrected
+
+
+class _CapeSite(SessionSite):
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        self._release = -1
+        self._attempt = -1
+        self._roster: tuple[str, ...] = ()
+        self._drawn: Integers | None = None
+        self._context = b""
+
+    def answer_release(self, message: ToSite) -> FromSite:
+        if isinstance(message, Draw):
+            return self._draw(message)
+        if isinstance(message, Submit):
+            return self._submit(message)
+        if isinstance(message, Correct):
+            return self._correct(message)
+        raise ProtocolError(f"a site under Cape must be asked for a step of it; got {type(message).__name__}.")
+
+    def _draw(self, message: Draw) -> FromSite:
+        request = message.request
+        plan = self._guard.begin(request)
+        if request.release < self._release or (
+            request.release == self._release and (message.attempt <= self._attempt or self._context)
+        ):
+            raise ProtocolError("noise must be agreed anew for each attempt; got an old attempt.")
+        self._enter(request.release)
+        self._release, self._attempt, self._context = request.release, message.attempt, b""
+        self._roster = tuple(sorted(message.roster))
+        source = self._guard.noise("draw", request.release, message.attempt)
+        size = self._guard.size(request)
+        self._drawn = source.integer_gaussian(plan.shared_steps(self._guard.name), size)
+        masked = self._running().retry_mask(
+            round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(self._drawn)
+        )
+        return Vector(array=Array.of(masked))
+
+    def _submit(self, message: Submit) -> FromSite:
+        release = message.request.release
+        agreed = message.agreed.decode() if message.agreed is not None else None
+        if self._drawn is None or self._context or release != self._release or message.attempt != self._attempt:
+            raise ProtocolError("a release must follow its own noise agreement, once; got another step.")
+        if agreed is None or agreed.dtype != np.int64 or agreed.shape != self._drawn.shape:
+            raise ProtocolError("the agreed sum must be whole numbers of the release's length; got something else.")
+        if tuple(sorted(message.roster)) != self._roster:
+            raise ProtocolError("the roster must be that of the noise agreement; got another.")
+        plan = self._guard.begin(message.request)
+        self._context = agreement(self._roster, agreed)
+        rank = self._roster.index(self._guard.name)
+        release_steps = self._guard.steps(message.request)
+        release_steps += self._drawn - zero_sum_share(agreed, len(self._roster), rank=rank)
+        own = self._guard.noise("own", release)
+        release_steps += own.integer_gaussian(plan.own_steps(self._guard.name), release_steps.size)
+        covered = self._running().self_mask(round=self._entered(release), vector=to_ring(release_steps))
+        return Vector(array=Array.of(covered))
+
+    def _correct(self, message: Correct) -> FromSite:
+        if self._drawn is None or not self._context or message.release != self._release:
+            raise ProtocolError("a correction must follow the release it corrects; got another step.")
+        number = self._entered(message.release)
+        masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn))
+        self._drawn = None
+        return Vector(array=Array.of(masked))
+
+    def context(self, release: int) -> bytes:
+        if release != self._release or not self._context:
+            raise ProtocolError("a survivor set must be signed for the release under way; got another.")
+        return self._context
+
+
+def agreement(roster: Sequence[str], agreed: Integers) -> bytes:
+    """Digest of the noise agreement: sites that were told different sums cannot sign the same survivor set."""
+    names = "\0".join(sorted(roster)).encode()
+    return hashlib.sha256(b"dpcape agreement 1" + names + b"\0" + agreed.tobytes()).digest()
+

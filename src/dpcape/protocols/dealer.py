@@ -1,0 +1,252 @@
+"""Zero-sum noise from a trusted dealer (paper 000, capeCCA): no agreement among sites is needed.
+
+The dealer sends each site its share sealed; the aggregator carries boxes it cannot open. Privacy rests on the dealer not
+talking to the aggregator: if it did, only a site's own noise would be left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.messages import (
+    Array,
+    Deal,
+    Dealt,
+    FromSite,
+    Refused,
+    Request,
+    Submit,
+    ToSite,
+    Vector,
+    decode_to_site,
+    encode,
+)
+from dpcape.noise import NoiseSource
+from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.view import View
+from dpcape.protocols.base import (
+    Conversation,
+    Coordinator,
+    Guard,
+    Integers,
+    Outcome,
+    Protocol,
+    Scales,
+    SiteHalf,
+    check_colluding,
+)
+from dpcape.protocols.cape import check_ratio, with_colluders, zero_sum_view
+from dpcape.protocols.independent import noisy_total, sum_releases
+from dpcape.secure_sum import Identity, zero_sum_share
+from dpcape.secure_sum.box import BoxKey, seal
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+
+# The name the noise dealer is pinned and addressed by.
+DEALER = "dealer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dealer(Protocol):
+    """Zero-sum noise dealt by a trusted third party.
+
+    Parameters
+    ----------
+    n_colluding : int — sites that may pool what they know with the aggregator; no default.
+    cancelling_ratio : float — as in :class:`Cape`.
+
+    Privacy
+    -------
+    Against the aggregator together with any ``n_colluding`` sites, if the dealer is honest and tells nobody. All sites
+    must finish: nobody could correct for one that drops out. View: releases of the honest sites, and that the shares
+    of the colluders are known, hence the sum of the others' (all shares add to zero).
+    """
+
+    n_colluding: int
+    cancelling_ratio: float = 100.0
+
+    name: ClassVar[str] = "dealer"
+    least_sites: ClassVar[int] = 2
+
+    def settings(self, n_sites: int) -> Settings:
+        if n_sites < 2:
+            raise InvalidParameter(f"Dealer must have at least 2 sites; got {n_sites}. Use Independent().")
+        check_colluding(self.n_colluding, n_sites)
+        return Settings(
+            name=self.name,
+            n_colluding=self.n_colluding,
+            minimum_sites=n_sites,
+            cancelling_ratio=check_ratio(self.cancelling_ratio),
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Dealer:
+        return cls(n_colluding=settings.n_colluding, cancelling_ratio=settings.cancelling_ratio)
+
+    def n_honest(self, n_sites: int) -> int:
+        return n_sites - self.n_colluding
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        own = np.ones_like(demands)
+        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        own, shared = own_scales**2, shared_scales**2
+        return own * shared / (own + shared)
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        own = np.ones(n_sites) if own_scales is None else own_scales
+        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
+        # The sum of draws is never told, but knowing it changes nothing: the shares are independent of it.
+        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
+
+    def adversary(self) -> str:
+        return with_colluders("the aggregator", self.n_colluding)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            "sites and aggregator follow the protocol (honest but curious)",
+            "the noise dealer is honest and tells nobody what it dealt",
+            "X25519, HKDF-SHA-256 and AES-256-GCM are secure",
+        )
+
+    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+        return _DealerCoordinator(conversation, terms)
+
+    def site_half(self, guard: Guard) -> SiteHalf:
+        return _DealerSite(guard)
+
+
+class _DealerCoordinator(Coordinator):
+    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+        boxes = self._deal(request, plan, size)
+        replies, missing = self._ask_all(
+            self._present, lambda site: Submit(request=request, box=boxes[site]), Vector
+        )
+        self._require_enough(tuple(set(self._present) - set(missing)), "answered")
+        return Outcome(total=sum_releases(replies, size), survivors=tuple(sorted(replies)))
+
+    def _deal(self, request: Request, plan: Plan, size: int) -> dict[str, bytes]:
+        dealer = self._conversation.dealer
+        if dealer is None:
+            raise ProtocolError("Dealer must have a noise dealer on the line; got a transport without one.")
+        message = Deal(
+            allowance=self._terms.allowance,
+            release=request.release,
+            size=size,
+            shared_steps={site: plan.shared_steps(site) for site in self._present},
+            receivers=dict(self._conversation.keys),
+        )
+        replies, _ = self._ask_all((dealer,), lambda _: message, Dealt)
+        if dealer not in replies:
+            raise ProtocolError("the noise dealer must answer; got nothing. No release was made.")
+        boxes: dict[str, bytes] = replies[dealer].boxes
+        return boxes
+
+
+class _DealerSite(SiteHalf):
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        if DEALER not in guard.pinned:
+            raise ProtocolError("the noise dealer must be pinned at the site; got none.")
+        self._key = BoxKey()
+
+    def key(self) -> bytes:
+        """Return the box key signed by the site, so that nobody in between can put its own in place."""
+        statement = _key_statement(self._guard.terms.allowance, self._guard.name, self._key.public)
+        return self._guard.identity.sign(statement) + self._key.public
+
+    def answer(self, message: ToSite) -> FromSite:
+        if not isinstance(message, Submit):
+            raise ProtocolError(f"a site under Dealer must be asked to Submit; got {type(message).__name__}.")
+        request = message.request
+        size = self._guard.size(request)
+        context = _box_context(self._guard.terms.allowance, request.release, self._guard.name)
+        signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
+        if not verify(self._guard.pinned[DEALER], signature, context + box):
+            raise ProtocolError("dealt noise must be signed by the pinned dealer; got another signature.")
+        opened = self._key.open(box, context)
+        if len(opened) != 8 * size:
+            raise ProtocolError("dealt noise must have the release's length; got another.")
+        total = noisy_total(self._guard, request)
+        total += np.frombuffer(opened, dtype="<i8")
+        return Vector(array=Array.of(total))
+
+
+def _box_context(allowance: str, release: int, site: str) -> bytes:
+    """Bind a box to its allowance, release and receiver."""
+    return f"dpcape dealt 1\0{allowance}\0{release}\0{site}\0".encode()
+
+
+def _key_statement(allowance: str, site: str, public: bytes) -> bytes:
+    return f"dpcape box key 1\0{allowance}\0{site}\0".encode() + public
+
+
+class NoiseDealer:
+    """The trusted third party: answers ``Deal`` with sealed shares that add to zero."""
+
+    def __init__(self, identity: Identity, noise: NoiseSource) -> None:
+        self.identity = identity
+        self._noise = noise
+        self._pinned: dict[str, bytes] = {}
+        self._dealt: set[tuple[str, int]] = set()
+
+    def pin(self, identities: Mapping[str, bytes]) -> None:
+        """Fix the public keys of the consortium's sites."""
+        self._pinned = dict(identities)
+
+    def answer(self, data: bytes) -> bytes:
+        """Answer one message, or refuse it."""
+        allowance = ""
+        try:
+            allowance, message = decode_to_site(data)
+            if not isinstance(message, Deal):
+                raise ProtocolError(f"the noise dealer must be asked to Deal; got {type(message).__name__}.")
+            return encode(Dealt(boxes=self._deal(message)), allowance=allowance)
+        except DpcapeError as error:
+            return encode(Refused(error=type(error).__name__, text=str(error)), allowance=allowance)
+
+    def _deal(self, message: Deal) -> dict[str, bytes]:
+        mark = (message.allowance, message.release)
+        if mark in self._dealt:
+            raise ProtocolError("noise must be dealt once per release; got the release again.")
+        keys = {site: self._checked_key(message.allowance, site, key) for site, key in message.receivers.items()}
+        if set(keys) != set(message.shared_steps):
+            raise ProtocolError("every receiver of dealt noise must have its scale; got another list.")
+        self._dealt.add(mark)
+        return self._shares(message, keys)
+
+    def _checked_key(self, allowance: str, site: str, key: bytes) -> bytes:
+        signature, public = key[:SIGNATURE_BYTES], key[SIGNATURE_BYTES:]
+        if site not in self._pinned or not verify(
+            self._pinned[site], signature, _key_statement(allowance, site, public)
+        ):
+            raise ProtocolError(f"the box key of {site} must be signed by its pinned identity; got another.")
+        return public
+
+    def _shares(self, message: Deal, keys: Mapping[str, bytes]) -> dict[str, bytes]:
+        sites = sorted(keys)
+        source = self._noise.child(DEALER, len(self._dealt))
+        draws: dict[str, Integers] = {
+            site: source.child(site).integer_gaussian(message.shared_steps[site], message.size) for site in sites
+        }
+        agreed: Integers = np.sum(list(draws.values()), axis=0)
+        boxes = {}
+        for rank, site in enumerate(sites):
+            share = draws[site] - zero_sum_share(agreed, len(sites), rank=rank)
+            context = _box_context(message.allowance, message.release, site)
+            box = seal(keys[site], share.astype("<i8").tobytes(), context)
+            boxes[site] = self.identity.sign(context + box) + box
+        return boxes

@@ -1,0 +1,74 @@
+"""No noise at all: for checks on data that may be pooled. Every result says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpcape.errors import ProtocolError
+from dpcape.messages import Array, FromSite, Submit, ToSite, Vector
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.view import View
+from dpcape.protocols.base import Conversation, Coordinator, Guard, Protocol, Scales, SiteHalf
+from dpcape.protocols.independent import _IndependentCoordinator
+
+
+@dataclass(frozen=True)
+class Exact(Protocol):
+    """Sites release exact totals: NO PRIVACY.
+
+    The aggregator learns every site's statistic. A site whose ledger has a ceiling refuses.
+
+    Privacy
+    -------
+    None: mu and epsilon are infinite.
+    """
+
+    name: ClassVar[str] = "exact"
+    n_colluding: ClassVar[int] = 0
+
+    def settings(self, n_sites: int) -> Settings:
+        return Settings(name=self.name, minimum_sites=n_sites)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Exact:
+        return cls()
+
+    def n_honest(self, n_sites: int) -> int:
+        return n_sites
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        return np.zeros_like(demands), np.zeros_like(demands)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        return np.zeros_like(own_scales)
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        return View(shift=np.eye(n_sites), mixing=np.zeros((n_sites, 1)), variances=np.ones(1))
+
+    def adversary(self) -> str:
+        return "nobody: exact totals are released"
+
+    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+        return _IndependentCoordinator(conversation, terms)
+
+    def site_half(self, guard: Guard) -> SiteHalf:
+        return _ExactSite(guard)
+
+
+class _ExactSite(SiteHalf):
+    def answer(self, message: ToSite) -> FromSite:
+        if not isinstance(message, Submit):
+            raise ProtocolError(f"a site under Exact must be asked to Submit; got {type(message).__name__}.")
+        self._guard.begin(message.request)
+        return Vector(array=Array.of(self._guard.steps(message.request)))

@@ -1,0 +1,115 @@
+"""Independent noise: every site protects its own release alone (the papers' "conventional" scheme)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpcape.errors import ProtocolError
+from dpcape.messages import Array, FromSite, Request, Submit, ToSite, Vector
+from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.view import View
+from dpcape.protocols.base import (
+    Conversation,
+    Coordinator,
+    Guard,
+    Outcome,
+    Protocol,
+    Scales,
+    SiteHalf,
+    check_minimum,
+)
+
+
+@dataclass(frozen=True)
+class Independent(Protocol):
+    """Each site adds enough noise to protect itself from everyone else.
+
+    With n equal sites the aggregate carries sqrt(n) times the noise of pooled data. It is the only protocol for a single
+    site, where it is ordinary centralised differential privacy.
+
+    Privacy
+    -------
+    Holds against everyone outside the site, whoever colludes. View: one row per site, its release. A site that drops out
+    changes nothing for the others; ``minimum_sites`` (None: all) only says when a result is still worth forming.
+    """
+
+    minimum_sites: int | None = None
+
+    name: ClassVar[str] = "independent"
+    n_colluding: ClassVar[int] = 0
+
+    def settings(self, n_sites: int) -> Settings:
+        least = check_minimum(self.minimum_sites, n_sites)
+        return Settings(name=self.name, n_colluding=n_sites - 1, minimum_sites=least)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Independent:
+        return cls(minimum_sites=settings.minimum_sites)
+
+    def n_honest(self, n_sites: int) -> int:
+        return 1
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        return demands.copy(), np.zeros_like(demands)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        return np.zeros_like(own_scales)
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        own = np.ones(n_sites) if own_scales is None else own_scales
+        return View(shift=np.eye(n_sites), mixing=np.eye(n_sites), variances=own**2)
+
+    def adversary(self) -> str:
+        return "everyone outside the site, all other sites and the aggregator together"
+
+    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+        return _IndependentCoordinator(conversation, terms)
+
+    def site_half(self, guard: Guard) -> SiteHalf:
+        return _IndependentSite(guard)
+
+
+class _IndependentCoordinator(Coordinator):
+    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+        replies, missing = self._ask_all(self._present, lambda _: Submit(request=request), Vector)
+        self._require_enough(tuple(set(self._present) - set(missing)), "answered")
+        return Outcome(total=sum_releases(replies, size), survivors=tuple(sorted(replies)))
+
+
+class _IndependentSite(SiteHalf):
+    def answer(self, message: ToSite) -> FromSite:
+        if not isinstance(message, Submit):
+            raise ProtocolError(f"a site under Independent must be asked to Submit; got {type(message).__name__}.")
+        return Vector(array=Array.of(noisy_total(self._guard, message.request)))
+
+
+def noisy_total(guard: Guard, request: Request) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the site's total in grid steps plus its own noise."""
+    plan = guard.begin(request)
+    noise = guard.noise("own", request.release)
+    total = guard.steps(request)
+    total += noise.integer_gaussian(plan.own_steps(guard.name), total.size)
+    return total
+
+
+def sum_releases(replies: dict[str, Vector], size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Add plain releases, refusing anything but int64 vectors of the right length."""
+    total = np.zeros(size, dtype=np.int64)
+    for site, reply in replies.items():
+        release = reply.array.decode()
+        if release.dtype != np.int64 or release.shape != (size,):
+            raise ProtocolError(f"the release of {site} must be {size} whole numbers; got shape {release.shape}.")
+        total += release
+    return total

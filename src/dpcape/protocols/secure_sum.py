@@ -1,0 +1,108 @@
+"""Statistic and own noise inside a secure sum: the aggregator sees nothing but the sum (distributed Gaussian noise)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpcape.errors import ProtocolError
+from dpcape.messages import Array, FromSite, Request, Submit, ToSite, Vector
+from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.view import View
+from dpcape.protocols.base import Conversation, Coordinator, Guard, Outcome, Protocol, Scales, SiteHalf
+from dpcape.protocols.cape import SECURE_SUM_ASSUMPTIONS, check_sum_sites, with_colluders
+from dpcape.protocols.independent import noisy_total
+from dpcape.protocols.session import SessionCoordinator, SessionSite, words_of
+from dpcape.secure_sum import from_ring, to_ring
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureSum(Protocol):
+    """Noise added at the sites, hidden in a secure sum.
+
+    Never more noise than :class:`Cape`, and per-site statistics stay hidden. Drop-outs are recovered within the sum.
+
+    Parameters
+    ----------
+    n_colluding : int — sites that may pool what they know with the aggregator; no default.
+    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
+
+    Privacy
+    -------
+    Against the aggregator together with any ``n_colluding`` sites, honest but curious, at least ``minimum_sites``
+    finishing. View: the sum over the survivors, less what colluders know of it.
+    """
+
+    n_colluding: int
+    minimum_sites: int | None = None
+
+    name: ClassVar[str] = "secure-sum"
+    least_sites: ClassVar[int] = 3
+
+    def settings(self, n_sites: int) -> Settings:
+        least = check_sum_sites(self, n_sites, self.minimum_sites)
+        return Settings(name=self.name, n_colluding=self.n_colluding, minimum_sites=least)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> SecureSum:
+        return cls(n_colluding=settings.n_colluding, minimum_sites=settings.minimum_sites)
+
+    def n_honest(self, n_sites: int) -> int:
+        return self.settings(n_sites).minimum_sites - self.n_colluding
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        return np.ones_like(demands), np.zeros_like(demands)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        return own_scales**2
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        members = np.zeros((1, n_sites))
+        members[0, list(range(n_sites) if honest is None else honest)] = 1.0
+        own = np.ones(n_sites) if own_scales is None else own_scales
+        return View(shift=members, mixing=members, variances=own**2)
+
+    def adversary(self) -> str:
+        return with_colluders("the aggregator", self.n_colluding)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return SECURE_SUM_ASSUMPTIONS
+
+    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+        return _SecureSumCoordinator(conversation, terms)
+
+    def site_half(self, guard: Guard) -> SiteHalf:
+        return _SecureSumSite(guard)
+
+
+class _SecureSumCoordinator(SessionCoordinator):
+    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+        gathered = self._next_round(len(self._terms.shares) - request.release)
+        roster = self._present
+        replies, missing = self._ask_all(roster, lambda _: Submit(request=request, roster=roster), Vector)
+        self._lost(missing)
+        self._require_enough(tuple(replies), "had sent their masked total")
+        for site, reply in replies.items():
+            gathered.add_masked(site, words_of(reply, site, size))
+        self._settle(gathered, request.release)
+        return Outcome(total=from_ring(gathered.total()), survivors=gathered.survivors)
+
+
+class _SecureSumSite(SessionSite):
+    def answer_release(self, message: ToSite) -> FromSite:
+        if not isinstance(message, Submit):
+            raise ProtocolError(f"a site under SecureSum must be asked to Submit; got {type(message).__name__}.")
+        number = self._enter(message.request.release)
+        total = noisy_total(self._guard, message.request)
+        return Vector(array=Array.of(self._running().recover_mask(round=number, vector=to_ring(total))))

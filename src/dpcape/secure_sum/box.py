@@ -1,0 +1,61 @@
+"""A message only its receiver can open: a fresh X25519 key, HKDF-SHA-256 and AES-256-GCM.
+
+The key serves one message, so a fixed nonce is safe. Who sealed a box is not part of it: callers sign.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from dpcape.errors import ProtocolError
+from dpcape.secure_sum.transcript import digest
+
+_KEY_BYTES = 32
+_NONCE = bytes(12)
+
+
+class BoxKey:
+    """The receiver's key pair; lives in memory only."""
+
+    __slots__ = ("_private", "public")
+
+    def __init__(self) -> None:
+        self._private = X25519PrivateKey.generate()
+        self.public: bytes = self._private.public_key().public_bytes_raw()
+
+    def open(self, box: bytes, context: bytes) -> bytes:
+        """Open a box sealed for this key and this context."""
+        sender = box[:_KEY_BYTES]
+        try:
+            shared = self._private.exchange(X25519PublicKey.from_public_bytes(sender))
+            return AESGCM(_box_key(shared, sender, self.public, context)).decrypt(_NONCE, box[_KEY_BYTES:], context)
+        except (InvalidTag, ValueError) as error:
+            raise ProtocolError("a sealed box must be for this site and step, unchanged; got another.") from error
+
+    def __repr__(self) -> str:
+        return "BoxKey()"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a BoxKey must not be pickled or copied. A restarted site makes a new one.")
+
+
+def seal(receiver: bytes, message: bytes, context: bytes) -> bytes:
+    """Seal a message for the holder of ``receiver``."""
+    private = X25519PrivateKey.generate()
+    sender = private.public_key().public_bytes_raw()
+    try:
+        shared = private.exchange(X25519PublicKey.from_public_bytes(receiver))
+    except ValueError as error:
+        raise ProtocolError("a box key must be a valid X25519 key; got another.") from error
+    return sender + AESGCM(_box_key(shared, sender, receiver, context)).encrypt(_NONCE, message, context)
+
+
+def _box_key(shared: bytes, sender: bytes, receiver: bytes, context: bytes) -> bytes:
+    info = digest("box", sender, receiver, context)
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(shared)
