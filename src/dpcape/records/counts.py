@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import strips
 from dpcape.schema.column import FloatArray
-from dpcape.schema.table import NUMERIC_KINDS, checked_names, read_table
+from dpcape.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 
 MINIMUM_WORDS = 3
 """Topic models are estimated from ordered triples of words, so a shorter document says nothing."""
@@ -66,7 +66,7 @@ def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
     """Return our own row-format array; it shares the caller's numbers if they are in that format."""
     if data.ndim != 2 or data.dtype.kind not in NUMERIC_KINDS:
         raise InvalidParameter(
-            f"counts must be a two-dimensional array of numbers; got shape {data.shape} of {data.dtype}. "
+            f"counts must be a two-dimensional array of numbers; got shape {data.shape} of {kind_of(data)}. "
             "Give one row per document and one column per word."
         )
     counts: csr_array[Any, tuple[int, int]] = csr_array(data)

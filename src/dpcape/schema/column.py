@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcape.errors import InvalidParameter
-from dpcape.schema.table import NUMERIC_KINDS, Values, is_missing, to_numbers
+from dpcape.schema.table import NUMERIC_KINDS, Values, is_missing, kind_of, to_numbers
 
 FloatArray = npt.NDArray[np.float64]
 Level = str | int | float
@@ -145,7 +145,12 @@ def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatAr
 
 def check_finite(values: Values, *, subject: str) -> None:
     """Refuse missing and infinite values, without saying where or how many."""
-    if values.dtype.kind != "f" or np.isfinite(values).all():
+    if values.dtype.kind != "f":
+        return
+    if values.itemsize > 8:
+        with np.errstate(over="ignore"):  # An extended number too large for float64 counts as infinite.
+            values = values.astype(np.float64)
+    if np.isfinite(values).all():
         return
     if np.isnan(values).any():
         raise InvalidParameter(
@@ -215,7 +220,7 @@ def _check_value_type(name: str, levels: tuple[Level, ...], values: Values) -> N
     if (text and values.dtype.kind in NUMERIC_KINDS) or (not text and values.dtype.kind in "US"):
         raise InvalidParameter(
             f"column {name!r} must hold {'text' if text else 'numbers'}, as its public list does; "
-            f"got {values.dtype}. Convert the column, or write the list as the column has it."
+            f"got {kind_of(values)}. Convert the column, or write the list as the column has it."
         )
 
 

@@ -134,8 +134,21 @@ def to_numbers(values: Values, *, subject: str) -> Values:
     if values.dtype.kind in NUMERIC_KINDS:
         return values
     if values.dtype.kind != "O":
-        raise _not_numeric(subject, str(values.dtype))
+        raise _not_numeric(subject, kind_of(values))
     return np.fromiter((_to_number(value, subject) for value in values), dtype=np.float64, count=len(values))
+
+
+def kind_of(values: Values) -> str:
+    """Return what a column holds, in words; numpy's own name would tell the length of the longest text."""
+    names = {
+        "U": "text",
+        "S": "bytes",
+        "O": "objects",
+        "c": "complex numbers",
+        "M": "dates",
+        "m": "durations",
+    }
+    return "numbers" if values.dtype.kind in NUMERIC_KINDS else names.get(values.dtype.kind, "something else")
 
 
 def is_missing(value: object) -> bool:
@@ -192,7 +205,7 @@ def _numeric_array(data: Any, *, subject: str) -> Values:
             f"{subject} must have rows of equal length; got unequal ones. Give every record the same columns."
         ) from error
     if array.dtype.kind not in NUMERIC_KINDS:
-        raise _not_numeric(subject, str(array.dtype))
+        raise _not_numeric(subject, kind_of(array))
     if array.ndim != 2:
         raise InvalidParameter(
             f"{subject} must have two dimensions, one row per record; got shape {array.shape}. "
