@@ -1,0 +1,8 @@
+"""The analyses: a private mean of a bounded statistic, then ordinary linear algebra."""
+
+from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.cca import CCA
+from dpcape.estimators.mean import Mean
+from dpcape.estimators.pca import PCA
+
+__all__ = ["CCA", "PCA", "FederatedEstimator", "Mean"]

@@ -1,0 +1,189 @@
+"""Principal components of rows spread over sites (capePCA: dissertation, algorithm 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.base import FederatedEstimator, check_components
+from dpcape.federation import Allowance, Federation
+from dpcape.linalg import noise_norm, top_eigen
+from dpcape.privacy.calibrate import plan_release
+from dpcape.statistics import Statistic, centred_moments, second_moment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Matrix = NDArray[np.float64]
+
+
+class PCA(FederatedEstimator):
+    """Principal components of the rows of all sites.
+
+    Parameters
+    ----------
+    n_components : int or "auto" — "auto" keeps the eigenvalues that stand out of the noise, at least one.
+    epsilon : float or mapping — one number, or one per site.
+    delta : float.
+    center : bool — False decomposes the second moment, as the papers do; True releases the mean in the same release and
+        decomposes the covariance.
+
+    Attributes
+    ----------
+    components_ : (n_components, n_features) — orthonormal rows, signs fixed, strongest first.
+    explained_ : (n_components,) — their eigenvalues in the released matrix.
+    mean_ : (n_features,) — the private mean, zeros without centring.
+    noise_norm_ : float — expected operator norm of the noise in the released matrix.
+
+    Privacy
+    -------
+    One release: x x' (diameter sqrt(2) B^2), or with ``center`` jointly (B x / 2, x x') (diameter 1.59 B^2). Everything
+    else is post-processing.
+
+    Edge cases
+    ----------
+    ==============================  ==================================================
+    noise above every eigenvalue    components are returned; ``explained_`` is near ``noise_norm_``
+    one site                        centralised private PCA (Dwork et al. 2014)
+    "auto" and only noise           one component
+    ==============================  ==================================================
+
+    References
+    ----------
+    H. Imtiaz and A. D. Sarwate 2018, algorithm 1; C. Dwork et al., *Analyze Gauss*, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import PCA, Federation, Independent, in_process, rows
+    >>> X = np.outer(np.linspace(-1, 1, 2000), [0.6, 0.8])
+    >>> fed = Federation(in_process({"lyon": rows(X, bound=1.0)}), protocol=Independent())
+    >>> PCA(n_components=1, epsilon=5.0, delta=1e-6).fit(fed).components_.round(1)
+    array([[0.6, 0.8]])
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("components_", "explained_", "mean_", "noise_norm_")
+
+    def __init__(
+        self,
+        n_components: int | str,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        center: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.center = center
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        check_components(self.n_components, federation.n_features)
+        return (1.0,)
+
+    def _statistic(self, federation: Federation) -> Statistic:
+        return centred_moments(federation.facts) if self.center else second_moment(federation.facts)
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        released = private.mean(self._statistic(federation))
+        self.mean_, moment = _centred(released) if self.center else (np.zeros(federation.n_features), released)
+        self.noise_norm_ = noise_norm(private.releases[-1].scale, federation.n_features)
+        wanted = check_components(self.n_components, federation.n_features)
+        values, vectors = top_eigen(moment, wanted or federation.n_features)
+        if wanted is None:
+            # Eigenvalues of pure noise stay below its norm; 10 % covers its fluctuation.
+            wanted = max(1, int(np.sum(values > 1.1 * self.noise_norm_)))
+        self.components_ = vectors[:, :wanted].T.copy()
+        self.explained_ = values[:wanted]
+
+    def transform(self, X: ArrayLike) -> Matrix:
+        """Return the coordinates of rows (prepared as the sites prepare theirs) along the components."""
+        rows = self._checked_rows(X, self.n_features_in_ if hasattr(self, "n_features_in_") else 0)
+        scores: Matrix = (rows - self.mean_) @ self.components_.T
+        return scores
+
+    def inverse_transform(self, scores: ArrayLike) -> Matrix:
+        """Return the rows that have these coordinates."""
+        rows: Matrix = np.asarray(scores, dtype=np.float64) @ self.components_ + self.mean_
+        return rows
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return names of the components."""
+        return np.array([f"pca{index}" for index in range(len(self.components_))], dtype=object)
+
+    def expected_error(
+        self, federation: Federation, spectrum: ArrayLike, *, failure: float = 0.05
+    ) -> ExpectedError:
+        """Bound what noise will cost, for a declared spectrum; spends nothing (dissertation, section 4.2.2).
+
+        Parameters
+        ----------
+        federation : Federation — sizes and protocol fix the noise.
+        spectrum : descending eigenvalues of the second moment, from public knowledge; padded with zeros.
+        failure : probability with which the noise may be larger than the bound assumes.
+        """
+        wanted = check_components(self.n_components, federation.n_features)
+        values = np.asarray(spectrum, dtype=np.float64)
+        if values.ndim != 1 or values.size > federation.n_features or (np.diff(values) > 0).any():
+            raise InvalidParameter(
+                f"spectrum must be at most {federation.n_features} numbers in descending order; got shape {values.shape}."
+            )
+        if wanted is None:
+            raise InvalidParameter("n_components must be a number for expected_error; got 'auto'.")
+        terms = federation.terms(self.epsilon, self.delta)
+        plan = plan_release(terms, 0, self._statistic(federation), federation.protocol)
+        scale = plan.sum_scale(terms.sites) / terms.divisor(terms.sites)
+        padded = np.concatenate([values, np.zeros(federation.n_features + 1 - values.size)])
+        return _bounds(padded, wanted, scale, failure)
+
+    def plot_scree(self, ax: Axes | None = None) -> Axes:
+        """Draw the eigenvalues against the level of the noise."""
+        from dpcape.report.plots import scree
+
+        return scree(self.explained_, self.noise_norm_, ax)
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """What noise costs at most, except with probability ``failure``.
+
+    Attributes
+    ----------
+    energy_loss : captured energy lost, at most 2 K eta; ``energy_share`` is the part of the optimum that is kept.
+    subspace_distance : operator norm between projectors, at most eta / (gap - eta); 1 when the gap is too small.
+    approximation : operator norm of A minus its private rank-K approximation, at most lambda_{K+1} + 2 eta.
+    noise : eta, the operator norm of the noise.
+    """
+
+    energy_loss: float
+    energy_share: float
+    subspace_distance: float
+    approximation: float
+    noise: float
+    failure: float
+
+
+def _bounds(values: Matrix, n_components: int, scale: float, failure: float) -> ExpectedError:
+    eta = noise_norm(scale, values.size - 1, failure)
+    energy = float(values[:n_components].sum())
+    # No subspace captures less than the smallest eigenvalues do.
+    loss = min(2 * n_components * eta, energy - float(values[:-1][-n_components:].sum()))
+    gap = float(values[n_components - 1] - values[n_components])
+    return ExpectedError(
+        energy_loss=loss,
+        energy_share=1 - loss / energy if energy > 0 else 0.0,
+        subspace_distance=min(1.0, eta / (gap - eta)) if gap > eta else 1.0,
+        approximation=float(values[n_components]) + 2 * eta,
+        noise=eta,
+        failure=failure,
+    )
+
+
+def _centred(released: tuple[Matrix, Matrix]) -> tuple[Matrix, Matrix]:
+    mean, moment = released
+    return mean, moment - np.outer(mean, mean)
