@@ -253,6 +253,16 @@ def test_missing_values_are_refused_or_filled_by_the_declared_constant(table):
     assert np.array_equal(all_blocks(rows(table, bound=100.0, missing={column: 2.0})), filled)
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_given_names_replace_those_of_a_table(make):
+    table = make({"a": [1.0, 2.0], "b": ["u", "v"]})
+    renamed = rows(
+        table, bound=9.0, ranges={"letter": ["v", "u"], "number": (0, 4)}, feature_names=["number", "letter"]
+    )
+    assert np.allclose(all_blocks(renamed), [[0, 1, -0.5], [1, 0, 0]])
+    assert rows(make({"a": [1.0]}), bound=1.0, feature_names=["z"]).facts().feature_names == ("z",)
+
+
 def test_fills_are_public_and_change_the_preparation():
     X = [[1.0, float("nan")]]
     facts = [rows(X, bound=1.0, missing=fill).facts() for fill in (0, 0.0, 1.0)]
@@ -498,9 +508,10 @@ def test_short_documents_become_zero_and_stay_counted(counts, size):
         next(records.feature_blocks())
 
 
-def test_repeated_sparse_entries_are_added_and_the_callers_array_is_left_alone():
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_repeated_sparse_entries_are_added_and_the_callers_array_is_left_alone(dtype):
     counts = sparse.csr_array(
-        (np.array([1, 2, 0, 1]), np.array([1, 1, 0, 0]), np.array([0, 3, 4])), shape=(2, 2)
+        (np.array([1, 2, 0, 1], dtype=dtype), np.array([1, 1, 0, 0]), np.array([0, 3, 4])), shape=(2, 2)
     )
     arrays_before = counts.data.copy(), counts.indices.copy(), counts.indptr.copy()
     (block,) = documents(counts).blocks()

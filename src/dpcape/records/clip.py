@@ -62,18 +62,17 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
     huge = np.flatnonzero(~np.isfinite(norms))
     if huge.size:
         huge_rows = block[huge]
-        check_finite(
-            huge_rows, subject="records"
-        )  # The caller may have changed them since they were checked.
+        # The caller may have changed them since they were checked.
+        check_finite(huge_rows, subject="records")
         norms[huge] = 1.0
     np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
     if huge.size:
         out[huge] = _clip_huge_rows(huge_rows, target)
 
 
-def strips(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield consecutive slices of rows that stay in cache."""
-    step = max(1, STRIP_ENTRIES // n_columns)
+def strips(n_rows: int, n_columns: int, *, n_entries: int = STRIP_ENTRIES) -> Iterator[slice]:
+    """Yield consecutive slices of rows with about `n_entries` entries each."""
+    step = max(1, n_entries // n_columns)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.records.clip import clip_rows, strips
+from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
 from dpcape.schema import Schema
 from dpcape.schema.column import FloatArray, check_finite
 from dpcape.schema.schema import as_it_is
-from dpcape.schema.table import Table, Values, read_table
+from dpcape.schema.table import ArrayTable, Table, Values, read_table
+
+TABLE_ENTRIES = 1 << 20
+"""Entries read together from a pandas or polars table: 8 MiB of float64."""
 
 
 class Features:
@@ -49,7 +52,7 @@ class Features:
 
     def fill(self, start: int, stop: int, out: FloatArray) -> None:
         """Write rows `start` to `stop`, prepared and clipped, into `out`."""
-        for rows in strips(stop - start, self.n_features):
+        for rows in self._strips(stop - start):
             block = self._read(start + rows.start, start + rows.stop)
             clip_rows(self._prepared(block, out[rows]), bound=self.bound, out=out[rows])
 
@@ -74,10 +77,15 @@ class Features:
         columns = range(self._table.shape[1]) if self._columns is None else self._columns
         return [self._table.values(rows, column) for column in columns]
 
+    def _strips(self, n_rows: int) -> Iterator[slice]:
+        """Return slices of rows to be read together: fewer from a table, where each column costs a call."""
+        n_entries = STRIP_ENTRIES if isinstance(self._table, ArrayTable) else TABLE_ENTRIES
+        return strips(n_rows, self.n_features, n_entries=n_entries)
+
     def _check(self) -> None:
         """Read everything once, so that bad values are refused before any analysis starts."""
         scratch = np.empty((0, self.n_features))
-        for rows in strips(self.n_rows, self.n_features):
+        for rows in self._strips(self.n_rows):
             block = self._read(rows.start, rows.stop)
             if self._schema is None:
                 check_finite(cast("Values", block), subject=self._table.subject)

@@ -88,14 +88,12 @@ class PolarsTable:
         chosen = list(range(self.shape[1]) if columns is None else columns)
         if not all(self._numeric[column] for column in chosen):
             return _side_by_side(self, rows, chosen)
-        block: Values = (
-            self._frame[rows].select([self.names[column] for column in chosen]).cast(float).to_numpy()
-        )
+        block: Values = self._frame[rows][:, chosen].cast(float).to_numpy()
         return block
 
     def values(self, rows: slice, column: int) -> Values:
         """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
-        series = self._frame[self.names[column]][rows]
+        series = self._frame[:, column][rows]
         if self._numeric[column]:
             as_numbers: Values = series.cast(float).to_numpy()
             return as_numbers
