@@ -334,6 +334,8 @@ def _exponential_bounds(exponent: Fraction, *, digits: int) -> tuple[Fraction, F
     The quotient is off by at most half a unit of its last digit, which moves the exponential by a factor
     within 1 +- 5.1e3 x 10^-digits; `decimal` rounds the exponential correctly; 10^(4 - digits) covers both.
     """
+    if exponent == 0:
+        return Fraction(1), Fraction(1)
     context = Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=[])
     quotient = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))
     value = Fraction(context.exp(quotient))
@@ -358,9 +360,7 @@ def _encoded(labels: tuple[str | int, ...]) -> list[bytes]:
 
 def _checked_scale(scale: float) -> float:
     """Return the scale as a float or refuse it."""
-    is_number = isinstance(scale, int | float | np.number) and not isinstance(
-        scale, bool | np.complexfloating
-    )
+    is_number = isinstance(scale, int | float | np.integer | np.float32) and not isinstance(scale, bool)
     if not is_number or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidParameter(
             f"scale must be a number of grid steps from 1 to 2^50; got {scale!r}. Choose another grid."
