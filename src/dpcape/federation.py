@@ -120,9 +120,7 @@ class Federation:
         line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed)}
         return Allowance(self, terms, line, self._on_release)
 
-    def terms(
-        self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)
-    ) -> Terms:
+    def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
         """Return the public terms an allowance would have; spends nothing."""
         per_site = dict(epsilon) if isinstance(epsilon, Mapping) else dict.fromkeys(self.sites, epsilon)
         terms = Terms(
@@ -142,7 +140,9 @@ class Federation:
         line = _Line(self._transport, "", {}, self._deadline)
         replies, missing = line.ask(dict.fromkeys(self._transport.sites, Describe()))
         if missing:
-            raise SiteLost(f"every site must answer when a federation is formed; got nothing from {', '.join(missing)}.")
+            raise SiteLost(
+                f"every site must answer when a federation is formed; got nothing from {', '.join(missing)}."
+            )
         described: dict[str, Described] = {}
         for name, reply in replies.items():
             if not isinstance(reply, Described):
@@ -219,18 +219,14 @@ class Allowance:
         plan = self.plan(statistic)
         # Counted first: whatever happens from here on, the release is used up.
         self._plans.append(plan)
-        request = Request(
-            release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan
-        )
+        request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
         outcome = self._coordinator.run(request, plan, statistic.size)
         divisor = self._terms.divisor(outcome.survivors)
         mean = outcome.total.astype(np.float64) * (plan.step / divisor)
         self._note(number, statistic, plan, outcome.survivors, divisor)
         return statistic.unpack(mean)
 
-    def _note(
-        self, number: int, statistic: Statistic, plan: Plan, survivors: tuple[str, ...], divisor: float
-    ) -> None:
+    def _note(self, number: int, statistic: Statistic, plan: Plan, survivors: tuple[str, ...], divisor: float) -> None:
         release = Release(
             number=number,
             n_releases=len(self._terms.shares),
@@ -293,9 +289,7 @@ def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuara
 
 
 def _epsilon(terms: Terms, site: str, mu: float) -> float:
-    return printed_epsilon(
-        terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta)
-    )
+    return printed_epsilon(terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta))
 
 
 def _output_only(terms: Terms, plans: Sequence[Plan]) -> float:

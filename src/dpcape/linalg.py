@@ -23,14 +23,15 @@ def fix_signs(vectors: Matrix) -> Matrix:
     largest = np.argmax(np.abs(vectors), axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
     signs[signs == 0] = 1.0
-    return vectors * signs
+    flipped: Matrix = vectors * signs
+    return flipped
 
 
 def noise_norm(scale: float, size: int, failure: float | None = None) -> float:
     """Return the operator norm of isotropic symmetric noise with standard deviation ``scale`` on the diagonal.
 
-    The expected norm is at most scale sqrt(2 size) (edge of the semicircle), and it is ``scale``-Lipschitz in the noise,
-    so it exceeds that by more than ``scale * t`` with probability at most 2 exp(-t^2 / 2).
+    The expected norm is at most scale sqrt(2 size) (edge of the semicircle), and it is ``scale``-Lipschitz in the
+    noise, so it exceeds that by more than ``scale * t`` with probability at most 2 exp(-t^2 / 2).
     """
     excess = 0.0 if failure is None else math.sqrt(2 * math.log(2 / failure))
     return scale * (math.sqrt(2 * size) + excess)
@@ -51,8 +52,8 @@ def floored_whitener(moment: Matrix, floor: float) -> Matrix:
 def canonical(moment: Matrix, widths: tuple[int, int], scale: float) -> tuple[Matrix, Matrix, Matrix]:
     """Return (x weights, y weights, correlations) of a stacked second moment carrying noise of this scale.
 
-    Each view is whitened with eigenvalues floored at 1.5 times the operator norm of its noise; correlations are capped at
-    one. Never raises on an indefinite block.
+    Each view is whitened with eigenvalues floored at 1.5 times the operator norm of its noise; correlations are
+    capped at one. Never raises on an indefinite block.
     """
     split = widths[0]
     whiten_x = floored_whitener(moment[:split, :split], 1.5 * noise_norm(scale, widths[0]))

@@ -1,7 +1,7 @@
 """The messages that cross the wire: frozen, versioned, nothing executable.
 
-A message names a statistic and carries public arrays; the site builds the statistic from its own installed code. Everything
-is MessagePack, also in process, so that both ways of running meet the same checks.
+A message names a statistic and carries public arrays; the site builds the statistic from its own installed code.
+Everything is MessagePack, also in process, so that both ways of running meet the same checks.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if any(side < 0 for side in self.shape) or math.prod(self.shape) > MAX_ENTRIES:
             raise ProtocolError(f"an array must have at most {MAX_ENTRIES} entries; got shape {self.shape}.")
         if len(self.data) != math.prod(self.shape) * dtype.itemsize:
-            raise ProtocolError(
-                f"an array of shape {self.shape} must have matching bytes; got {len(self.data)}."
-            )
+            raise ProtocolError(f"an array of shape {self.shape} must have matching bytes; got {len(self.data)}.")
         return np.frombuffer(self.data, dtype=dtype).reshape(self.shape)
 
 
@@ -70,24 +68,24 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 # To a site.
-class Describe(_Body):
+class Describe(_Body, frozen=True):
     """Ask what the site holds."""
 
 
-class Open(_Body):
+class Open(_Body, frozen=True):
     """Propose an allowance; nothing is charged yet."""
 
     terms: Terms
 
 
-class Greet(_Body):
+class Greet(_Body, frozen=True):
     """Ask for a secure-sum hello among these sites; ``session`` counts the sessions of the allowance."""
 
     sites: tuple[str, ...]
     session: int
 
 
-class Join(_Body):
+class Join(_Body, frozen=True):
     """Hand every site's hello to a site; it answers with its offer of per-round secrets."""
 
     hellos: tuple[Hello, ...]
@@ -95,20 +93,20 @@ class Join(_Body):
     n_rounds: int
 
 
-class Renew(_Body):
+class Renew(_Body, frozen=True):
     """Ask for the offer of a further epoch of the running session."""
 
     epoch: int
     n_rounds: int
 
 
-class Accept(_Body):
+class Accept(_Body, frozen=True):
     """Hand every site's offer to a site."""
 
     offers: tuple[Offer, ...]
 
 
-class Draw(_Body):
+class Draw(_Body, frozen=True):
     """Ask for the masked draw of shared noise (CAPE, first trip)."""
 
     request: Request
@@ -116,7 +114,7 @@ class Draw(_Body):
     roster: tuple[str, ...]
 
 
-class Submit(_Body):
+class Submit(_Body, frozen=True):
     """Ask for the release itself. ``agreed`` is the sum of draws in CAPE, ``box`` the dealt noise of a dealer."""
 
     request: Request
@@ -126,20 +124,20 @@ class Submit(_Body):
     box: bytes = b""
 
 
-class Correct(_Body):
+class Correct(_Body, frozen=True):
     """Ask for the masked draw again, for the one correction after a drop-out."""
 
     release: int
 
 
-class Sign(_Body):
+class Sign(_Body, frozen=True):
     """Ask for the signature on the survivor set."""
 
     release: int
     survivors: tuple[str, ...]
 
 
-class Unmask(_Body):
+class Unmask(_Body, frozen=True):
     """Ask to open the round for the signed survivor set."""
 
     release: int
@@ -148,7 +146,7 @@ class Unmask(_Body):
     missing: tuple[str, ...] = ()
 
 
-class Deal(_Body):
+class Deal(_Body, frozen=True):
     """Ask the dealer for sealed zero-sum noise."""
 
     allowance: str
@@ -159,7 +157,7 @@ class Deal(_Body):
 
 
 # From a site.
-class Described(_Body):
+class Described(_Body, frozen=True):
     """What a site holds, in public, and the identity it signs with."""
 
     facts: Facts
@@ -168,67 +166,63 @@ class Described(_Body):
     version: str
 
 
-class Agreed(_Body):
+class Agreed(_Body, frozen=True):
     """The site agrees; ``key`` receives sealed noise from a dealer."""
 
     key: bytes = b""
 
 
-class Greeting(_Body):
+class Greeting(_Body, frozen=True):
     """A secure-sum hello."""
 
     hello: Hello
 
 
-class Offered(_Body):
+class Offered(_Body, frozen=True):
     """An offer of per-round secrets."""
 
     offer: Offer
 
 
-class Vector(_Body):
+class Vector(_Body, frozen=True):
     """A vector: a release, or a masked one."""
 
     array: Array
 
 
-class Signed(_Body):
+class Signed(_Body, frozen=True):
     """A signature on the survivor set."""
 
     signature: bytes
 
 
-class Opened(_Body):
+class Opened(_Body, frozen=True):
     """What opens a round."""
 
     opening: Opening
 
 
-class Recovered(_Body):
+class Recovered(_Body, frozen=True):
     """Shares that rebuild the seeds of lost survivors."""
 
     shares: SeedShares
 
 
-class Dealt(_Body):
+class Dealt(_Body, frozen=True):
     """Sealed noise, one box per site."""
 
     boxes: dict[str, bytes]
 
 
-class Refused(_Body):
+class Refused(_Body, frozen=True):
     """The site does not answer; ``error`` names the kind, ``text`` holds nothing that depends on records."""
 
     error: str
     text: str
 
 
-ToSite = (
-    Describe | Open | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
-)
-FromSite = (
-    Described | Agreed | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
-)
+ToSite = Describe | Open | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
+FromSite = Described | Agreed | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """THE BOUNDARY: left of this file code may touch records, right of it code sees releases only.
 
-A site answers messages. It computes scale and mu of every release itself from public facts, refuses what differs, charges
-its ledger, counts the release, and only then reads records. On doubt it does not answer.
+A site answers messages. It computes scale and mu of every release itself from public facts, refuses what differs,
+charges its ledger, counts the release, and only then reads records. On doubt it does not answer.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ class Site:
     ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts.
     """
 
-    def __init__(
-        self, name: str, records: Any, *, ledger: Ledger, identity: Identity, noise: NoiseSource
-    ) -> None:
+    def __init__(self, name: str, records: Any, *, ledger: Ledger, identity: Identity, noise: NoiseSource) -> None:
         self.name = name
         self.ledger = ledger
         self.identity = identity
@@ -148,7 +146,8 @@ class _Guarded:
     def begin(self, request: Request) -> Plan:
         if not 0 <= request.release < len(self.terms.shares):
             raise LedgerRefused(
-                f"an allowance of {len(self.terms.shares)} releases must not be exceeded; got number {request.release + 1}."
+                f"an allowance of {len(self.terms.shares)} releases must not be exceeded; "
+                f"got number {request.release + 1}."
             )
         if request.release in self._plans:
             known, plan = self._plans[request.release]

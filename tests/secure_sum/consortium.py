@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,3 +108,13 @@ class Consortium:
 def added(vectors: Vectors, names: tuple[str, ...] | list[str]) -> NDArray[np.uint64]:
     """Sum modulo 2^64 of the named vectors."""
     return np.sum([vectors[name] for name in names], axis=0, dtype=np.uint64)
+
+
+def change(message: msgspec.Struct, **fields: object) -> Any:
+    """Copy of a message with other fields, of any type."""
+    return msgspec.structs.replace(message, **fields)
+
+
+def flipped(data: bytes, position: int = 0) -> bytes:
+    """Copy with one bit of one byte flipped."""
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]

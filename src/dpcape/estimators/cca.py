@@ -40,8 +40,8 @@ class CCA(FederatedEstimator):
 
     Privacy
     -------
-    One release of z z' with z = (x, y) stacked (diameter sqrt(2) (Bx^2 + By^2)), or with ``center`` jointly with the mean.
-    Eigenvalues of each view's moment are floored at 1.5 times the operator norm of its noise: post-processing.
+    One release of z z' with z = (x, y) stacked (diameter sqrt(2) (Bx^2 + By^2)), or with ``center`` jointly with the
+    mean. Eigenvalues of each view's moment are floored at 1.5 times the operator norm of its noise: post-processing.
 
     Edge cases
     ----------
@@ -90,7 +90,8 @@ class CCA(FederatedEstimator):
     def _shares(self, federation: Federation) -> Sequence[float]:
         if federation.facts.kind != "views":
             raise InvalidParameter(
-                f"records for CCA must be two views; got {federation.facts.kind!r}. Build them with views(X, Y, bounds=...)."
+                f"records for CCA must be two views; got {federation.facts.kind!r}. "
+                "Build them with views(X, Y, bounds=...)."
             )
         check_components(self.n_components, min(federation.facts.widths))
         return (1.0,)

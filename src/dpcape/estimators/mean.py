@@ -56,9 +56,7 @@ class Mean(FederatedEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("mean_", "variance_", "interval_")
 
-    def __init__(
-        self, *, epsilon: float | Mapping[str, float], delta: float, confidence: float = 0.95
-    ) -> None:
+    def __init__(self, *, epsilon: float | Mapping[str, float], delta: float, confidence: float = 0.95) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.confidence = confidence

@@ -91,7 +91,8 @@ class PCA(FederatedEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(self._statistic(federation))
-        self.mean_, moment = _centred(released) if self.center else (np.zeros(federation.n_features), released)
+        mean, moment = _centred(released) if self.center else (np.zeros(federation.n_features), released)
+        self.mean_: Matrix = mean
         self.noise_norm_ = noise_norm(private.releases[-1].scale, federation.n_features)
         wanted = check_components(self.n_components, federation.n_features)
         values, vectors = top_eigen(moment, wanted or federation.n_features)
@@ -116,9 +117,7 @@ class PCA(FederatedEstimator):
         """Return names of the components."""
         return np.array([f"pca{index}" for index in range(len(self.components_))], dtype=object)
 
-    def expected_error(
-        self, federation: Federation, spectrum: ArrayLike, *, failure: float = 0.05
-    ) -> ExpectedError:
+    def expected_error(self, federation: Federation, spectrum: ArrayLike, *, failure: float = 0.05) -> ExpectedError:
         """Bound what noise will cost, for a declared spectrum; spends nothing (dissertation, section 4.2.2).
 
         Parameters
@@ -131,7 +130,8 @@ class PCA(FederatedEstimator):
         values = np.asarray(spectrum, dtype=np.float64)
         if values.ndim != 1 or values.size > federation.n_features or (np.diff(values) > 0).any():
             raise InvalidParameter(
-                f"spectrum must be at most {federation.n_features} numbers in descending order; got shape {values.shape}."
+                f"spectrum must be at most {federation.n_features} numbers in descending order; "
+                f"got shape {values.shape}."
             )
         if wanted is None:
             raise InvalidParameter("n_components must be a number for expected_error; got 'auto'.")

@@ -41,9 +41,7 @@ class Scheme(Interface):
     def cover(self, own_scales: Vector, shared_scales: Vector) -> Vector:
         """How much each site's noise protects the others."""
 
-    def view(
-        self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector
-    ) -> View:
+    def view(self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector) -> View:
         """What the aggregator and all sites outside ``honest`` see together."""
 
 
@@ -91,8 +89,8 @@ def target_mus(terms: Terms) -> dict[str, float]:
 def worst_exposures(scheme: Scheme, own_scales: Vector, shared_scales: Vector) -> Vector:
     """Return each site's exposure against the worst coalition and the fewest survivors.
 
-    Whoever colludes, or drops out and is corrected for, stops covering the rest; the worst for a site is to be left with
-    the others whose noise covers least (checked against all coalitions in ``tests/privacy``).
+    Whoever colludes, or drops out and is corrected for, stops covering the rest; the worst for a site is to be left
+    with the others whose noise covers least (checked against all coalitions in ``tests/privacy``).
     """
     n_sites = own_scales.size
     n_honest = scheme.n_honest(n_sites)
@@ -133,9 +131,7 @@ def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Schem
     share = terms.shares[release]
     targets = target_mus(terms)
     mus = np.array([targets[site] for site in sites]) * math.sqrt(share)
-    exact = np.array(
-        [terms.coefficient(site) * statistic.sensitivity(terms.n_records[site]) for site in sites]
-    )
+    exact = np.array([terms.coefficient(site) * statistic.sensitivity(terms.n_records[site]) for site in sites])
     own, shared, _ = calibrate(scheme, exact, mus)
     step = _grid_step(terms, statistic, own, shared)
     # Rounding a total to the grid moves each coordinate by at most half a step: one step between two totals.
@@ -169,7 +165,7 @@ def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) 
     allowed = epsilon_reserve(min(terms.epsilons.values())) / len(terms.shares)
     needed = _range_needed(terms, statistic, own, shared)
     for exponent in (*range(_USUAL, _FINEST + 1), *range(_USUAL - 1, _COARSEST - 1, -1)):
-        step = 2.0 ** (smallest - exponent)
+        step = math.ldexp(1.0, smallest - exponent)
         fits = needed / step < _RANGE
         if fits and _gap(statistic.size, len(own), float(own.min()) / step) <= allowed:
             return step

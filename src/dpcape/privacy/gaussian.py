@@ -1,7 +1,7 @@
-"""Exact (epsilon, delta) of a Gaussian release with parameter mu.
+r"""Exact (epsilon, delta) of a Gaussian release with parameter mu.
 
 A view that a record can move by ``mu`` standard deviations is ``mu``-Gaussian differentially private (Dong, Roth & Su
-2022), and :math:`\\delta(\\epsilon) = \\Phi(-\\epsilon/\\mu + \\mu/2) - e^{\\epsilon}\\Phi(-\\epsilon/\\mu - \\mu/2)`
+2022), and :math:`\delta(\epsilon) = \Phi(-\epsilon/\mu + \mu/2) - e^{\epsilon}\Phi(-\epsilon/\mu - \mu/2)`
 (Balle & Wang 2018, theorem 8). The inverses are pushed to the private side: ``epsilon_of`` never returns too little,
 ``mu_of`` never too much.
 """

@@ -89,7 +89,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align:left;padding-right:1em'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            f"<tr><th style='text-align:left;padding-right:1em'>{html.escape(name)}</th>"
+            f"<td>{html.escape(value)}</td></tr>"
             for name, value in self.lines()
         )
         colour = "#b00020" if self.replayable or self.status != VERIFIED else "#1b5e20"
@@ -105,7 +106,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
             return [("guarantee", self.sentence())]
         lines = [
             ("epsilon", f"{round_up(self.epsilon)} at delta {self.delta:g} (mu {self.mu:.5g})"),
-            ("protects", f"one {self.unit} of one site, replaced" + (f"; {self.owner_note}" if self.owner_note else "")),
+            (
+                "protects",
+                f"one {self.unit} of one site, replaced" + (f"; {self.owner_note}" if self.owner_note else ""),
+            ),
             ("against", self.against),
             ("result alone", f"epsilon {round_up(self.epsilon_output_only)}"),
             ("releases", str(self.releases)),

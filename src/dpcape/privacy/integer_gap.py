@@ -24,9 +24,7 @@ TAIL_EXPONENT = 256.0
 _LEAST_EIGENVALUE = (3.0 - math.sqrt(5.0)) / 2.0
 
 
-def epsilon_gap(
-    *, own_steps: float, n_sites: int, n_coordinates: int, tail_exponent: float = TAIL_EXPONENT
-) -> float:
+def epsilon_gap(*, own_steps: float, n_sites: int, n_coordinates: int, tail_exponent: float = TAIL_EXPONENT) -> float:
     """Return what the grid adds to epsilon.
 
     Parameters

@@ -1,7 +1,7 @@
 """What a site has spent, and the ceiling it refuses to pass.
 
-The ledger stands at the site. A charge is for a whole allowance and comes before its first release; a counter makes sure
-that no release happens twice. This ledger lives in memory; one on disk has the same surface.
+The ledger stands at the site. A charge is for a whole allowance and comes before its first release; a counter makes
+sure that no release happens twice. This ledger lives in memory; one on disk has the same surface.
 """
 
 from __future__ import annotations

@@ -130,9 +130,7 @@ def check_epsilons(epsilons: Mapping[str, float], sites: tuple[str, ...]) -> Non
 def check_weights(weights: Mapping[str, float], sites: tuple[str, ...]) -> None:
     """Refuse weights that are not one positive number per site adding to one."""
     if set(weights) != set(sites):
-        raise InvalidParameter(
-            f"weights must be given for every site ({', '.join(sites)}); got {sorted(weights)}."
-        )
+        raise InvalidParameter(f"weights must be given for every site ({', '.join(sites)}); got {sorted(weights)}.")
     if any(not (weight > 0 and math.isfinite(weight)) for weight in weights.values()):
         raise InvalidParameter("weights must be positive finite numbers; leave a site out instead of weighing it 0.")
     if abs(math.fsum(weights.values()) - 1) > 1e-9:

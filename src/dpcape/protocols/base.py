@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol as Interface
+from typing import Any, ClassVar
+from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,11 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     least_sites: ClassVar[int] = 1
-    n_colluding: int
+
+    @property
+    def colluding(self) -> int:
+        """Sites that may pool what they know with the aggregator, beyond what the protocol allows for anyway."""
+        return int(getattr(self, "n_colluding", 0))
 
     @abstractmethod
     def settings(self, n_sites: int) -> Settings:

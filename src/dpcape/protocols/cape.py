@@ -1,8 +1,8 @@
 """CAPE: noise that is large at each site and cancels in the sum (dissertation, algorithms 3.1 and 3.2).
 
-Sites agree on zero-sum noise by a secure sum of integer draws; each release carries it together with the site's own noise.
-Three departures from the papers: the draws are large, since they cancel; the accounting lets colluding sites know their
-own draws; a release travels under a one-round mask that is opened only for one signed survivor set.
+Sites agree on zero-sum noise by a secure sum of integer draws; each release carries it together with the site's own
+noise. Three departures from the papers: the draws are large, since they cancel; the accounting lets colluding sites
+know their own draws; a release travels under a one-round mask that is opened only for one signed survivor set.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Cape(Protocol):
 
     Parameters
     ----------
-    n_colluding : int — sites that may pool what they know with the aggregator; no default.
-    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
-    cancelling_ratio : float — variance of a site's cancelling draw over n times that of its own noise. The papers use 1;
+    n_colluding : int — sites that may pool what they know with the aggregator; no default. minimum_sites : int | None
+    — sites that must finish; None means all. Noise is sized for the fewest. cancelling_ratio : float — variance of a
+    site's cancelling draw over n times that of its own noise. The papers use 1;
         larger costs no accuracy.
 
     Privacy
@@ -56,7 +56,8 @@ class Cape(Protocol):
 
     References
     ----------
-    H. Imtiaz and A. D. Sarwate, *Distributed differentially private algorithms for matrix and tensor factorization*, 2018.
+    H. Imtiaz and A. D. Sarwate, *Distributed differentially private algorithms for matrix and tensor factorization*,
+    2018.
     """
 
     n_colluding: int
@@ -157,13 +158,13 @@ def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None)
             f"{type(protocol).__name__} must have at least 3 sites; got {n_sites}. "
             "A sum over two tells each the other's value: use Independent()."
         )
-    check_colluding(protocol.n_colluding, n_sites)
-    if protocol.n_colluding > n_sites - 2:
+    check_colluding(protocol.colluding, n_sites)
+    if protocol.colluding > n_sites - 2:
         raise InvalidParameter(
             f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
-            f"{protocol.n_colluding}. If all other sites may collude, use Independent(): it needs no more noise."
+            f"{protocol.colluding}. If all other sites may collude, use Independent(): it needs no more noise."
         )
-    least = max(3, (n_sites + protocol.n_colluding) // 2 + 1)
+    least = max(3, (n_sites + protocol.colluding) // 2 + 1)
     why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
     return check_minimum(minimum_sites, n_sites, least, why)
 
@@ -197,12 +198,14 @@ class _CapeCoordinator(SessionCoordinator):
         while True:
             roster = self._present
             self._require_enough(roster, "were present when noise was agreed")
-            message = Draw(request=request, attempt=attempt, roster=roster)
-            replies, missing = self._ask_all(roster, lambda _, message=message: message, Vector)
+            replies, missing = self._ask_draws(Draw(request=request, attempt=attempt, roster=roster))
             if not self._lost(missing):
                 masked = {site: words_of(reply, site, size) for site, reply in replies.items()}
                 return roster, attempt, from_ring(retry_sum(roster, masked))
             attempt += 1
+
+    def _ask_draws(self, message: Draw) -> tuple[dict[str, Vector], tuple[str, ...]]:
+        return self._ask_all(message.roster, lambda _: message, Vector)
 
     def _correct(self, gathered: RecoverRound, release: int, present: tuple[str, ...], size: int) -> None:
         """Ask the remaining sites for their draws under recoverable masks; whoever answers survives."""
@@ -298,4 +301,3 @@ def agreement(roster: Sequence[str], agreed: Integers) -> bytes:
     """Digest of the noise agreement: sites that were told different sums cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
     return hashlib.sha256(b"dpcape agreement 1" + names + b"\0" + agreed.tobytes()).digest()
-

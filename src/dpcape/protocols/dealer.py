@@ -1,7 +1,7 @@
 """Zero-sum noise from a trusted dealer (paper 000, capeCCA): no agreement among sites is needed.
 
-The dealer sends each site its share sealed; the aggregator carries boxes it cannot open. Privacy rests on the dealer not
-talking to the aggregator: if it did, only a site's own noise would be left.
+The dealer sends each site its share sealed; the aggregator carries boxes it cannot open. Privacy rests on the dealer
+not talking to the aggregator: if it did, only a site's own noise would be left.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ class Dealer(Protocol):
 class _DealerCoordinator(Coordinator):
     def run(self, request: Request, plan: Plan, size: int) -> Outcome:
         boxes = self._deal(request, plan, size)
-        replies, missing = self._ask_all(
-            self._present, lambda site: Submit(request=request, box=boxes[site]), Vector
-        )
+        replies, missing = self._ask_all(self._present, lambda site: Submit(request=request, box=boxes[site]), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")
         return Outcome(total=sum_releases(replies, size), survivors=tuple(sorted(replies)))
 

@@ -28,7 +28,6 @@ class Exact(Protocol):
     """
 
     name: ClassVar[str] = "exact"
-    n_colluding: ClassVar[int] = 0
 
     def settings(self, n_sites: int) -> Settings:
         return Settings(name=self.name, minimum_sites=n_sites)

@@ -29,19 +29,18 @@ from dpcape.protocols.base import (
 class Independent(Protocol):
     """Each site adds enough noise to protect itself from everyone else.
 
-    With n equal sites the aggregate carries sqrt(n) times the noise of pooled data. It is the only protocol for a single
-    site, where it is ordinary centralised differential privacy.
+    With n equal sites the aggregate carries sqrt(n) times the noise of pooled data. It is the only protocol for a
+    single site, where it is ordinary centralised differential privacy.
 
     Privacy
     -------
-    Holds against everyone outside the site, whoever colludes. View: one row per site, its release. A site that drops out
-    changes nothing for the others; ``minimum_sites`` (None: all) only says when a result is still worth forming.
+    Holds against everyone outside the site, whoever colludes. View: one row per site, its release. A site that drops
+    out changes nothing for the others; ``minimum_sites`` (None: all) only says when a result is still worth forming.
     """
 
     minimum_sites: int | None = None
 
     name: ClassVar[str] = "independent"
-    n_colluding: ClassVar[int] = 0
 
     def settings(self, n_sites: int) -> Settings:
         least = check_minimum(self.minimum_sites, n_sites)

@@ -95,9 +95,9 @@ class Statistic(ABC):
     def rounding(self, n_records: int) -> float:
         """Bound the Euclidean error that floating point leaves in ``total``.
 
-        Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k counts
-        the roundings any one term passes through (Higham 2002, section 4.2): the block, the blocks' sum, and the
-        contribution itself, for which 4 (n_features + 64) roundings are allowed. The factor 2 covers 1/(1 - k u).
+        Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k
+        counts the roundings any one term passes through (Higham 2002, section 4.2): the block, the blocks' sum, and
+        the contribution itself, for which 4 (n_features + 64) roundings are allowed. The factor 2 covers 1/(1 - k u).
         """
         depth = BLOCK_ROWS + math.ceil(n_records / BLOCK_ROWS) + 4 * (self.facts.n_features + 64)
         return 2 * depth * _UNIT_ROUNDOFF * n_records * self.radius

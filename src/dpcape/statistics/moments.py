@@ -47,8 +47,8 @@ class FirstMoments(_OfRows):
     """Mean of rows, with the mean of squared entries at no further cost.
 
     The contribution is (x, x*x / (2 B)). With s = x + y and d = x - y, the squared distance of two contributions is
-    |d|^2 + |s*d|^2 / (4 B^2) <= |d|^2 (1 + (4 B^2 - |d|^2) / (4 B^2)), which grows in |d|^2 up to |d| = 2 B: the squares
-    ride along within the diameter 2 B of the mean alone.
+    |d|^2 + |s*d|^2 / (4 B^2) <= |d|^2 (1 + (4 B^2 - |d|^2) / (4 B^2)), which grows in |d|^2 up to |d| = 2 B: the
+    squares ride along within the diameter 2 B of the mean alone.
     """
 
     name = "first_moments"

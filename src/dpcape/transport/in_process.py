@@ -89,6 +89,7 @@ def in_process(
     dealer = NoiseDealer(Identity.generate(), source)
     identities = {name: site.identity.public for name, site in members.items()}
     identities[DEALER] = dealer.identity.public
-    for party in (*members.values(), dealer):
-        party.pin(identities)
+    dealer.pin(identities)
+    for site in members.values():
+        site.pin(identities)
     return InProcess(members, dealer)

@@ -1,0 +1,1 @@
+"""Result and guarantee as one self-contained page."""

@@ -1,0 +1,101 @@
+"""Pictures of results. Each function draws on the Axes it is given, or on new ones, and returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+
+# Okabe and Ito's palette: told apart by colour-blind readers; line styles tell the curves apart in print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8c8c8c")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
+
+
+def new_axes(ax: Axes | None, width: float = 5.2, height: float = 3.2) -> Axes:
+    """Return ``ax``, or the Axes of a new figure."""
+    if ax is not None:
+        return ax
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
+    """Draw eigenvalues against the level below which they may be noise."""
+    axes = new_axes(ax)
+    positions = np.arange(1, len(values) + 1)
+    axes.plot(positions, values, marker="o", color=COLOURS[0], label="eigenvalue")
+    if noise_level > 0:
+        axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="norm of the noise")
+    axes.set_yscale("log" if np.min(values) > 0 else "linear")
+    axes.set_xlabel("component")
+    axes.set_ylabel("eigenvalue")
+    axes.legend(frameon=False)
+    return axes
+
+
+def bars(values: Matrix, label: str, ax: Axes | None = None) -> Axes:
+    """Draw one bar per component."""
+    axes = new_axes(ax)
+    axes.bar(np.arange(1, len(values) + 1), values, color=COLOURS[0])
+    axes.set_xlabel("component")
+    axes.set_ylabel(label)
+    return axes
+
+
+def curves(
+    x: Sequence[float],
+    by_name: Mapping[str, Sequence[float]],
+    *,
+    labels: tuple[str, str],
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one curve per name over a logarithmic axis."""
+    axes = new_axes(ax)
+    for index, (name, values) in enumerate(by_name.items()):
+        axes.plot(
+            x,
+            values,
+            label=name,
+            color=COLOURS[index % 7],
+            linestyle=STYLES[index % 7],
+            marker="o",
+            markersize=4,
+        )
+    axes.set_xscale("log")
+    axes.set_xticks(list(x), [f"{value:g}" for value in x])
+    axes.minorticks_off()
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    axes.legend(frameon=False)
+    return axes
+
+
+def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = None, columns: int = 8) -> Figure:
+    """Draw rows of ``maps`` as small images, one colour scale each, zero in the middle."""
+    n_rows = -(-len(maps) // columns)
+    figure, axes = plt.subplots(
+        n_rows, columns, figsize=(columns * 0.9, n_rows * 1.05), squeeze=False, layout="constrained"
+    )
+    for index, cell in enumerate(axes.flat):
+        cell.set_axis_off()
+        if index < len(maps):
+            top = float(np.abs(maps[index]).max()) or 1.0
+            cell.imshow(maps[index].reshape(shape), cmap="RdBu_r", vmin=-top, vmax=top)
+            if titles is not None:
+                cell.set_title(titles[index], fontsize=8)
+    return figure
+
+
+def scatter(x: Matrix, y: Matrix, *, labels: tuple[str, str], groups: Any = None, ax: Axes | None = None) -> Axes:
+    """Draw points, coloured by group if given."""
+    axes = new_axes(ax, 4.2, 3.6)
+    axes.scatter(x, y, c=COLOURS[0] if groups is None else groups, s=6, alpha=0.7, cmap="tab10", linewidths=0)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    return axes
