@@ -251,9 +251,7 @@ def _peaks(scale: float, width_bits: int, n_blocks: int) -> list[int]:
     return peaks
 
 
-def _sure_words(
-    scale: float, limit: int, width_bits: int, ceilings: NDArray[np.float64]
-) -> NDArray[np.uint64]:
+def _sure_words(scale: float, limit: int, width_bits: int, ceilings: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return, per block, a word below which acceptance needs no exponential."""
     ends = (np.arange(len(ceilings), dtype=np.int64) + 1) << width_bits
     least = ceilings * np.exp(-0.5 * (ends / scale) ** 2) - _GUARD

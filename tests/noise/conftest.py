@@ -10,9 +10,7 @@ import pytest
 
 
 def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        f"noise_tests_{name}", Path(__file__).with_name(f"{name}.py")
-    )
+    spec = importlib.util.spec_from_file_location(f"noise_tests_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

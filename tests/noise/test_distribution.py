@@ -60,9 +60,7 @@ def test_sites_purposes_and_calls_are_independent(distribution):
     for i, first in enumerate(samples):
         for second in samples[:i]:
             assert distribution.correlation_p_value(first, second) > distribution.ALPHA
-            assert (
-                distribution.correlation_p_value(first**2 // 2**30, second**2 // 2**30) > distribution.ALPHA
-            )
+            assert distribution.correlation_p_value(first**2 // 2**30, second**2 // 2**30) > distribution.ALPHA
     mixed = samples[0] + samples[1] // 20  # correlation 0.05
     assert distribution.correlation_p_value(mixed, samples[1]) < distribution.ALPHA
 

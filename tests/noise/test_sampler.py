@@ -66,9 +66,7 @@ def test_the_reference_exponential_agrees_with_known_digits(exact):
 def test_the_histogram_lies_above_the_curve(exact, scale):
     envelope = noise._envelope(scale)
     assert envelope.counts.sum() == noise._N_CELLS == len(envelope.block_of_cell)
-    assert np.array_equal(
-        np.bincount(envelope.block_of_cell, minlength=envelope.counts.size), envelope.counts
-    )
+    assert np.array_equal(np.bincount(envelope.block_of_cell, minlength=envelope.counts.size), envelope.counts)
     assert envelope.limit == Fraction(scale) * noise.CUTOFF // 1
     assert envelope.counts.size << envelope.width_bits > envelope.limit
     for block in range(0, envelope.counts.size, 1 + envelope.counts.size // 200):

@@ -117,9 +117,7 @@ def test_the_keystream_is_aes_counter_mode():
     assert stream.take(24) + stream.take(40) == expected
     words = noise._Stream(key).uniform_words(8)
     assert words.dtype == np.uint64
-    assert [int(word) for word in words] == [
-        int.from_bytes(expected[i : i + 8], "little") for i in range(0, 64, 8)
-    ]
+    assert [int(word) for word in words] == [int.from_bytes(expected[i : i + 8], "little") for i in range(0, 64, 8)]
 
 
 def test_a_replay_gives_the_same_draws_on_every_machine():
@@ -144,9 +142,7 @@ def test_an_empty_draw_is_empty():
     assert Replay(1).token(0) == b""
 
 
-@pytest.mark.parametrize(
-    "scale", [0.0, 0.999, -5.0, 2.0**50 * 1.01, float("nan"), float("inf"), "7", None, True, 3j]
-)
+@pytest.mark.parametrize("scale", [0.0, 0.999, -5.0, 2.0**50 * 1.01, float("nan"), float("inf"), "7", None, True, 3j])
 def test_scales_that_are_refused(scale):
     with pytest.raises(InvalidParameter, match="scale must be a number of grid steps from 1 to 2\\^50; got"):
         OsNoise().integer_gaussian(scale, 3)
