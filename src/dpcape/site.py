@@ -155,7 +155,7 @@ class _Guarded:
                 raise ProtocolError("a release must keep its statistic; got another one under the same number.")
             return plan
         plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
-        if plan != request.plan:
+        if not plan.agrees_with(request.plan):
             raise ProtocolError(
                 "the noise asked for must be what the site computes from the public facts; got other scales. "
                 "Install the same dpcape version everywhere."

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, ViewUnprotected
+from dpcape.noise import LARGEST_SCALE
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
@@ -73,9 +74,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Scale of the site's draw in grid steps."""
         return self.shared_scales[site] / self.step
 
+    def agrees_with(self, other: Plan) -> bool:
+        """Tell whether another party computed the same plan, up to how its linear algebra rounds.
+
+        A site uses its own plan whatever this says, so the tolerance costs no privacy; the grid must be the same.
+        """
+        mine, others = (msgspec.structs.astuple(plan)[1:] for plan in (self, other))
+        return self.step == other.step and all(
+            _are_close(left, right) for left, right in zip(mine, others, strict=True)
+        )
+
     def sum_scale(self, survivors: Sequence[str]) -> float:
         """Scale of the noise in the sum over ``survivors``: own noise only, the rest cancels."""
         return math.hypot(*(self.own_scales[site] for site in survivors))
+
+
+def _are_close(left: float | dict[str, float], right: float | dict[str, float]) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_are_close(left[key], right[key]) for key in left)
+    return math.isclose(left, right, rel_tol=1e-9)  # type: ignore[arg-type]
 
 
 def target_mus(terms: Terms) -> dict[str, float]:
@@ -137,6 +154,8 @@ def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Schem
     # Rounding a total to the grid moves each coordinate by at most half a step: one step between two totals.
     sensitivities = exact + step * math.sqrt(statistic.size)
     own, shared, spent = calibrate(scheme, sensitivities, mus)
+    if not _fits(_range_needed(terms, statistic, own, shared), own, shared, step, slack=2.0):
+        raise _does_not_fit(statistic, _range_needed(terms, statistic, own, shared), own)
     n_draws = (2 if shared.any() else 1) * len(sites) * statistic.size
     tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
     if tail > tail_reserve(terms.delta) / len(terms.shares):
@@ -150,13 +169,21 @@ def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Schem
         own_scales=dict(zip(sites, own.tolist(), strict=True)),
         shared_scales=dict(zip(sites, shared.tolist(), strict=True)),
         mus=dict(zip(sites, spent.tolist(), strict=True)),
-        gap=_gap(statistic.size, len(sites), float(own.min()) / step),
+        gap=_gap(statistic.size, own, shared, step),
         tail=tail,
     )
 
 
-def _gap(size: int, n_sites: int, own_steps: float) -> float:
-    return epsilon_gap(own_steps=own_steps, n_sites=n_sites, n_coordinates=size)
+def _gap(size: int, own: Vector, shared: Vector, step: float) -> float:
+    # Whichever draw is finest counts: with a small cancelling ratio that is the shared one.
+    finest = float(np.min([*own, *shared[shared > 0]]))
+    return epsilon_gap(own_steps=finest / step, n_sites=own.size, n_coordinates=size)
+
+
+def _fits(needed: float, own: Vector, shared: Vector, step: float, slack: float = 1.0) -> bool:
+    """Tell whether sums fit into 64 bits and every draw into the sampler's range."""
+    largest = max(float(own.max()), float(shared.max()))
+    return needed / step < slack * _RANGE and largest / step <= slack * LARGEST_SCALE / 2
 
 
 def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
@@ -165,16 +192,17 @@ def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) 
     allowed = epsilon_reserve(min(terms.epsilons.values())) / len(terms.shares)
     needed = _range_needed(terms, statistic, own, shared)
     for exponent in (*range(_USUAL, _FINEST + 1), *range(_USUAL - 1, _COARSEST - 1, -1)):
-        step = math.ldexp(1.0, smallest - exponent)
-        fits = needed / step < _RANGE
-        if fits and _gap(statistic.size, len(own), float(own.min()) / step) <= allowed:
+        step: float = 2.0 ** (smallest - exponent)
+        if _fits(needed, own, shared, step) and _gap(statistic.size, own, shared, step) <= allowed:
             return step
-        if not fits and exponent == _COARSEST:
-            break
-    raise InvalidParameter(
+    raise _does_not_fit(statistic, needed, own)
+
+
+def _does_not_fit(statistic: Statistic, needed: float, own: Vector) -> InvalidParameter:
+    return InvalidParameter(
         f"the release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
-        f"own_scale; got totals of up to {needed:.3g} under noise of {float(own.min()):.3g}. "
-        "Ask for a smaller epsilon, fewer releases, or fewer records per release."
+        f"own_scale; got sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}. "
+        "Ask for another epsilon or delta, fewer releases, fewer records per release, or less unequal sites."
     )
 
 

@@ -64,11 +64,11 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
             return f"No privacy guarantee: exact totals of every site were released ({self.protocol})."
         note = f" ({self.owner_note})" if self.owner_note else ""
         text = (
-            f"({round_up(self.epsilon)}, {self.delta:g})-differentially private per {self.unit}{note}, when one "
-            f"{self.unit} of one site is replaced, against {self.against}; {self.releases} "
+            f"({round_up(self.epsilon)}, {round_up(self.delta, 6)})-differentially private per {self.unit}{note}, when "
+            f"one {self.unit} of one site is replaced, against {self.against}; {self.releases} "
             f"release{'s' if self.releases > 1 else ''}, at least {self.minimum_sites} of {len(self.sites)} "
             f"site{'s' if len(self.sites) > 1 else ''} finishing; public: {', '.join(self.public)}; "
-            f"exact integer noise; {self.status}."
+            f"exact integer noise; {self.status}. Assumed: {'; '.join(self.assumptions)}."
         )
         if self.replayable:
             return f"REPLAYABLE: NO PROTECTION. The noise came from a seed. With fresh noise this would be: {text}"
@@ -105,7 +105,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         if self.status == NONE:
             return [("guarantee", self.sentence())]
         lines = [
-            ("epsilon", f"{round_up(self.epsilon)} at delta {self.delta:g} (mu {self.mu:.5g})"),
+            ("epsilon", f"{round_up(self.epsilon)} at delta {round_up(self.delta, 6)} (mu {round_up(self.mu, 5)})"),
             (
                 "protects",
                 f"one {self.unit} of one site, replaced" + (f"; {self.owner_note}" if self.owner_note else ""),

@@ -68,7 +68,7 @@ class Ledger:
         if self.epsilon is None or self.delta is None:
             return
         after = self._total([*self.charges, charge], self.delta)
-        if after > self.epsilon * (1 + 1e-9):
+        if after > self.epsilon:
             raise LedgerRefused(
                 f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
                 f"got {after:.4g} with this study, {self.spent():.4g} before it. "

@@ -103,7 +103,10 @@ def check_terms(terms: Terms) -> None:
         raise InvalidParameter(f"shares must be positive, one per release; got {terms.shares!r}.")
     if math.fsum(terms.shares) > 1 + 1e-9:
         raise InvalidParameter(f"shares must add to at most 1; got a sum of {math.fsum(terms.shares)!r}.")
-    if terms.settings.name != "exact":
+    if terms.settings.name == "exact":
+        if terms.epsilons:
+            raise InvalidParameter("epsilon must be empty where exact totals are released; got numbers.")
+    else:
         check_epsilons(terms.epsilons, terms.sites)
         if not 0 < terms.delta < 1:
             raise InvalidParameter(f"delta must be strictly between 0 and 1; got {terms.delta!r}.")

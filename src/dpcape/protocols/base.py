@@ -120,7 +120,8 @@ class Coordinator(ABC):
     def __init__(self, conversation: Conversation, terms: Terms) -> None:
         self._conversation = conversation
         self._terms = terms
-        self._present = terms.sites
+        # Who did not agree to the terms cannot answer later either.
+        self._present = tuple(site for site in terms.sites if site in conversation.keys)
 
     @abstractmethod
     def run(self, request: Request, plan: Plan, size: int) -> Outcome:

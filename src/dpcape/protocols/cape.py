@@ -31,7 +31,7 @@ from dpcape.protocols.base import (
     check_colluding,
     check_minimum,
 )
-from dpcape.protocols.session import SessionCoordinator, SessionSite, words_of
+from dpcape.protocols.session import SessionCoordinator, SessionSite, request_digest, words_of
 from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
 
 
@@ -189,7 +189,7 @@ class _CapeCoordinator(SessionCoordinator):
             gathered.add_covered(site, words_of(reply, site, size))
         if self._lost(missing):
             self._correct(gathered, request.release, tuple(replies), size)
-        self._settle(gathered, request.release, agreement(roster, agreed))
+        self._settle(gathered, request.release, agreement(request, roster, agreed))
         return Outcome(total=self._sum(gathered, roster, agreed), survivors=gathered.survivors)
 
     def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, Integers]:
@@ -254,14 +254,16 @@ class _CapeSite(SessionSite):
         ):
             raise ProtocolError("noise must be agreed anew for each attempt; got an old attempt.")
         self._enter(request.release)
-        self._release, self._attempt, self._context = request.release, message.attempt, b""
+        self._release, self._attempt, self._context, self._drawn = request.release, message.attempt, b"", None
         self._roster = tuple(sorted(message.roster))
         source = self._guard.noise("draw", request.release, message.attempt)
         size = self._guard.size(request)
-        self._drawn = source.integer_gaussian(plan.shared_steps(self._guard.name), size)
+        drawn = source.integer_gaussian(plan.shared_steps(self._guard.name), size)
         masked = self._running().retry_mask(
-            round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(self._drawn)
+            round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(drawn)
         )
+        # Kept only now: a draw whose agreement was refused serves no release.
+        self._drawn = drawn
         return Vector(array=Array.of(masked))
 
     def _submit(self, message: Submit) -> FromSite:
@@ -274,13 +276,14 @@ class _CapeSite(SessionSite):
         if tuple(sorted(message.roster)) != self._roster:
             raise ProtocolError("the roster must be that of the noise agreement; got another.")
         plan = self._guard.begin(message.request)
-        self._context = agreement(self._roster, agreed)
+        number = self._entered(release)
+        self._context = agreement(message.request, self._roster, agreed)
         rank = self._roster.index(self._guard.name)
         release_steps = self._guard.steps(message.request)
         release_steps += self._drawn - zero_sum_share(agreed, len(self._roster), rank=rank)
         own = self._guard.noise("own", release)
         release_steps += own.integer_gaussian(plan.own_steps(self._guard.name), release_steps.size)
-        covered = self._running().self_mask(round=self._entered(release), vector=to_ring(release_steps))
+        covered = self._running().self_mask(round=number, vector=to_ring(release_steps))
         return Vector(array=Array.of(covered))
 
     def _correct(self, message: Correct) -> FromSite:
@@ -297,7 +300,7 @@ class _CapeSite(SessionSite):
         return self._context
 
 
-def agreement(roster: Sequence[str], agreed: Integers) -> bytes:
-    """Digest of the noise agreement: sites that were told different sums cannot sign the same survivor set."""
+def agreement(request: Request, roster: Sequence[str], agreed: Integers) -> bytes:
+    """Digest of the noise agreement: sites that were told different things cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
-    return hashlib.sha256(b"dpcape agreement 1" + names + b"\0" + agreed.tobytes()).digest()
+    return hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0" + agreed.tobytes()).digest()

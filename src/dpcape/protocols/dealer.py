@@ -171,21 +171,32 @@ class _DealerSite(SiteHalf):
             raise ProtocolError(f"a site under Dealer must be asked to Submit; got {type(message).__name__}.")
         request = message.request
         size = self._guard.size(request)
-        context = _box_context(self._guard.terms.allowance, request.release, self._guard.name)
+        plan = self._guard.begin(request)
+        context = _box_context(self._guard.terms.allowance, request.release, self._guard.name, self._guard.terms.sites)
         signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
         if not verify(self._guard.pinned[DEALER], signature, context + box):
             raise ProtocolError("dealt noise must be signed by the pinned dealer; got another signature.")
-        opened = self._key.open(box, context)
-        if len(opened) != 8 * size:
-            raise ProtocolError("dealt noise must have the release's length; got another.")
+        share = _checked_share(self._key.open(box, context), plan, self._guard.terms.sites, size)
         total = noisy_total(self._guard, request)
-        total += np.frombuffer(opened, dtype="<i8")
+        total += share
         return Vector(array=Array.of(total))
 
 
-def _box_context(allowance: str, release: int, site: str) -> bytes:
-    """Bind a box to its allowance, release and receiver."""
-    return f"dpcape dealt 1\0{allowance}\0{release}\0{site}\0".encode()
+def _checked_share(opened: bytes, plan: Plan, sites: Sequence[str], size: int) -> Integers:
+    """Return the dealt share, if the dealer drew it at the scales this site computed, for all of ``sites``."""
+    if len(opened) != 8 * (len(sites) + size):
+        raise ProtocolError("dealt noise must have the release's length; got another.")
+    told = np.frombuffer(opened, dtype="<f8", count=len(sites))
+    if not np.allclose(told, [plan.shared_steps(site) for site in sites], rtol=1e-9, atol=0.0):
+        raise ProtocolError("dealt noise must be of the scale this site computes; got another.")
+    share: Integers = np.frombuffer(opened, dtype="<i8", offset=8 * len(sites)).astype(np.int64)
+    return share
+
+
+def _box_context(allowance: str, release: int, site: str, sites: Sequence[str]) -> bytes:
+    """Bind a box to its allowance, release, receiver and the sites among which the noise adds to zero."""
+    names = "\0".join(sorted(sites))
+    return f"dpcape dealt 2\0{allowance}\0{release}\0{site}\0{names}\0".encode()
 
 
 def _key_statement(allowance: str, site: str, public: bytes) -> bytes:
@@ -241,10 +252,12 @@ class NoiseDealer:
             site: source.child(site).integer_gaussian(message.shared_steps[site], message.size) for site in sites
         }
         agreed: Integers = np.sum(list(draws.values()), axis=0)
+        # Each site is told what all shares were drawn with, so that it need not believe the aggregator.
+        scales = np.array([message.shared_steps[site] for site in sites], dtype="<f8").tobytes()
         boxes = {}
         for rank, site in enumerate(sites):
             share = draws[site] - zero_sum_share(agreed, len(sites), rank=rank)
-            context = _box_context(message.allowance, message.release, site)
-            box = seal(keys[site], share.astype("<i8").tobytes(), context)
+            context = _box_context(message.allowance, message.release, site, sites)
+            box = seal(keys[site], scales + share.astype("<i8").tobytes(), context)
             boxes[site] = self.identity.sign(context + box) + box
         return boxes

@@ -16,7 +16,7 @@ from dpcape.privacy.view import View
 from dpcape.protocols.base import Conversation, Coordinator, Guard, Outcome, Protocol, Scales, SiteHalf
 from dpcape.protocols.cape import SECURE_SUM_ASSUMPTIONS, check_sum_sites, with_colluders
 from dpcape.protocols.independent import noisy_total
-from dpcape.protocols.session import SessionCoordinator, SessionSite, words_of
+from dpcape.protocols.session import SessionCoordinator, SessionSite, request_digest, words_of
 from dpcape.secure_sum import from_ring, to_ring
 
 
@@ -95,14 +95,26 @@ class _SecureSumCoordinator(SessionCoordinator):
         self._require_enough(tuple(replies), "had sent their masked total")
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size))
-        self._settle(gathered, request.release)
+        self._settle(gathered, request.release, request_digest(request))
         return Outcome(total=from_ring(gathered.total()), survivors=gathered.survivors)
 
 
 class _SecureSumSite(SessionSite):
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        self._submitted: dict[int, bytes] = {}
+
     def answer_release(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
             raise ProtocolError(f"a site under SecureSum must be asked to Submit; got {type(message).__name__}.")
-        number = self._enter(message.request.release)
-        total = noisy_total(self._guard, message.request)
+        request = message.request
+        self._guard.begin(request)
+        number = self._enter(request.release)
+        total = noisy_total(self._guard, request)
+        self._submitted = {request.release: request_digest(request)}
         return Vector(array=Array.of(self._running().recover_mask(round=number, vector=to_ring(total))))
+
+    def context(self, release: int) -> bytes:
+        if release not in self._submitted:
+            raise ProtocolError("a survivor set must be signed for the release under way; got another.")
+        return self._submitted[release]

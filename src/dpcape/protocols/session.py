@@ -22,6 +22,7 @@ from dpcape.messages import (
     Opened,
     Recovered,
     Renew,
+    Request,
     Sign,
     Signed,
     ToSite,
@@ -46,6 +47,15 @@ def session_config(terms: Terms, sites: Sequence[str], session: int) -> Config:
         n_colluding=terms.settings.n_colluding,
         purpose=hashlib.sha256(terms.digest() + session.to_bytes(8, "big")).digest(),
     )
+
+
+def request_digest(request: Request) -> bytes:
+    """Digest of what a release is of; signed with the survivor set.
+
+    Signers that were asked for different statistics, or told different noise, then cannot open one sum together: each
+    would count on cover that the others' noise does not give.
+    """
+    return hashlib.sha256(b"dpcape request 1" + msgspec.msgpack.encode(request)).digest()
 
 
 def words_of(reply: Vector, site: str, size: int) -> Words:
@@ -121,8 +131,11 @@ class SessionCoordinator(Coordinator):
         self._present = tuple(site for site in self._present if site not in missing)
         return bool(missing)
 
-    def _settle(self, gathered: RecoverRound, release: int, context: bytes = b"") -> None:
-        """Have the survivor set signed, then opened; both may lose sites as long as enough remain."""
+    def _settle(self, gathered: RecoverRound, release: int, context: bytes) -> None:
+        """Have the survivor set signed, then opened; both may lose sites as long as enough remain.
+
+        ``context`` is what every signer must have been told alike.
+        """
         names = gathered.settle(context=context)
         signed, lost = self._ask_all(names, lambda _: Sign(release=release, survivors=names), Signed)
         self._require_enough(tuple(signed), "had signed the survivor set")
@@ -240,6 +253,6 @@ class SessionSite(SiteHalf):
         opening = session.open(round=number, survivors=message.survivors, signatures=message.signatures)
         return Opened(opening=opening)
 
+    @abstractmethod
     def context(self, release: int) -> bytes:
-        """Return what must be the same at all signers besides the survivor set, such as the agreed sum."""
-        return b""
+        """Return what must be the same at all signers besides the survivor set: the request, the agreed sum."""
