@@ -159,7 +159,8 @@ def _write_report(
         title="Four sites, one analysis, no pooled data",
         lead=(
             "Four sites hold a quarter each of scikit-learn's 1,797 handwritten digits. They compute principal "
-            "components and canonical correlations together with CAPE: noise that is large at each site and cancels in the sum."
+            "components and canonical correlations together with CAPE: noise that is large at each site and cancels in "
+            "the sum."
         ),
         guarantee=pca.guarantee_,
         data={
