@@ -17,3 +17,30 @@ def captured_ratio(components: Matrix, moment: Matrix) -> float:
     """Return captured energy relative to the best subspace of the same dimension."""
     best = np.linalg.eigvalsh(moment)[-components.shape[0] :].sum()
     return captured_energy(components, moment) / float(best)
+
+
+def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
+    """Return the normalised gain index q_NGI of ``unmixing @ mixing``: 0 for a perfect unmixing, at most 1.
+
+    The index of Amari, Cichocki and Yang (1996), divided by its largest value (Nordhausen, Ollila and Oja 2011); up to order,
+    sign and scale of the sources. Used in the dissertation, section 6.5.
+    """
+    gains = np.abs(unmixing @ mixing)
+    n = len(gains)
+    by_row = (gains / gains.max(axis=1, keepdims=True)).sum() - n
+    by_column = (gains / gains.max(axis=0, keepdims=True)).sum() - n
+    return float((by_row + by_column) / (2 * n * (n - 1)))
+
+
+def matched_correlations(estimated: Matrix, true: Matrix) -> Matrix:
+    """Return the absolute correlation of each true map (column) with the estimated map matched to it, one to one."""
+    from scipy.optimize import linear_sum_assignment
+
+    normed = []
+    for maps in (true, estimated):
+        moved = maps - maps.mean(axis=0)
+        normed.append(moved / np.linalg.norm(moved, axis=0))
+    correlations = np.abs(normed[0].T @ normed[1])
+    rows, columns = linear_sum_assignment(-correlations)
+    matched: Matrix = correlations[rows, columns]
+    return matched
