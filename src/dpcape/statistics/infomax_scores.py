@@ -1,0 +1,133 @@
+"""The infomax gradient, clipped per time point without ever forming a per-time-point matrix (record unit)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.facts import Facts
+from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
+
+Vector = NDArray[np.float64]
+
+
+@known
+class InfomaxScores(Statistic):
+    """Mean of G = (I + y z') W clipped to ``clip`` and of h = y clipped to ``bias_clip`` (dissertation, algorithm 6.1).
+
+    z = W x + b, y = 1 - 2 g(z) = -tanh(z/2). Both are in one release and both are noised: stacked, a contribution has
+    length at most hypot(clip, bias_clip), in a ball, hence the diameter. The norm of G comes from the ghost identity
+    |G|^2 = |W|^2 + 2 y'Pz + |y|^2 z'Pz, P = W W', which needs one more product of the size of z and no R x R per time point.
+    """
+
+    name = "infomax_scores"
+    kinds = frozenset({"rows", "subjects"})
+    units = frozenset({"record"})
+
+    def __init__(
+        self, facts: Facts, projection: Vector, unmixing: Vector, bias: Vector, clip: float, bias_clip: float
+    ) -> None:
+        matrix = checked_matrix("projection", projection, (facts.n_features, None))
+        width = int(matrix.shape[1])
+        # Limited so that no product below can overflow, whatever is sent.
+        turn = checked_matrix("unmixing", unmixing, (width, width), most=MOST_REDUCED)
+        shift = checked_matrix("bias", bias, (width,), most=MOST_REDUCED)
+        super().__init__(
+            facts,
+            projection=matrix,
+            unmixing=turn,
+            bias=shift,
+            clip=checked_positive("clip", clip),
+            bias_clip=checked_positive("bias_clip", bias_clip),
+        )
+        self._projection, self._unmixing, self._bias = matrix, turn, shift
+        self._width, self._clip, self._bias_clip = width, float(clip), float(bias_clip)
+
+    @property
+    def size(self) -> int:
+        return self._width * (self._width + 1)
+
+    @property
+    def radius(self) -> float:
+        return math.hypot(self._clip, self._bias_clip)
+
+    @property
+    def diameter(self) -> float:
+        return 2 * self.radius
+
+    def total(self, records: Any) -> Vector:
+        step = GhostStep(self._unmixing, self._bias, clip=self._clip, bias_clip=self._bias_clip)
+        rows = kept_rows(records, self._projection)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            step.add(rows[start : start + BLOCK_ROWS])
+        return step.total()
+
+    def unpack(self, packed: Vector) -> tuple[Vector, Vector]:
+        """Return (G, h)."""
+        return packed[: self._width**2].reshape(self._width, self._width), packed[self._width**2 :]
+
+
+class GhostStep:
+    """Sums of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
+
+    Rounding: with u = 2^-53, the computed y'Pz and z'Pz are off by at most (R + 4) u |P|_F times |y||z| and |z|^2. Raising P
+    by ``slack`` I and the norm by ``slack`` covers both, since 2 |y||z| <= 1 + |y|^2 |z|^2, so that the norm used is never
+    below the exact one by more than the relative 2^-50 (R + 16) that the target leaves room for.
+    """
+
+    def __init__(self, unmixing: Vector, bias: Vector, *, clip: float, bias_clip: float) -> None:
+        width = len(bias)
+        self._unmixing, self._bias = unmixing, bias[:, np.newaxis]
+        gram = unmixing @ unmixing.T
+        slack = 4 * (width + 16) * 2.0**-53 * float(np.linalg.norm(gram))
+        self._gram = gram + slack * np.eye(width)
+        self._constant = float((unmixing**2).sum()) * (1 + 2.0**-45) + slack
+        room = 1 - (width + 16) * 2.0**-50
+        self._clip, self._bias_clip = clip * room, bias_clip * room
+        self._outer, self._scores = np.zeros((width, width)), np.zeros(width)
+        self._weight = 0.0
+        self._buffers = np.empty((4, width, BLOCK_ROWS))
+        self._ones = np.ones(width)
+
+    def add(self, rows: Vector) -> None:
+        """Add the clipped gradients of a block of reduced rows."""
+        n_rows = len(rows)
+        sources, scores, moved, product = (buffer[:, :n_rows] for buffer in self._buffers)
+        np.matmul(self._unmixing, rows.T, out=sources)
+        sources += self._bias
+        np.multiply(sources, -0.5, out=scores)
+        np.tanh(scores, out=scores)
+        np.matmul(self._gram, sources, out=moved)
+        length = self._summed(scores, scores, product)
+        # |W|^2 + 2 y'Pz + |y|^2 z'Pz, in one array.
+        squared = self._summed(moved, sources, product)
+        squared *= length
+        squared += self._constant
+        squared += 2 * self._summed(moved, scores, product)
+        factors = self._clip / np.maximum(np.sqrt(np.maximum(squared, 0.0)), self._clip)
+        self._weight += float(factors.sum())
+        self._scores += scores @ (self._bias_clip / np.maximum(np.sqrt(length), self._bias_clip))
+        np.multiply(scores, factors, out=product)
+        self._outer += product @ sources.T
+
+    def total(self) -> Vector:
+        """Return the packed sum of (G, h)."""
+        gradient = (self._weight * np.eye(len(self._ones)) + self._outer) @ self._unmixing
+        return np.concatenate([gradient.ravel(), self._scores])
+
+    def _summed(self, left: Vector, right: Vector, product: Vector) -> Vector:
+        """Return the sums over components of left times right, by a product with ones: faster than einsum here."""
+        np.multiply(left, right, out=product)
+        sums: Vector = self._ones @ product
+        return sums
+
+
+def infomax_scores(
+    facts: Facts, projection: Vector, *, unmixing: Vector, bias: Vector, clip: float, bias_clip: float
+) -> InfomaxScores:
+    """Mean of the clipped infomax gradients at ``unmixing`` and ``bias``."""
+    return InfomaxScores(facts, projection, unmixing, bias, clip, bias_clip)

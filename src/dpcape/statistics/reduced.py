@@ -1,0 +1,135 @@
+"""Rows and subjects in few dimensions: projected by a public matrix, and back inside a ball.
+
+What a site is sent here (projections, whiteners, unmixings) comes from the aggregator. No statistic trusts it: every
+contribution is brought into its ball after the last multiplication, so that a wrong matrix costs accuracy, never
+privacy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.statistics.base import BLOCK_ROWS
+
+Vector = NDArray[np.float64]
+
+MOST_REDUCED = 1e6
+"""Largest norm of a row that is kept, and largest entry of an unmixing: whitened rows are near sqrt(components)."""
+
+# Reduced data of the records last asked about, per records: later rounds of one analysis use the same projection.
+_KEPT: WeakKeyDictionary[Any, tuple[bytes, list[Vector]]] = WeakKeyDictionary()
+
+
+def checked_matrix(
+    name: str, matrix: Any, shape: tuple[int | None, ...], *, most: float = np.inf
+) -> Vector:
+    """Return a public array as float64, refused unless finite and of this shape (None: any positive length)."""
+    array = np.asarray(matrix, dtype=np.float64)
+    fits = array.ndim == len(shape) and all(
+        have > 0 and want in (None, have) for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits or not np.isfinite(array).all():
+        wanted = " x ".join("any" if side is None else str(side) for side in shape)
+        raise InvalidParameter(f"{name} must be a finite array of shape {wanted}; got shape {array.shape}.")
+    if np.abs(array).max() > most:
+        raise InvalidParameter(f"{name} must have entries of at most {most:g}; got larger ones.")
+    return array
+
+
+def checked_positive(name: str, value: float) -> float:
+    """Return a public positive finite number."""
+    number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+    if not number or not 0 < value < np.inf:
+        raise InvalidParameter(f"{name} must be a positive finite number; got {value!r}.")
+    return float(value)
+
+
+def rows_into_ball(rows: Vector, radius: float) -> None:
+    """Scale rows longer than ``radius`` down to it, in place; rows that are not finite become zero.
+
+    The target is below the radius by more than the rounding of norm, quotient and product (see ``records/clip.py``).
+    """
+    target = radius * (1 - (rows.shape[1] + 16) * 2.0**-52)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.sqrt(np.vecdot(rows, rows))
+    lost = ~np.isfinite(norms)
+    if lost.any():
+        rows[lost] = 0.0
+        norms[lost] = 0.0
+    rows *= (target / np.maximum(norms, target))[:, np.newaxis]
+
+
+def into_ball(vector: Vector, radius: float, *, fill: bool = False) -> Vector:
+    """Return a contribution of length at most ``radius`` (with ``fill`` that length, unless it is zero).
+
+    A vector that is not finite becomes zero: a site must answer whatever its records are. The target leaves room for the
+    rounding of the norm, as in :func:`rows_into_ball`.
+    """
+    target = radius * (1 - (vector.size + 16) * 2.0**-52)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = float(np.sqrt(np.vecdot(vector, vector)))
+    if not np.isfinite(norm) or norm < 1e-140:
+        return np.zeros_like(vector)
+    if not fill and norm <= target:
+        return vector
+    scaled: Vector = vector * (target / norm)
+    return scaled
+
+
+def reduced_blocks(records: Any, projection: Vector, radius: float) -> Iterator[Vector]:
+    """Yield blocks of rows times ``projection``, each row inside the ball; the buffer is used again."""
+    buffer = np.empty((BLOCK_ROWS, projection.shape[1]))
+    for block in records.feature_blocks(BLOCK_ROWS):
+        reduced = np.matmul(block, projection, out=buffer[: len(block)])
+        rows_into_ball(reduced, radius)
+        yield reduced
+
+
+def kept_rows(records: Any, projection: Vector) -> Vector:
+    """Return all rows times ``projection``, kept for the next round: N x R numbers beside the N x D records."""
+
+    def compute() -> list[Vector]:
+        result = np.empty((records.n_records, projection.shape[1]))
+        start = 0
+        for block in records.feature_blocks(BLOCK_ROWS):
+            reduced = np.matmul(block, projection, out=result[start : start + len(block)])
+            rows_into_ball(reduced, MOST_REDUCED)
+            start += len(block)
+        return [result]
+
+    return _kept(records, projection, compute)[0]
+
+
+def kept_subjects(records: Any, projection: Vector) -> list[Vector]:
+    """Return each subject's series times ``projection``, centred in time, kept for the next round."""
+
+    def compute() -> list[Vector]:
+        return [centred(series @ projection) for series in records.each_subject()]
+
+    return _kept(records, projection, compute)
+
+
+def centred(series: Vector) -> Vector:
+    """Return a series minus its mean over time and divided by its largest entry, so that powers cannot overflow."""
+    moved = series - series.mean(axis=0)
+    largest = float(np.abs(moved).max())
+    if not np.isfinite(largest) or largest == 0.0:
+        return np.zeros_like(moved)
+    result: Vector = moved / largest
+    return result
+
+
+def _kept(records: Any, projection: Vector, compute: Any) -> list[Vector]:
+    key = hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
+    known = _KEPT.get(records)
+    if known is None or known[0] != key:
+        known = (key, compute())
+        _KEPT[records] = known
+    return known[1]

@@ -1,0 +1,262 @@
+"""One contribution per person: what the stages of subject-level ICA ask for (performance notes, section 6).
+
+Whatever happens inside one subject is free, so a subject's series is centred, reduced and whitened by itself, and only the
+outcome is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so the diameters
+below hold for any records and any public matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.statistics.base import Statistic, known
+from dpcape.statistics.fourth_packing import pack4, packed_size4, pair_products, traceless4
+from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, kept_subjects
+
+Vector = NDArray[np.float64]
+
+# Eigenvalues of a subject's covariance are raised to this part of the largest: fewer time points than dimensions,
+# or constant voxels, must not divide by zero.
+_LEAST_EIGENVALUE = 1e-6
+# Norm of a whitened time point, in units of sqrt(dimensions), beyond which it is scaled down.
+_SERIES_CLIP = 1.3
+# Weights of the present and of the past in the lagged fourth moment.
+_PRESENT, _DECAY = 0.6, 0.7
+# A traceless part smaller than this part of the tensor is rounding, not signal.
+_LEAST_TRACELESS = 1e-4
+
+
+class OfSubjects(Statistic):
+    """What statistics of whole subjects share."""
+
+    kinds = frozenset({"subjects"})
+    units = frozenset({"subject"})
+    _fills: ClassVar[bool] = False
+
+    @property
+    def diameter(self) -> float:
+        return 2 * self.radius
+
+    def rounding(self, n_records: int) -> float:
+        """Bound floating point's error: contributions are exact in length, and are added one after the other."""
+        depth = n_records + 64
+        return 2 * depth * 2.0**-53 * n_records * self.radius
+
+    def total(self, records: Any) -> Vector:
+        result = np.zeros(self.size)
+        for series in self._series(records):
+            result += into_ball(self._attempt(series), self.radius, fill=self._fills)
+        return result
+
+    def _attempt(self, series: Vector) -> Vector:
+        """Return the contribution; a decomposition that fails counts as zero, so that the site always answers."""
+        try:
+            with np.errstate(all="ignore"):
+                return self._contribution(series)
+        except np.linalg.LinAlgError:
+            return np.zeros(self.size)
+
+    def _series(self, records: Any) -> Any:
+        raise NotImplementedError
+
+    def _contribution(self, series: Vector) -> Vector:
+        raise NotImplementedError
+
+
+@known
+class SubjectProjector(OfSubjects):
+    """Mean of the projectors on each subject's leading directions, in a public basis.
+
+    A contribution is U U' with |U'U|_F <= sqrt(K): positive semi-definite for every U, so two contributions have an inner
+    product of at least 0 and a squared distance of at most 2 K.
+    """
+
+    name = "subject_projector"
+
+    def __init__(self, facts: Facts, basis: Vector, n_components: int) -> None:
+        matrix = checked_matrix("basis", basis, (facts.n_features, None))
+        if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
+            raise InvalidParameter(
+                f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}."
+            )
+        super().__init__(facts, basis=matrix, n_components=int(n_components))
+        self._basis, self._n_components = matrix, int(n_components)
+
+    @property
+    def size(self) -> int:
+        return packed_size(self._basis.shape[1])
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(self._n_components)
+
+    @property
+    def diameter(self) -> float:
+        return math.sqrt(2 * self._n_components)
+
+    def rounding(self, n_records: int) -> float:
+        """Bound floating point's error: U U' rounds at most ``n_components`` times per entry."""
+        depth = n_records + self._n_components + 64
+        return 2 * depth * 2.0**-53 * n_records * self.radius * math.sqrt(self._n_components)
+
+    def total(self, records: Any) -> Vector:
+        width = self._basis.shape[1]
+        result = np.zeros((width, width))
+        for series in records.each_subject():
+            directions = self._directions(centred(series @ self._basis))
+            result += directions @ directions.T
+        return pack(result)
+
+    def _directions(self, series: Vector) -> Vector:
+        """Return at most K orthonormal columns, scaled down where rounding made them too long."""
+        try:
+            if len(series) < series.shape[1]:
+                directions = np.linalg.svd(series, full_matrices=False)[2][: self._n_components].T
+            else:
+                directions = np.linalg.eigh(series.T @ series)[1][:, -self._n_components :]
+        except np.linalg.LinAlgError:
+            return np.zeros((series.shape[1], 1))
+        gram = directions.T @ directions
+        length = math.sqrt(max(float(np.linalg.norm(gram)), 1e-300))
+        target = math.sqrt(self.radius) * (1 - (series.shape[1] + 64) * 2.0**-50)
+        if not np.isfinite(length) or not series.any():
+            return np.zeros((series.shape[1], 1))
+        return directions * min(1.0, target / length)
+
+    def unpack(self, packed: Vector) -> Vector:
+        return unpack(packed, self._basis.shape[1])
+
+
+class _OfReducedSubjects(OfSubjects):
+    """Statistics of series reduced by ``projection`` (kept between rounds) and then moved by ``whitener``."""
+
+    def __init__(self, facts: Facts, projection: Vector, whitener: Vector, **more: float) -> None:
+        matrix = checked_matrix("projection", projection, (facts.n_features, None))
+        inner = checked_matrix("whitener", whitener, (matrix.shape[1], matrix.shape[1]))
+        super().__init__(facts, projection=matrix, whitener=inner, **more)
+        self._projection, self._whitener = matrix, inner
+
+    @property
+    def _width(self) -> int:
+        return int(self._projection.shape[1])
+
+    def _series(self, records: Any) -> Any:
+        return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
+
+
+@known
+class SubjectLogCovariance(_OfReducedSubjects):
+    """Mean of log C - (tr/K) I of each subject's covariance C, clipped to ``clip``: a ball, hence 2 clip."""
+
+    name = "subject_log_covariance"
+
+    def __init__(self, facts: Facts, projection: Vector, whitener: Vector, clip: float) -> None:
+        super().__init__(facts, projection, whitener, clip=checked_positive("clip", clip))
+        self._clip = float(clip)
+
+    @property
+    def size(self) -> int:
+        return packed_size(self._width)
+
+    @property
+    def radius(self) -> float:
+        return self._clip
+
+    def _contribution(self, series: Vector) -> Vector:
+        values, vectors = _eigen(series)
+        logs = np.log(values)
+        return pack((vectors * (logs - logs.mean())) @ vectors.T)
+
+    def unpack(self, packed: Vector) -> Vector:
+        return unpack(packed, self._width)
+
+
+@known
+class SubjectCovariance(SubjectLogCovariance):
+    """Mean of each subject's covariance scaled to trace K, minus I, clipped to ``clip``."""
+
+    name = "subject_covariance"
+
+    def _contribution(self, series: Vector) -> Vector:
+        covariance = series.T @ series
+        covariance *= self._width / np.trace(covariance)
+        return pack(covariance - np.eye(self._width))
+
+
+@known
+class SubjectTensor(_OfReducedSubjects):
+    """Mean of each subject's traceless fourth-order tensor with lags, divided by its length.
+
+    The subject is whitened by its own covariance; F_t are the products of pairs of a time point, and the tensor is the
+    symmetric part of sum_t F_t (.6 F_t + sum_l .7^(l-1) F_(t-l))'. Volatility that persists shows in the lags.
+    """
+
+    name = "subject_tensor"
+    _fills = True
+
+    @property
+    def size(self) -> int:
+        return packed_size4(self._width)
+
+    @property
+    def radius(self) -> float:
+        return 1.0
+
+    def _contribution(self, series: Vector) -> Vector:
+        pairs = pair_products(limited(whitened(series)))
+        # y_t = F_(t-1) + .7 y_(t-1), the exponentially weighted past.
+        past = lfilter([0.0, 1.0], [1.0, -_DECAY], pairs, axis=1)
+        tensor = pack4(pairs @ (_PRESENT * pairs + past).T, self._width)
+        traceless = traceless4(tensor, self._width)
+        if np.linalg.norm(traceless) < _LEAST_TRACELESS * np.linalg.norm(tensor):
+            return np.zeros(self.size)
+        return traceless
+
+
+def _eigen(series: Vector) -> tuple[Vector, Vector]:
+    """Return eigenvalues, raised to a least part of the largest, and eigenvectors of a subject's covariance."""
+    values, vectors = np.linalg.eigh(series.T @ series / len(series))
+    return np.maximum(values, _LEAST_EIGENVALUE * values[-1]), vectors
+
+
+def whitened(series: Vector) -> Vector:
+    """Return the series times the symmetric inverse root of its own covariance."""
+    values, vectors = _eigen(series)
+    result: Vector = series @ ((vectors / np.sqrt(values)) @ vectors.T)
+    return result
+
+
+def limited(series: Vector) -> Vector:
+    """Return the series with time points longer than 1.3 sqrt(K) scaled down to that."""
+    norms = np.sqrt(np.vecdot(series, series))
+    limit = _SERIES_CLIP * math.sqrt(series.shape[1])
+    result: Vector = series * (limit / np.maximum(norms, limit))[:, np.newaxis]
+    return result
+
+
+def subject_projector(facts: Facts, basis: Vector, *, n_components: int) -> SubjectProjector:
+    """Mean of the projectors on each subject's leading directions."""
+    return SubjectProjector(facts, basis, n_components)
+
+
+def subject_log_covariance(facts: Facts, projection: Vector, *, clip: float) -> SubjectLogCovariance:
+    """Mean of the clipped logarithms of the subjects' covariances."""
+    return SubjectLogCovariance(facts, projection, np.eye(projection.shape[1]), clip)
+
+
+def subject_covariance(facts: Facts, projection: Vector, whitener: Vector, *, clip: float) -> SubjectCovariance:
+    """Mean of the subjects' covariances in ``whitener`` coordinates, minus the identity."""
+    return SubjectCovariance(facts, projection, whitener, clip)
+
+
+def subject_tensor(facts: Facts, projection: Vector, whitener: Vector) -> SubjectTensor:
+    """Mean of the subjects' normalised traceless tensors."""
+    return SubjectTensor(facts, projection, whitener)
