@@ -291,16 +291,12 @@ def subjects(
         unit=unit,
         n_records=len(series) if by_subject else sum(features.n_rows for features in series),
         rows_per_unit=longest if by_subject else 1,
-        owner_note=""
-        if by_subject
-        else "a person owns many time points; one time point is protected, not a person",
+        owner_note="" if by_subject else "a person owns many time points; one time point is protected, not a person",
     )
     return Subjects(series, facts)
 
 
-def _facts(
-    kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any
-) -> Facts:
+def _facts(kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any) -> Facts:
     """Return the public facts of one or two tables."""
     names = tuple(name for part in features for name in part.names)
     widths = tuple(part.n_features for part in features)
@@ -322,9 +318,7 @@ def _pair(value: Any, subject: str) -> tuple[Any, Any]:
     if value is None:
         value = (None, None)
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise InvalidParameter(
-            f"{subject} must be a pair, one entry per view; got {value!r}. Write (of_X, of_Y)."
-        )
+        raise InvalidParameter(f"{subject} must be a pair, one entry per view; got {value!r}. Write (of_X, of_Y).")
     return value[0], value[1]
 
 
@@ -336,8 +330,7 @@ def _series(arrays: Sequence[object], *, bound: float, **options: Any) -> list[F
     series = [Features(array, subject="the array of a subject", bound=bound, **options) for array in listed]
     if any(part.n_features != series[0].n_features or part.names != series[0].names for part in series):
         raise InvalidParameter(
-            "subjects must all have the same columns; got different ones. "
-            "Use one mask or atlas for every subject."
+            "subjects must all have the same columns; got different ones. Use one mask or atlas for every subject."
         )
     return series
 

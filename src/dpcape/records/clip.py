@@ -52,7 +52,7 @@ def checked_bound(bound: object, *, subject: str = "bound") -> float:
 
 
 def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
-    """Write rows, each multiplied by min(1, bound / norm), into `out`; `block` may be `out`.
+    """Write every row, multiplied by min(1, bound / norm), into `out`, which may be `block`; `block` is used up.
 
     The exact Euclidean norm of every row of `out` is at most `bound`; see the top of this file.
     """
@@ -61,13 +61,9 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
         norms = np.sqrt(np.vecdot(block, block))
     huge = np.flatnonzero(~np.isfinite(norms))
     if huge.size:
-        huge_rows = block[huge]
-        # The caller may have changed them since they were checked.
-        check_finite(huge_rows, subject="records")
-        norms[huge] = 1.0
+        check_finite(block[huge], subject="records")  # The caller may have changed them since the first check.
+        block[huge], norms[huge] = _scaled_huge_rows(block[huge], target), target
     np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
-    if huge.size:
-        out[huge] = _clip_huge_rows(huge_rows, target)
 
 
 def strips(n_rows: int, n_columns: int, *, n_entries: int = STRIP_ENTRIES) -> Iterator[slice]:
@@ -77,7 +73,7 @@ def strips(n_rows: int, n_columns: int, *, n_entries: int = STRIP_ENTRIES) -> It
         yield slice(start, min(start + step, n_rows))
 
 
-def _clip_huge_rows(rows: FloatArray, target: float) -> FloatArray:
+def _scaled_huge_rows(rows: FloatArray, target: float) -> FloatArray:
     """Scale rows whose squares overflow to norm `target`."""
     smaller = rows * 2.0**-600
     norms = np.sqrt(np.vecdot(smaller, smaller))

@@ -74,8 +74,7 @@ def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
         counts.check_format(full_check=True)
     except ValueError as error:
         raise InvalidParameter(
-            "counts must be a well-formed sparse array; got indices that do not fit. "
-            "Build it again from the counts."
+            "counts must be a well-formed sparse array; got indices that do not fit. Build it again from the counts."
         ) from error
     return counts
 

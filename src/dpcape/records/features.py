@@ -53,21 +53,20 @@ class Features:
     def fill(self, start: int, stop: int, out: FloatArray) -> None:
         """Write rows `start` to `stop`, prepared and clipped, into `out`."""
         for rows in self._strips(stop - start):
-            block = self._read(start + rows.start, start + rows.stop)
-            clip_rows(self._prepared(block, out[rows]), bound=self.bound, out=out[rows])
+            # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
+            # Norms of a view's half of a wider buffer are slow to take, so there the copy stands elsewhere.
+            strip = out[rows] if out.flags.c_contiguous else np.empty((rows.stop - rows.start, out.shape[1]))
+            self._prepare(self._read(start + rows.start, start + rows.stop), strip)
+            clip_rows(strip, bound=self.bound, out=out[rows])
 
-    def _prepared(self, block: Values | list[Values], out: FloatArray) -> FloatArray:
-        """Return float64 features: the block itself if it already is that, else written into `out`."""
+    def _prepare(self, block: Values | list[Values], out: FloatArray) -> None:
+        """Write raw rows as float64 features, not yet clipped, into `out`."""
         if self._schema is not None:
-            return self._schema.apply(block, out=out)
-        numbers = cast("Values", block)
-        if numbers.dtype == np.float64 and numbers.flags.aligned and numbers.strides[1] == numbers.itemsize:
-            return numbers
-        with np.errstate(
-            over="ignore"
-        ):  # Extended precision may overflow to infinity, which clipping refuses.
-            np.copyto(out, numbers, casting="same_kind")
-        return out
+            self._schema.apply(block, out=out)
+            return
+        # An extended number too large for float64 becomes infinite, which clipping refuses.
+        with np.errstate(over="ignore"):
+            np.copyto(out, cast("Values", block), casting="same_kind")
 
     def _read(self, start: int, stop: int) -> Values | list[Values]:
         """Return raw rows: one block of numbers, or a list of columns if some have levels."""

@@ -128,10 +128,7 @@ class Labelled(Records):
     def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, npt.NDArray[Any]]]:
         """Return an iterator over (rows, targets); codes are positions in the public list of classes."""
         spans = self._spans(checked_size(size))
-        return (
-            (self._filled(start, stop, buffer), self._targets.read(start, stop))
-            for start, stop, buffer in spans
-        )
+        return ((self._filled(start, stop, buffer), self._targets.read(start, stop)) for start, stop, buffer in spans)
 
     def _fill(self, start: int, stop: int, out: FloatArray) -> None:
         self._features.fill(start, stop, out)

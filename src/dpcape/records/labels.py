@@ -24,9 +24,7 @@ class Response:
 
     def __init__(self, data: object, *, response: object, n_rows: int, outside: str) -> None:
         if outside not in ("clip", "refuse"):
-            raise InvalidParameter(
-                f"outside must be 'clip' or 'refuse'; got {outside!r}. Choose one of them."
-            )
+            raise InvalidParameter(f"outside must be 'clip' or 'refuse'; got {outside!r}. Choose one of them.")
         self.range = checked_range(response, subject="response")
         self._values = to_numbers(vector(data, subject="y", n_rows=n_rows), subject="y")
         check_finite(self._values, subject="y")
