@@ -53,6 +53,9 @@ class FirstMoments(_OfRows):
 
     name = "first_moments"
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+
     @property
     def size(self) -> int:
         return 2 * self._width
@@ -88,6 +91,9 @@ class SecondMoment(_OfRows):
     """
 
     name = "second_moment"
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
 
     @property
     def size(self) -> int:

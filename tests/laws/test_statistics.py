@@ -1,0 +1,229 @@
+"""What must hold for every statistic. A new one joins by a case in ``cases_<topic>.py``."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from dpcape import rows
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.statistics import base, build, centred_moments, first_moments, second_moment
+from dpcape.statistics.packing import pack, packed_size, unpack
+
+from .statistic_case import Case, all_cases
+
+Vector = NDArray[np.float64]
+CASES = all_cases()
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+numbers = st.floats(-3, 3, allow_subnormal=False)
+
+
+def drawn_units(data: st.DataObject, case: Case, *, least: int = 2) -> Vector:
+    n_units = data.draw(st.integers(least, 7))
+    return data.draw(hnp.arrays(np.float64, (n_units, case.n_parameters), elements=numbers))
+
+
+def error_of(case: Case, n_units: int) -> float:
+    """What two totals of the same units may differ by: the statistic's own bound, twice."""
+    return 2 * case.statistic().rounding(n_units)
+
+
+def test_every_known_statistic_has_a_case() -> None:
+    missing = sorted(set(base._KNOWN) - {case.name for case in CASES})
+    assert not missing, f"add cases for {missing} to tests/laws/cases_<topic>.py"
+
+
+@each_case
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_totals_add_over_any_split(case: Case, data: st.DataObject) -> None:
+    units = drawn_units(data, case)
+    cut = data.draw(st.integers(1, len(units) - 1))
+    apart = case.total(units[:cut]) + case.total(units[cut:])
+    assert np.linalg.norm(apart - case.total(units)) <= error_of(case, len(units))
+
+
+@each_case
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_order_of_units_is_irrelevant(case: Case, data: st.DataObject) -> None:
+    units = drawn_units(data, case)
+    order = data.draw(st.permutations(range(len(units))))
+    assert np.linalg.norm(case.total(units[order]) - case.total(units)) <= error_of(case, len(units))
+
+
+@each_case
+def test_shape_and_type_of_totals(case: Case) -> None:
+    statistic = case.statistic()
+    total = case.total(np.full((3, case.n_parameters), 0.4))
+    assert total.shape == (statistic.size,)
+    assert total.dtype == np.float64
+    assert math.isfinite(statistic.radius)
+    assert 0 < statistic.diameter <= 2 * statistic.radius * (1 + 1e-12)
+    assert statistic.sensitivity(1000) > statistic.diameter
+
+
+@each_case
+def test_the_statistic_travels(case: Case) -> None:
+    statistic = case.statistic()
+    facts = case.records(np.zeros((1, case.n_parameters))).facts()
+    again = build(statistic.name, facts, dict(statistic.public))
+    assert (again.size, again.diameter, again.radius) == (statistic.size, statistic.diameter, statistic.radius)
+    with pytest.raises(InvalidParameter, match="public values"):
+        build(statistic.name, facts, {**statistic.public, "no_such_value": 1.0})
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=str)
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_the_mean_is_what_it_is_called(case: Case, data: st.DataObject) -> None:
+    assert case.expected is not None
+    units = drawn_units(data, case, least=1)
+    natural = case.statistic().unpack(case.total(units) / len(units))
+    parts = natural if isinstance(natural, tuple) else (natural,)
+    flat = np.concatenate([np.ravel(part) for part in parts])
+    np.testing.assert_allclose(flat, case.expected(units), rtol=1e-9, atol=1e-12 * case.statistic().radius)
+
+
+# Search for a violation of the diameter.
+
+
+@cache
+def contributions(case: Case) -> tuple[Vector, Vector]:
+    """Return parameters of many different units, extreme ones among them, and their contributions."""
+    generator = np.random.default_rng(20240607)
+    eye = np.eye(case.n_parameters)
+    directions = generator.normal(size=(40, case.n_parameters))
+    mixed = np.sign(directions[:20])
+    units = np.vstack(
+        [
+            np.zeros(case.n_parameters),
+            *(scale * np.vstack([eye, -eye, mixed, directions]) for scale in (0.3, 1.0, 50.0)),
+        ]
+    )
+    return units, np.array([case.total(unit) for unit in units])
+
+
+def farthest(case: Case) -> float:
+    """Return the largest distance between two contributions that random choice and climbing find."""
+    units, values = contributions(case)
+    gram = values @ values.T
+    squares = np.diagonal(gram)
+    distances = squares[:, None] + squares[None, :] - 2 * gram
+    first, second = np.unravel_index(np.argmax(distances), distances.shape)
+    start = np.concatenate([units[first], units[second]])
+
+    def negative(both: Vector) -> float:
+        one, other = both.reshape(2, -1)
+        return -float(np.linalg.norm(case.total(one) - case.total(other)))
+
+    climbed = minimize(negative, start, method="Nelder-Mead", options={"maxfev": 400, "xatol": 1e-7, "fatol": 1e-12})
+    return max(-negative(start), -float(climbed.fun))
+
+
+@each_case
+def test_no_two_contributions_are_farther_apart_than_the_diameter(case: Case) -> None:
+    statistic = case.statistic()
+    distance = farthest(case)
+    assert distance <= statistic.diameter + 2 * statistic.rounding(1)
+    assert distance >= case.reaches * statistic.diameter
+
+
+@each_case
+def test_no_contribution_is_longer_than_the_radius(case: Case) -> None:
+    statistic = case.statistic()
+    _, values = contributions(case)
+    assert np.linalg.norm(values, axis=1).max() <= statistic.radius + statistic.rounding(1)
+
+
+@each_case
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_replacing_a_unit_moves_the_total_by_at_most_the_sensitivity(case: Case, data: st.DataObject) -> None:
+    units = drawn_units(data, case)
+    other = units.copy()
+    other[0] = data.draw(hnp.arrays(np.float64, case.n_parameters, elements=st.floats(-100, 100)))
+    moved = np.linalg.norm(case.total(other) - case.total(units))
+    assert moved <= case.statistic().sensitivity(len(units))
+
+
+# Packing and rounding.
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.integers(1, 7).flatmap(lambda n: hnp.arrays(np.float64, (n, n), elements=numbers)))
+def test_packing_inverts_and_keeps_lengths(square: Vector) -> None:
+    matrix = square + square.T
+    packed = pack(matrix)
+    assert packed.shape == (packed_size(len(matrix)),)
+    np.testing.assert_allclose(unpack(packed, len(matrix)), matrix, rtol=1e-15, atol=0)
+    assert np.linalg.norm(packed) == pytest.approx(np.linalg.norm(matrix), rel=1e-12, abs=1e-300)
+
+
+def _exact_error(values: Vector, computed: Vector, of: str, bound: float) -> float:
+    """Euclidean error of a computed total of one or two columns, against rational arithmetic."""
+    columns = [[Fraction(float(value)) for value in column] for column in values.T]
+    exact = [sum(column) for column in columns]
+    if of == "first_moments":
+        exact += [sum(value * value for value in column) / (2 * Fraction(bound)) for column in columns]
+        return math.sqrt(sum(float(Fraction(float(c)) - e) ** 2 for c, e in zip(computed, exact, strict=True)))
+    product = sum(a * b for a, b in zip(*columns, strict=True))
+    squares = [sum(value * value for value in column) for column in columns]
+    natural = unpack(computed, 2)
+    pairs = [(natural[0, 0], squares[0]), (natural[1, 1], squares[1]), (natural[0, 1], product)]
+    return math.sqrt(sum((1 + (k == 2)) * float(Fraction(float(c)) - e) ** 2 for k, (c, e) in enumerate(pairs)))
+
+
+@pytest.mark.parametrize("n_records", [1, 1023, 1025, 5000])
+@pytest.mark.parametrize("name", ["first_moments", "second_moment"])
+def test_rounding_stays_below_its_bound(name: str, n_records: int) -> None:
+    generator = np.random.default_rng(n_records)
+    # All of one sign and near the bound: sums grow, and so do their roundings.
+    data = np.abs(generator.normal(size=(n_records, 2))) + 1 / 3
+    records = rows(data, bound=1.7)
+    clipped = np.vstack([block.copy() for block in records.feature_blocks(n_records)])
+    statistic = build(name, records.facts(), {})
+    error = _exact_error(clipped, statistic.total(records), name, 1.7)
+    assert error <= statistic.rounding(n_records)
+
+
+# Closed forms of the papers' corrections.
+
+
+def _facts(width: int, bound: float) -> Facts:
+    return rows(np.zeros((1, width)), bound=bound).facts()
+
+
+def test_known_diameters() -> None:
+    assert second_moment(_facts(3, 2.0)).diameter == pytest.approx(math.sqrt(2) * 4)
+    assert first_moments(_facts(3, 2.0)).diameter == pytest.approx(4.0)
+    # privacy notes 5.2: (b^2 + 2)/sqrt(2), not sqrt(6), at b = 1.
+    assert centred_moments(_facts(3, 1.0), mean_weight=1.0).diameter == pytest.approx(2.1213203, rel=1e-7)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, 1.5, math.nan, math.inf, "heavy", None])
+def test_a_mean_weight_outside_the_proof_is_refused(weight: object) -> None:
+    with pytest.raises(InvalidParameter):
+        build("centred_moments", _facts(2, 1.0), {"mean_weight": weight})  # type: ignore[dict-item]
+
+
+def test_units_and_kinds_are_refused_where_the_proof_does_not_hold() -> None:
+    from dpcape import documents, subjects
+
+    people = subjects([np.zeros((3, 2)), np.zeros((4, 2))], bound=1.0, unit="subject")
+    with pytest.raises(InvalidParameter, match="unit"):
+        second_moment(people.facts())
+    with pytest.raises(InvalidParameter, match="kind"):
+        second_moment(documents(np.ones((2, 3), dtype=int)).facts())
+    with pytest.raises(InvalidParameter, match="one of"):
+        build("no_such_statistic", _facts(2, 1.0), {})
