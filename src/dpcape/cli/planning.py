@@ -1,43 +1,12 @@
-"""The command line: ``dpcape demo``, ``plan``, ``account``."""
+"""``dpcape plan`` and ``dpcape account``: what a study would cost, before anything is spent."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError
-
-
-class _Group(click.Group):
-    """Turns dpcape's own errors into one line on standard error and exit code 2."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except DpcapeError as error:
-            click.echo(f"dpcape: {error}", err=True)
-            sys.exit(2)
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__)
-def main() -> None:
-    """Joint analyses across sites that may not pool their data, under differential privacy."""
-
-
-@main.command()
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("demo"), show_default=True)
-@click.option("--replay", type=int, default=None, help="Seed for replayable noise: reproducible, and no protection.")
-def demo(out: Path, replay: int | None) -> None:
-    """Run a 4-site CAPE study on bundled data and write a report page."""
-    from dpcape.demo import run_demo
-
-    run_demo(out, replay)
+from dpcape.cli.output import show
 
 
 def _privacy_options(command: Any) -> Any:
@@ -58,7 +27,7 @@ def _privacy_options(command: Any) -> Any:
     return command
 
 
-@main.command()
+@click.command()
 @click.option("--analysis", type=click.Choice(["mean", "pca", "cca", "centred-pca"]), required=True)
 @click.option("--features", required=True, help="Columns; for cca of both views, e.g. 60,40 (one number is halved).")
 @click.option("--records", type=click.IntRange(min=1), required=True, help="Records of all sites together.")
@@ -95,10 +64,10 @@ def plan(
         epsilon=epsilon,
         delta=delta,
     )
-    _print({"analysis": analysis, "features": list(widths), **result}, as_json)
+    show({"analysis": analysis, "features": list(widths), **result}, as_json)
 
 
-@main.command()
+@click.command()
 @click.option("--sensitivity", type=float, required=True, help="Of one site's statistic.")
 @click.option("--own-scale", type=float, required=True, help="Standard deviation of a site's own noise.")
 @click.option("--shared-scale", type=float, default=0.0, show_default=True, help="Of a site's cancelling draw.")
@@ -125,7 +94,7 @@ def account(
         shared_scale=shared_scale,
         delta=delta,
     )
-    _print(result, as_json)
+    show(result, as_json)
 
 
 def _pair(text: str, kind: type, name: str, two: bool, *, halve: bool) -> tuple[Any, ...]:
@@ -142,32 +111,3 @@ def _pair(text: str, kind: type, name: str, two: bool, *, halve: bool) -> tuple[
         value = values[0]
         return (value - value // 2, value // 2) if halve else (value, value)
     return values
-
-
-def _print(result: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(result))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for key, value in result.items():
-        table.add_row(key.replace("_", " "), _shown(value))
-    Console().print(table)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "infinite: not protected"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        return "; ".join(str(entry) for entry in value)
-    return str(value)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""``python -m dpcape``."""
+
+from dpcape.cli import main
+
+main()

@@ -1,0 +1,34 @@
+"""How commands print results: a table for people, one JSON object for scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+def show(result: dict[str, Any], as_json: bool) -> None:
+    """Print a result as one JSON object, or as a table of names and values."""
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for key, value in result.items():
+        table.add_row(key.replace("_", " "), _shown(value))
+    Console().print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "infinite: not protected"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return "; ".join(str(entry) for entry in value)
+    return str(value)
