@@ -24,11 +24,13 @@ _WHERE = {
     "Ledger": "privacy",
     "Mean": "estimators",
     "PCA": "estimators",
+    "LogisticRegression": "estimators",
+    "LinearRegression": "estimators",
     "CCA": "estimators",
 }
 
 if TYPE_CHECKING:
-    from dpcape.estimators import CCA, PCA, Mean
+    from dpcape.estimators import CCA, PCA, LinearRegression, LogisticRegression, Mean
     from dpcape.federation import Federation
     from dpcape.noise import Replay
     from dpcape.privacy import Ledger
@@ -46,6 +48,8 @@ __all__ = [
     "Federation",
     "Independent",
     "Ledger",
+    "LinearRegression",
+    "LogisticRegression",
     "Mean",
     "Replay",
     "Schema",

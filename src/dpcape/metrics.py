@@ -19,6 +19,30 @@ def captured_ratio(components: Matrix, moment: Matrix) -> float:
     return captured_energy(components, moment) / float(best)
 
 
+def squared_loss(response: Matrix, predicted: Matrix) -> float:
+    """Return the mean squared error (dissertation, eq. 8.11)."""
+    return float(np.mean((response - predicted) ** 2))
+
+
+def explained_share(response: Matrix, predicted: Matrix) -> float:
+    """Return R squared; for a constant response 1 if it is met exactly and 0 otherwise."""
+    spread, left = float(np.var(response)), squared_loss(response, predicted)
+    if spread == 0:
+        return float(left == 0)
+    return 1 - left / spread
+
+
+def log_loss(codes: NDArray[np.intp], probabilities: Matrix) -> float:
+    """Return the mean negative log-probability of the true classes, given as columns of ``probabilities``."""
+    taken = probabilities[np.arange(len(codes)), codes]
+    return float(-np.mean(np.log(np.maximum(taken, 1e-300))))
+
+
+def coefficient_error(coefficients: Matrix, truth: Matrix) -> float:
+    """Return |w - w*| / D (dissertation, section 8.4)."""
+    return float(np.linalg.norm(coefficients - truth)) / len(truth)
+
+
 def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
     """Return the normalised gain index q_NGI of ``unmixing @ mixing``: 0 for a perfect unmixing, at most 1.
 

@@ -2,7 +2,16 @@
 
 from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.cca import CCA
+from dpcape.estimators.linear_regression import LinearRegression
+from dpcape.estimators.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
 from dpcape.estimators.pca import PCA
 
-__all__ = ["CCA", "PCA", "FederatedEstimator", "Mean"]
+__all__ = [
+    "CCA",
+    "PCA",
+    "FederatedEstimator",
+    "LinearRegression",
+    "LogisticRegression",
+    "Mean",
+]

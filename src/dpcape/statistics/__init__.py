@@ -1,9 +1,12 @@
 """What may be asked of records; each statistic knows its own sensitivity."""
 
 from dpcape.statistics.base import Statistic, build, known
+from dpcape.statistics.clusters import cluster_sums
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
+from dpcape.statistics.gradients import network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.moments import centred_moments, first_moments, histogram, second_moment
+from dpcape.statistics.objectives import regression_moment
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,
@@ -16,12 +19,15 @@ __all__ = [
     "Statistic",
     "build",
     "centred_moments",
+    "cluster_sums",
     "first_moments",
     "fourth_moment",
     "histogram",
     "infomax_scores",
     "known",
+    "network_gradient",
     "reduced_second_moment",
+    "regression_moment",
     "second_moment",
     "subject_covariance",
     "subject_infomax",

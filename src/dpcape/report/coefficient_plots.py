@@ -1,0 +1,44 @@
+"""Pictures of regression coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from dpcape.report.plots import COLOURS, new_axes
+
+Vector = NDArray[np.float64]
+
+
+def coefficient_plot(
+    coefficients: Vector,
+    interval: Vector,
+    names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    largest: int = 30,
+) -> Axes:
+    """Draw coefficients with their intervals, the largest ones if there are many, in the order of the
+    columns.
+
+    Parameters
+    ----------
+    coefficients : (D,).
+    interval : (2, D) — lower and upper ends.
+    names : of the features; numbers if None.
+    largest : how many to draw at most.
+    """
+    order = np.sort(np.argsort(-np.abs(coefficients), kind="stable")[:largest])
+    labels = [str(index) if names is None else str(names[index]) for index in order]
+    axes = new_axes(ax, height=max(2.0, 0.22 * len(order) + 1.0))
+    positions = np.arange(len(order))
+    arms = np.abs(interval[:, order] - coefficients[order])
+    axes.errorbar(coefficients[order], positions, xerr=arms, fmt="o", color=COLOURS[0], capsize=2)
+    axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
+    axes.set_yticks(positions, labels)
+    axes.invert_yaxis()
+    axes.set_xlabel("coefficient, with interval (sampling and privacy noise)")
+    return axes

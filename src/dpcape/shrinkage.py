@@ -1,0 +1,119 @@
+"""Solving noisy normal equations: post-processing of released matrices, nothing here touches records.
+
+A released moment is the true one plus isotropic symmetric noise of known scale. Inverting it as it is
+multiplies noise by its smallest eigenvalues, which noise makes small, zero or negative. Two corrections use
+what is known about the noise.
+
+*Eigenvalues.* In an eigenvector v of the noisy matrix, the energy v'Av of the true one is estimated by l - 2
+s^2 g(l), where s is the root mean square eigenvalue of the noise and g the mean of 1/(l - l_j) over the other
+eigenvalues (Bun, Allez, Bouchaud and Potters 2016, IEEE Trans. Inf. Theory 62, section IV.B). It is floored
+at scale sqrt(D), below which noise hides it.
+
+*Right-hand side.* Its coordinates are shrunk as a Gaussian prior of common variance on the coefficients
+would, the variance estimated by maximum likelihood from the released numbers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+# Eigenvalues below this share of the largest are rounding, not information.
+_RANK_TOLERANCE = 1e-10
+# Half the 95 % quantile of chi-square with one degree of freedom: a likelihood interval.
+_LIKELIHOOD_DROP = 1.92
+# What a direction hidden by noise may at least have, as a share of the floor, when intervals are computed.
+_LOWEST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients and how uncertain noise leaves them.
+
+    Attributes
+    ----------
+    coefficients : (D,).
+    noise_covariance : (D, D) — of the coefficients given what was released: noise, and what shrinking hides.
+    response : (D, D) — the matrix that maps the right-hand side to the coefficients.
+    energy : coefficients' A coefficients, for the cleaned A.
+    """
+
+    coefficients: Vector
+    noise_covariance: Vector
+    response: Vector
+    energy: float
+
+
+def cleaned_eigenvalues(values: Vector, scale: float) -> Vector:
+    """Return the energies of the noise-free matrix in the eigenvectors of the noisy one.
+
+    Parameters
+    ----------
+    values : (D,) — eigenvalues of the noisy matrix.
+    scale : standard deviation of the noise on the diagonal; off it, scale / sqrt(2).
+    """
+    if scale == 0:
+        return values
+    spread = scale * math.sqrt(values.size / 2)
+    gaps = values[:, np.newaxis] - values
+    # The imaginary part keeps close pairs from blowing up; spread / sqrt(D) is their mean distance.
+    width = spread / math.sqrt(values.size)
+    pull = (gaps / (gaps**2 + width**2)).mean(axis=1)
+    cleaned: Vector = values - 2 * spread**2 * pull
+    return cleaned
+
+
+def shrunken_solution(
+    moment: Vector, cross: Vector, *, scale: float, cross_scale: float, ridge: float = 0.0
+) -> Solution:
+    """Minimise w'(A + ridge I)w - 2 c'w for a noisy moment A and a noisy right-hand side c.
+
+    Parameters
+    ----------
+    moment, cross : A and c as released; A may be indefinite or of deficient rank.
+    scale : standard deviation of the noise on A's diagonal, 0 for exact matrices.
+    cross_scale : standard deviation of the noise of each entry of c.
+    """
+    values, vectors = np.linalg.eigh(moment)
+    cleaned = cleaned_eigenvalues(values, scale)
+    heights = vectors.T @ cross
+    curvature = np.maximum(cleaned, scale * math.sqrt(values.size))
+    keep = curvature > _RANK_TOLERANCE * max(float(curvature.max(initial=0.0)), 1e-300)
+    curvature = np.where(keep, curvature, 1.0)
+    kept, hidden = np.ones_like(values), np.zeros_like(values)
+    if cross_scale > 0:
+        best, _ = _prior_variance(heights, curvature, cross_scale)
+        kept = 1 - cross_scale**2 / (best * curvature**2 + cross_scale**2)
+        # For the uncertainty, directions that the floor raised count with what little they may have.
+        lowest = np.maximum(cleaned, _LOWEST_SHARE * scale * math.sqrt(values.size))
+        noise = cross_scale**2 + 0.5 * scale**2 * float(np.sum((kept * heights / curvature) ** 2))
+        _, likely = _prior_variance(heights, lowest, math.sqrt(noise))
+        hidden = likely * noise / (likely * lowest**2 + noise)
+    gains = kept * keep / (curvature + ridge)
+    return Solution(
+        coefficients=vectors @ (gains * heights),
+        noise_covariance=(vectors * hidden) @ vectors.T,
+        response=(vectors * gains) @ vectors.T,
+        energy=float(np.sum(curvature * (gains * heights) ** 2)),
+    )
+
+
+def _prior_variance(heights: Vector, curvature: Vector, cross_scale: float) -> tuple[float, float]:
+    """Return the likeliest variance of the coefficients, and the largest one the numbers do not contradict.
+
+    Heights are normal with variance v curvature^2 + cross_scale^2. The larger value keeps noise from looking
+    like certainty.
+    """
+    # From "all hidden" to "nothing hidden", in units of the noise at the strongest direction.
+    unit = (cross_scale / float(curvature.max())) ** 2
+    grid = unit * np.concatenate([[0.0], np.logspace(-6, 16, 441)])
+    variances = grid[:, np.newaxis] * curvature**2 + cross_scale**2
+    fit = -0.5 * np.sum(np.log(variances) + heights**2 / variances, axis=1)
+    best = int(np.argmax(fit))
+    likely = int(np.flatnonzero(fit >= fit[best] - _LIKELIHOOD_DROP)[-1])
+    return float(grid[best]), float(grid[likely])

@@ -1,0 +1,148 @@
+"""Clipped gradients of a classifier with one hidden layer, summed over records.
+
+The gradient of a record is rank one in each layer, so its length follows from the lengths of four vectors;
+records are scaled before the two matrix products that a plain gradient needs anyway (no gradient of a single
+record is ever formed).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
+
+Vector = NDArray[np.float64]
+
+# Weights travel from the aggregator. Up to this size no activation can overflow, so that a site answers
+# whatever it holds.
+LARGEST_WEIGHT = 1e6
+
+
+@known
+class NetworkGradient(Statistic):
+    """Mean of per-record gradients of the cross-entropy, each clipped to a public length.
+
+    The network is y = output(W2 relu(W1 x + b1) + b2): one sigmoid for two classes, a softmax for more. The
+    contribution is the stacked gradient (W1, b1, W2, b2) times min(1, clip / its length), so two
+    contributions are at most 2 clip apart.
+
+    Parameters
+    ----------
+    hidden : (H, D + 1) — W1 with b1 as its last column.
+    output : (outputs, H + 1) — W2 with b2 as its last column; one output for two classes, else one per class.
+    clip : largest length of a record's contribution.
+    """
+
+    name = "network_gradient"
+    kinds = frozenset({"labelled"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: Facts, hidden: Vector, output: Vector, clip: float) -> None:
+        super().__init__(facts, hidden=hidden, output=output, clip=clip)
+        if facts.classes is None:
+            raise InvalidParameter(
+                "labelled records for a classifier must have public classes; got a numeric response. "
+                "Build them with labelled(X, y, bound=..., classes=[...])."
+            )
+        self._hidden = _checked_layer("hidden", hidden, (None, facts.n_features + 1))
+        self._output = _checked_layer("output", output, (n_outputs(facts), len(self._hidden) + 1))
+        if isinstance(clip, bool) or not isinstance(clip, int | float) or not 1e-9 <= clip <= 1e9:
+            raise InvalidParameter(f"clip must be a number between 1e-9 and 1e9; got {clip!r}.")
+        self._clip = float(clip)
+
+    @property
+    def size(self) -> int:
+        return self._hidden.size + self._output.size
+
+    @property
+    def diameter(self) -> float:
+        return 2 * self._clip
+
+    @property
+    def radius(self) -> float:
+        return self._clip
+
+    def rounding(self, n_records: int) -> float:
+        # A contribution passes through one product per layer; count both widths.
+        depth = BLOCK_ROWS + math.ceil(n_records / BLOCK_ROWS) + 4 * (sum(self._widths) + 64)
+        return 2 * depth * 2.0**-53 * n_records * self.radius
+
+    @property
+    def _widths(self) -> tuple[int, int, int]:
+        return self.facts.n_features, len(self._hidden), len(self._output)
+
+    def total(self, records: Any) -> Vector:
+        gradients = np.zeros_like(self._hidden), np.zeros_like(self._output)
+        for block, codes in records.blocks(BLOCK_ROWS):
+            self._add(block, codes, gradients)
+        return np.concatenate([gradient.ravel() for gradient in gradients])
+
+    def _add(self, rows: Vector, codes: NDArray[np.intp], gradients: tuple[Vector, Vector]) -> None:
+        """Add the clipped gradients of one block."""
+        weights, biases = self._hidden[:, :-1], self._hidden[:, -1]
+        active = rows @ weights.T
+        active += biases
+        np.maximum(active, 0.0, out=active)
+        late = _output_errors(active @ self._output[:, :-1].T + self._output[:, -1], codes)
+        early = late @ self._output[:, :-1]
+        early *= active > 0
+        self._scale(rows, active, early, late)
+        gradients[0][:, :-1] += early.T @ rows
+        gradients[0][:, -1] += early.sum(axis=0)
+        gradients[1][:, :-1] += late.T @ active
+        gradients[1][:, -1] += late.sum(axis=0)
+
+    def _scale(self, rows: Vector, active: Vector, early: Vector, late: Vector) -> None:
+        """Scale back-propagated errors so that each record's gradient is at most ``clip`` long.
+
+        |W1 gradient|^2 = |early|^2 |x|^2, the bias adds |early|^2, and so on. The computed length is off by
+        at most (sum of widths) roundings; aiming that much lower keeps the exact one within the bound.
+        """
+        squared = np.vecdot(early, early) * (np.vecdot(rows, rows) + 1.0)
+        squared += np.vecdot(late, late) * (np.vecdot(active, active) + 1.0)
+        target = self._clip * (1 - (sum(self._widths) + 64) * 2.0**-51)
+        factors = target / np.maximum(np.sqrt(squared), target)
+        early *= factors[:, np.newaxis]
+        late *= factors[:, np.newaxis]
+
+
+def n_outputs(facts: Facts) -> int:
+    """Return the number of output units: one for two classes, else one per class."""
+    classes = len(facts.classes or ())
+    return 1 if classes == 2 else classes
+
+
+def _output_errors(logits: Vector, codes: NDArray[np.intp]) -> Vector:
+    """Return the gradient of the cross-entropy in the logits: probability minus indicator."""
+    if logits.shape[1] == 1:
+        errors: Vector = expit(logits)
+        errors[:, 0] -= codes
+        return errors
+    errors = softmax(logits, axis=1)
+    errors[np.arange(len(codes)), codes] -= 1.0
+    return errors
+
+
+def _checked_layer(subject: str, weights: Any, shape: tuple[int | None, int]) -> Vector:
+    fits = isinstance(weights, np.ndarray) and weights.ndim == 2 and weights.dtype == np.float64
+    if not fits or weights.shape[1] != shape[1] or shape[0] not in (None, weights.shape[0]) or not weights.size:
+        raise InvalidParameter(
+            f"{subject} must be a matrix of float64 with {shape[0] or 'some'} rows and {shape[1]} columns; "
+            f"got {getattr(weights, 'shape', type(weights).__name__)}."
+        )
+    if not (np.abs(weights) <= LARGEST_WEIGHT).all():
+        raise InvalidParameter(f"{subject} must have finite entries of size at most {LARGEST_WEIGHT:g}; got others.")
+    layer: Vector = weights
+    return layer
+
+
+def network_gradient(facts: Facts, *, hidden: Vector, output: Vector, clip: float) -> NetworkGradient:
+    """Mean of clipped gradients at the given weights."""
+    return NetworkGradient(facts, hidden=hidden, output=output, clip=clip)
