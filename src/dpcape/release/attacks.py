@@ -1,0 +1,88 @@
+"""Attacks on a factor release by someone who knows the full features of m released subjects.
+
+The attacker sees every released factor row, has m records linked to their rows, and learns the map from
+factors to features from them by ridge regression. Regression does not care about the unknown rotation of
+the factors, and neither loadings nor the model need be known. All features are in standard units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+_PENALTIES = np.logspace(-4, 3, 22)
+
+
+@dataclass(frozen=True)
+class LearntMap:
+    """Factors to features, learnt from leaked records."""
+
+    factor_centre: Array
+    feature_centre: Array
+    slopes: Array  # K x p
+
+    def rebuild(self, factors: Array) -> Array:
+        """Return the attacker's guess of the features behind factor rows."""
+        return np.asarray(self.feature_centre + (factors - self.factor_centre) @ self.slopes)
+
+
+def learn_map(factors: Array, features: Array) -> LearntMap:
+    """Fit ridge with an intercept, one penalty for all features, chosen by exact leave-one-out."""
+    factor_centre, feature_centre = factors.mean(axis=0), features.mean(axis=0)
+    F, Y = factors - factor_centre, features - feature_centre
+    U, values, Vt = np.linalg.svd(F, full_matrices=False)
+    gram = Y @ Y.T
+    penalties = _PENALTIES * max(float(np.mean(values**2)), 1e-300)
+    best = min(penalties, key=lambda penalty: _loo(U, values, gram, float(penalty)))
+    shrink = values / (values**2 + best)
+    return LearntMap(factor_centre, feature_centre, Vt.T @ (shrink[:, None] * (U.T @ Y)))
+
+
+def _loo(U: Array, values: Array, gram: Array, penalty: float) -> float:
+    """Leave-one-out error summed over features; (I - H) Y enters through Y Y' only."""
+    m = len(U)
+    keep = np.eye(m) - np.full((m, m), 1.0 / m) - (U * (values**2 / (values**2 + penalty))) @ U.T
+    squares = np.einsum("ij,jk,ik->i", keep, gram, keep)
+    return float(np.sum(squares / np.maximum(np.diag(keep), 1e-9) ** 2))
+
+
+def reconstruction_r2(rebuilt: Array, features: Array) -> float:
+    """Return 1 - error / spread, pooled over features; zero is what the subjects' own mean would reach."""
+    spread = float(np.sum((features - features.mean(axis=0)) ** 2))
+    return 1.0 - float(np.sum((features - rebuilt) ** 2)) / spread
+
+
+def reconstruction_ceiling(factors: Array, features: Array) -> float:
+    """Return the R^2 of the best linear map, the limit as all records leak."""
+    F = np.column_stack([np.ones(len(factors)), factors])
+    slopes = np.linalg.lstsq(F, features, rcond=None)[0]
+    return reconstruction_r2(F @ slopes, features)
+
+
+def distances(known: Array, rebuilt: Array) -> Array:
+    """Return squared distances, targets x candidates, over the columns the attacker knows of the targets."""
+    cross = known @ rebuilt.T
+    return np.asarray(np.sum(known**2, axis=1)[:, None] - 2.0 * cross + np.sum(rebuilt**2, axis=1)[None, :])
+
+
+def top_one_rate(known: Array, rebuilt: Array) -> float:
+    """Return how often the nearest candidate is the target itself (row i of both is the same subject)."""
+    nearest = np.argmin(distances(known, rebuilt), axis=1)
+    return float(np.mean(nearest == np.arange(len(known))))
+
+
+def membership_scores(known: Array, rebuilt: Array) -> Array:
+    """Score targets by how near the nearest released row is, compared with the released rows in general."""
+    squared = distances(known, rebuilt)
+    return np.asarray(np.log(squared.mean(axis=1)) - np.log(np.maximum(squared.min(axis=1), 1e-300)))
+
+
+def area_under_curve(inside: Array, outside: Array) -> float:
+    """Return P(score inside > score outside), ties half: 0.5 is chance."""
+    difference = inside[:, None] - outside[None, :]
+    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))

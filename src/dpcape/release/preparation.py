@@ -1,0 +1,145 @@
+"""From what the holder passes in to standardised features and checked responses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """How raw features become model features: unusable ones left out, the others centred and scaled."""
+
+    used: NDArray[np.bool_]
+    centre: Array
+    scale: Array
+
+    def apply(self, X: Array) -> Array:
+        """Return the standardised features of further subjects."""
+        if X.shape[1] != self.used.size:
+            raise InvalidParameter(
+                f"X must have the {self.used.size} features of the fit; got {X.shape[1]}. Pass the same."
+            )
+        return np.ascontiguousarray((X[:, self.used] - self.centre) / self.scale)
+
+
+def as_table(X: Any, name: str) -> Array:
+    """Return a two-dimensional float array; missing values are allowed here, infinite ones are not."""
+    table = np.asarray(X, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
+        raise InvalidParameter(f"{name} must be a table of subjects by columns; got shape {table.shape}. Reshape it.")
+    if np.isinf(table).any():
+        raise InvalidParameter(f"{name} must be finite; got infinite values. Remove or correct them.")
+    return table
+
+
+def standardise(X: Array, missing: str) -> tuple[Array, Standardisation]:
+    """Return standardised features and how they were made.
+
+    Features that do not vary carry no information and are left out. Missing values are refused, or with
+    ``missing="drop"`` every feature that has one is left out.
+    """
+    if missing not in ("refuse", "drop"):
+        raise InvalidParameter(f'missing must be "refuse" or "drop"; got {missing!r}. Use one of them.')
+    holes = np.isnan(X).any(axis=0)
+    if holes.any() and missing == "refuse":
+        raise InvalidParameter(
+            'X must have no missing values; got some. Impute them, or pass missing="drop" to leave those features out.'
+        )
+    filled = np.where(holes, 0.0, X) if holes.any() else X
+    centre, scale = filled.mean(axis=0), filled.std(axis=0)
+    # Equal numbers can have a tiny rounding spread around their mean.
+    used = ~holes & (scale > 1e-10 * np.maximum(np.abs(centre), np.finfo(float).tiny))
+    if not used.any():
+        raise InvalidParameter("X must have a feature that varies; got none. Check the table.")
+    rule = Standardisation(used, centre[used], scale[used])
+    return rule.apply(X), rule
+
+
+def as_response(y: Any, n_train: int, n_test: int) -> Array:
+    """Return the training responses; responses of test subjects are refused."""
+    response = np.asarray(y, dtype=np.float64)
+    if n_test and response.shape == (n_train + n_test,):
+        raise InvalidParameter(
+            f"y must hold responses of the {n_train} training subjects only; got {response.size} values. "
+            "Leave the test subjects' responses out: they are not to be released."
+        )
+    if response.shape != (n_train,) or not np.isfinite(response).all():
+        raise InvalidParameter(
+            f"y must be {n_train} finite numbers, one per training subject; got shape {response.shape}. "
+            "Remove subjects without a response, or put them in the test part."
+        )
+    return response
+
+
+def as_covariates(covariates: Any, n: int, name: str) -> Array | None:
+    """Return covariates as n x q, or None."""
+    if covariates is None:
+        return None
+    raw = np.asarray(covariates, dtype=np.float64)
+    table = as_table(raw[:, None] if raw.ndim == 1 else raw, name)
+    if len(table) != n or np.isnan(table).any():
+        raise InvalidParameter(
+            f"{name} must have {n} complete rows, one per subject; got {len(table)}, or missing values. "
+            "Align the rows and fill the gaps."
+        )
+    return table
+
+
+def check_n_factors(n_factors: Any, n: int, n_features: int) -> None:
+    """Refuse a number of factors that the data cannot identify."""
+    if n_factors == "adaptive":
+        if n < 4:
+            raise InvalidParameter(f"X must have at least 4 subjects; got {n}. Collect more.")
+        return
+    whole = isinstance(n_factors, int | np.integer) and not isinstance(n_factors, bool)
+    if not whole or n_factors < 1:
+        raise InvalidParameter(
+            f'n_factors must be a positive whole number or "adaptive"; got {n_factors!r}. Choose one.'
+        )
+    if n_factors >= n:
+        raise InvalidParameter(
+            f"n_factors must be smaller than the number of subjects, {n}; got {n_factors}. Use fewer factors."
+        )
+    if n_factors > n_features:
+        raise InvalidParameter(
+            f"n_factors must not exceed the number of varying features, {n_features}; got {n_factors}. "
+            "Use fewer factors."
+        )
+
+
+def check_whole(value: Any, name: str, *, least: int) -> None:
+    """Refuse anything but a whole number of at least ``least``."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}. Correct it.")
+
+
+def check_settings(settings: dict[str, Any]) -> None:
+    """Refuse settings of the sampler that have no meaning."""
+    if settings["prior"] not in ("multiplicative", "independent"):
+        raise InvalidParameter(
+            f'prior must be "multiplicative" or "independent"; got {settings["prior"]!r}. Use one of them.'
+        )
+    least = {"n_burn_in": 0, "n_draws": 4, "thin": 1, "n_chains": 1, "checkpoint_every": 1, "n_folds": 2}
+    for name, number in least.items():
+        check_whole(settings[name], name, least=number)
+
+
+def check_parts(n_train: int, n_test: int, n_folds: int, *, with_covariates: tuple[bool, bool]) -> None:
+    """Refuse too few training subjects, and covariates of one part only."""
+    if n_train < 2 * n_folds:
+        raise InvalidParameter(
+            f"X must have at least {2 * n_folds} training subjects for {n_folds} folds; got {n_train}. Use fewer folds."
+        )
+    if n_test and with_covariates[0] != with_covariates[1]:
+        raise InvalidParameter(
+            "covariates must be given for both parts or for neither; got one of them. Pass the other too."
+        )

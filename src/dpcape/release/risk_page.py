@@ -1,0 +1,136 @@
+"""The risk report as one self-contained page with pictures."""
+
+from __future__ import annotations
+
+import io
+from importlib.resources import files
+
+import jinja2
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from dpcape.release.risk import Measured, RiskAtLeak, RiskReport
+
+INK, BLUE, ORANGE, GREY = "#1b1b1b", "#1f5a99", "#b3540a", "#6b6b6b"
+
+
+def _bars(axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured | None], str]]) -> None:
+    """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each."""
+    width = 0.8 / len(groups)
+    for g, (label, values, colour) in enumerate(groups):
+        for i, measured in enumerate(values):
+            if measured is None:
+                continue
+            x = i - 0.4 + width * (g + 0.5)
+            hatch = "///" if g else None  # told apart without colour too
+            name = label if i == 0 else None
+            axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
+            axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
+            axes.text(x, max(measured.value, 0) + 0.03, f"{measured.value:.2f}", ha="center", color=INK, fontsize=9)
+            axes.hlines(measured.chance, x - width / 2, x + width / 2, color=INK, linestyles="dotted", linewidth=2)
+    axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])
+    axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.15)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("records known to the attacker")
+
+
+def _svg(figure: Figure) -> str:
+    """Return inline SVG: text as text, and without the date, so that equal reports give equal pages."""
+    FigureCanvasSVG(figure)
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpcape", "font.family": "sans-serif"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _figure() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(6.4, 3.3))
+    return figure, figure.subplots()
+
+
+def reconstruction_picture(report: RiskReport) -> str:
+    """Picture of the reconstruction attack, with the ceiling."""
+    figure, axes = _figure()
+    _bars(axes, report, [("rebuilt from leaked records", [leak.reconstruction for leak in report.leaks], BLUE)])
+    axes.axhline(report.ceiling, color=ORANGE, linestyle="--", label=f"ceiling {report.ceiling:.2f}")
+    axes.set_ylabel("R² of others' features")
+    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2)
+    return _svg(figure)
+
+
+def identification_picture(report: RiskReport) -> str:
+    """Picture of the re-identification rates."""
+    figure, axes = _figure()
+    groups: list[tuple[str, list[Measured | None], str]] = [
+        ("attacker knows all features", [leak.identified_all for leak in report.leaks], BLUE),
+        (f"attacker knows {report.n_few} features", [leak.identified_few for leak in report.leaks], ORANGE),
+    ]
+    _bars(axes, report, groups)
+    axes.set_ylabel("share of people found")
+    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2)
+    return _svg(figure)
+
+
+def membership_picture(report: RiskReport) -> str:
+    """Picture of membership inference."""
+    figure, axes = _figure()
+    groups = [
+        ("attacker knows all features", [leak.membership_all for leak in report.leaks], BLUE),
+        (f"attacker knows {report.n_few} features", [leak.membership_few for leak in report.leaks], ORANGE),
+    ]
+    _bars(axes, report, groups)
+    axes.set_ylabel("area under the curve")
+    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2)
+    return _svg(figure)
+
+
+def _reconstruction_words(report: RiskReport, leak: RiskAtLeak) -> str:
+    return (
+        f"With {leak.n_leaked} known records the attacker rebuilds {leak.reconstruction.value:.0%} of the "
+        f"variance of other people's features; the ceiling is {report.ceiling:.0%}."
+    )
+
+
+def _identification_words(report: RiskReport, leak: RiskAtLeak) -> str:
+    return (
+        f"With {leak.n_leaked} known records {leak.identified_all.value:.0%} of people are found by all "
+        f"features and {leak.identified_few.value:.0%} by {report.n_few}; "
+        f"guessing finds {leak.identified_all.chance:.1%}."
+    )
+
+
+def _membership_words(leak: RiskAtLeak, measured: Measured) -> str:
+    return (
+        f"With {leak.n_leaked} known records a member is told from a non-member with probability "
+        f"{measured.value:.2f} by all features; guessing reaches 0.50."
+    )
+
+
+def _pictures(report: RiskReport) -> list[dict[str, str]]:
+    """Pair each picture with its title and its description in words."""
+    last = report.leaks[-1]
+    rows = [
+        ("Rebuilding other people's features", reconstruction_picture, _reconstruction_words(report, last)),
+        (
+            "Finding a person among the released rows",
+            identification_picture,
+            _identification_words(report, last),
+        ),
+    ]
+    measured = [(leak, leak.membership_all) for leak in report.leaks if leak.membership_all is not None]
+    if measured:
+        words = _membership_words(*measured[-1])
+        rows.append(("Telling whether a person is in the release", membership_picture, words))
+    return [{"title": title, "svg": draw(report), "words": words} for title, draw, words in rows]
+
+
+def risk_page(report: RiskReport) -> str:
+    """Return the page as HTML text; nothing is loaded from elsewhere."""
+    source = files("dpcape.release").joinpath("risk_page.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    pictures = _pictures(report) if report.leaks else []
+    return environment.from_string(source).render(report=report, pictures=pictures)
