@@ -58,6 +58,11 @@ def test_labels_are_told_apart(first, second):
     assert (one.token(16) == two.token(16)) == (first == second)
 
 
+def test_labels_that_look_alike():
+    lists = [("1",), (1,), ("i1",), ("a", "b"), ("ab",), ("b", "a"), ("a", "b", 0), (-1,), ("",), ("", "")]
+    assert len({Replay(1).child(*labels).token(16) for labels in lists}) == len(lists)
+
+
 @settings(max_examples=50, deadline=None)
 @given(first=labels, second=labels)
 def test_children_of_children(first, second):
