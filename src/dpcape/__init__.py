@@ -24,13 +24,15 @@ _WHERE = {
     "Ledger": "privacy",
     "Mean": "estimators",
     "PCA": "estimators",
+    "KMeans": "estimators",
+    "NetworkClassifier": "estimators",
     "LogisticRegression": "estimators",
     "LinearRegression": "estimators",
     "CCA": "estimators",
 }
 
 if TYPE_CHECKING:
-    from dpcape.estimators import CCA, PCA, LinearRegression, LogisticRegression, Mean
+    from dpcape.estimators import CCA, PCA, KMeans, LinearRegression, LogisticRegression, Mean, NetworkClassifier
     from dpcape.federation import Federation
     from dpcape.noise import Replay
     from dpcape.privacy import Ledger
@@ -47,10 +49,12 @@ __all__ = [
     "Exact",
     "Federation",
     "Independent",
+    "KMeans",
     "Ledger",
     "LinearRegression",
     "LogisticRegression",
     "Mean",
+    "NetworkClassifier",
     "Replay",
     "Schema",
     "SecureSum",

@@ -2,16 +2,20 @@
 
 from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.cca import CCA
+from dpcape.estimators.kmeans import KMeans
 from dpcape.estimators.linear_regression import LinearRegression
 from dpcape.estimators.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
+from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
 
 __all__ = [
     "CCA",
     "PCA",
     "FederatedEstimator",
+    "KMeans",
     "LinearRegression",
     "LogisticRegression",
     "Mean",
+    "NetworkClassifier",
 ]

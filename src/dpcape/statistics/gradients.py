@@ -38,14 +38,15 @@ class NetworkGradient(Statistic):
     hidden : (H, D + 1) — W1 with b1 as its last column.
     output : (outputs, H + 1) — W2 with b2 as its last column; one output for two classes, else one per class.
     clip : largest length of a record's contribution.
+    input_scale : rows are multiplied by it before they enter the network.
     """
 
     name = "network_gradient"
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, hidden: Vector, output: Vector, clip: float) -> None:
-        super().__init__(facts, hidden=hidden, output=output, clip=clip)
+    def __init__(self, facts: Facts, hidden: Vector, output: Vector, clip: float, input_scale: float) -> None:
+        super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
         if facts.classes is None:
             raise InvalidParameter(
                 "labelled records for a classifier must have public classes; got a numeric response. "
@@ -53,9 +54,8 @@ class NetworkGradient(Statistic):
             )
         self._hidden = _checked_layer("hidden", hidden, (None, facts.n_features + 1))
         self._output = _checked_layer("output", output, (n_outputs(facts), len(self._hidden) + 1))
-        if isinstance(clip, bool) or not isinstance(clip, int | float) or not 1e-9 <= clip <= 1e9:
-            raise InvalidParameter(f"clip must be a number between 1e-9 and 1e9; got {clip!r}.")
-        self._clip = float(clip)
+        self._clip = _checked_number("clip", clip, largest=1e9)
+        self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / facts.bounds[0])
 
     @property
     def size(self) -> int:
@@ -86,7 +86,8 @@ class NetworkGradient(Statistic):
 
     def _add(self, rows: Vector, codes: NDArray[np.intp], gradients: tuple[Vector, Vector]) -> None:
         """Add the clipped gradients of one block."""
-        weights, biases = self._hidden[:, :-1], self._hidden[:, -1]
+        # The scale goes into the weights, not over the rows: no further pass over them.
+        weights, biases = self._hidden[:, :-1] * self._input_scale, self._hidden[:, -1]
         active = rows @ weights.T
         active += biases
         np.maximum(active, 0.0, out=active)
@@ -94,7 +95,7 @@ class NetworkGradient(Statistic):
         early = late @ self._output[:, :-1]
         early *= active > 0
         self._scale(rows, active, early, late)
-        gradients[0][:, :-1] += early.T @ rows
+        gradients[0][:, :-1] += early.T @ rows * self._input_scale
         gradients[0][:, -1] += early.sum(axis=0)
         gradients[1][:, :-1] += late.T @ active
         gradients[1][:, -1] += late.sum(axis=0)
@@ -105,7 +106,7 @@ class NetworkGradient(Statistic):
         |W1 gradient|^2 = |early|^2 |x|^2, the bias adds |early|^2, and so on. The computed length is off by
         at most (sum of widths) roundings; aiming that much lower keeps the exact one within the bound.
         """
-        squared = np.vecdot(early, early) * (np.vecdot(rows, rows) + 1.0)
+        squared = np.vecdot(early, early) * (np.vecdot(rows, rows) * self._input_scale**2 + 1.0)
         squared += np.vecdot(late, late) * (np.vecdot(active, active) + 1.0)
         target = self._clip * (1 - (sum(self._widths) + 64) * 2.0**-51)
         factors = target / np.maximum(np.sqrt(squared), target)
@@ -143,6 +144,15 @@ def _checked_layer(subject: str, weights: Any, shape: tuple[int | None, int]) ->
     return layer
 
 
-def network_gradient(facts: Facts, *, hidden: Vector, output: Vector, clip: float) -> NetworkGradient:
+def _checked_number(subject: str, value: Any, *, largest: float) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
+        raise InvalidParameter(f"{subject} must be a positive number of at most {largest:g}; got {value!r}.")
+    return float(value)
+
+
+def network_gradient(
+    facts: Facts, *, hidden: Vector, output: Vector, clip: float, input_scale: float
+) -> NetworkGradient:
     """Mean of clipped gradients at the given weights."""
-    return NetworkGradient(facts, hidden=hidden, output=output, clip=clip)
+    return NetworkGradient(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
