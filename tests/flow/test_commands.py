@@ -56,8 +56,8 @@ def test_dropouts_cost_noise_like_colluders():
 def test_account_recovers_the_planned_guarantee():
     planned = plan("cape")
     result = run(
-        f"account --protocol cape --sites 10 --colluding 3 --delta 1e-5 --json --sensitivity {planned['sensitivity']!r} "
-        f"--own-scale {planned['own_scale']!r} --shared-scale {planned['shared_scale']!r}"
+        "account --protocol cape --sites 10 --colluding 3 --delta 1e-5 --json "
+        f"--sensitivity {planned['sensitivity']!r} --own-scale {planned['own_scale']!r} --shared-scale {planned['shared_scale']!r}"
     )
     assert json.loads(result.stdout)["epsilon"] == pytest.approx(1.0, rel=1e-4)
 
@@ -139,10 +139,8 @@ def test_readme_example_runs_as_printed():
 
 
 def test_readme_commands_run_as_printed():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = [
-        line for block in re.findall(r"```\n(.*?)```", text, re.S) for line in re.findall(r"^dpcape .*$", block, re.M)
-    ]
-    assert lines
-    for line in lines:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines if re.match(r"dpcape \w+ --", line)]
+    assert len(commands) >= 2
+    for line in commands:
         assert run(line.removeprefix("dpcape ")).exit_code == 0, line
