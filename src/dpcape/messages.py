@@ -147,9 +147,9 @@ class Unmask(_Body, frozen=True):
 
 
 class Deal(_Body, frozen=True):
-    """Ask the dealer for sealed zero-sum noise."""
+    """Ask the dealer for sealed zero-sum noise, under terms given by their digest."""
 
-    allowance: str
+    terms: bytes
     release: int
     size: int
     shared_steps: dict[str, float]

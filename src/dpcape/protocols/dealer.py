@@ -141,7 +141,7 @@ class _DealerCoordinator(Coordinator):
         if dealer is None:
             raise ProtocolError("Dealer must have a noise dealer on the line; got a transport without one.")
         message = Deal(
-            allowance=self._terms.allowance,
+            terms=self._terms.digest(),
             release=request.release,
             size=size,
             shared_steps={site: plan.shared_steps(site) for site in self._present},
@@ -163,7 +163,7 @@ class _DealerSite(SiteHalf):
 
     def key(self) -> bytes:
         """Return the box key signed by the site, so that nobody in between can put its own in place."""
-        statement = _key_statement(self._guard.terms.allowance, self._guard.name, self._key.public)
+        statement = _key_statement(self._guard.terms.digest(), self._guard.name, self._key.public)
         return self._guard.identity.sign(statement) + self._key.public
 
     def answer(self, message: ToSite) -> FromSite:
@@ -172,7 +172,7 @@ class _DealerSite(SiteHalf):
         request = message.request
         size = self._guard.size(request)
         plan = self._guard.begin(request)
-        context = _box_context(self._guard.terms.allowance, request.release, self._guard.name, self._guard.terms.sites)
+        context = _box_context(self._guard.terms.digest(), request.release, self._guard.name, self._guard.terms.sites)
         signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
         if not verify(self._guard.pinned[DEALER], signature, context + box):
             raise ProtocolError("dealt noise must be signed by the pinned dealer; got another signature.")
@@ -193,14 +193,15 @@ def _checked_share(opened: bytes, plan: Plan, sites: Sequence[str], size: int) -
     return share
 
 
-def _box_context(allowance: str, release: int, site: str, sites: Sequence[str]) -> bytes:
-    """Bind a box to its allowance, release, receiver and the sites among which the noise adds to zero."""
+def _box_context(terms: bytes, release: int, site: str, sites: Sequence[str]) -> bytes:
+    """Bind a box to its terms, release, receiver and the sites among which the noise adds to zero."""
     names = "\0".join(sorted(sites))
-    return f"dpcape dealt 2\0{allowance}\0{release}\0{site}\0{names}\0".encode()
+    return f"dpcape dealt 3\0{terms.hex()}\0{release}\0{site}\0{names}\0".encode()
 
 
-def _key_statement(allowance: str, site: str, public: bytes) -> bytes:
-    return f"dpcape box key 1\0{allowance}\0{site}\0".encode() + public
+def _key_statement(terms: bytes, site: str, public: bytes) -> bytes:
+    """What a site signs: the dealer deals only among sites that were told the same terms."""
+    return f"dpcape box key 2\0{terms.hex()}\0{site}\0".encode() + public
 
 
 class NoiseDealer:
@@ -210,7 +211,7 @@ class NoiseDealer:
         self.identity = identity
         self._noise = noise
         self._pinned: dict[str, bytes] = {}
-        self._dealt: set[tuple[str, int]] = set()
+        self._dealt: set[tuple[bytes, int]] = set()
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites."""
@@ -228,20 +229,18 @@ class NoiseDealer:
             return encode(Refused(error=type(error).__name__, text=str(error)), allowance=allowance)
 
     def _deal(self, message: Deal) -> dict[str, bytes]:
-        mark = (message.allowance, message.release)
+        mark = (message.terms, message.release)
         if mark in self._dealt:
             raise ProtocolError("noise must be dealt once per release; got the release again.")
-        keys = {site: self._checked_key(message.allowance, site, key) for site, key in message.receivers.items()}
+        keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
         if set(keys) != set(message.shared_steps):
             raise ProtocolError("every receiver of dealt noise must have its scale; got another list.")
         self._dealt.add(mark)
         return self._shares(message, keys)
 
-    def _checked_key(self, allowance: str, site: str, key: bytes) -> bytes:
+    def _checked_key(self, terms: bytes, site: str, key: bytes) -> bytes:
         signature, public = key[:SIGNATURE_BYTES], key[SIGNATURE_BYTES:]
-        if site not in self._pinned or not verify(
-            self._pinned[site], signature, _key_statement(allowance, site, public)
-        ):
+        if site not in self._pinned or not verify(self._pinned[site], signature, _key_statement(terms, site, public)):
             raise ProtocolError(f"the box key of {site} must be signed by its pinned identity; got another.")
         return public
 
@@ -257,7 +256,7 @@ class NoiseDealer:
         boxes = {}
         for rank, site in enumerate(sites):
             share = draws[site] - zero_sum_share(agreed, len(sites), rank=rank)
-            context = _box_context(message.allowance, message.release, site, sites)
+            context = _box_context(message.terms, message.release, site, sites)
             box = seal(keys[site], scales + share.astype("<i8").tobytes(), context)
             boxes[site] = self.identity.sign(context + box) + box
         return boxes
