@@ -57,7 +57,8 @@ def test_account_recovers_the_planned_guarantee():
     planned = plan("cape")
     result = run(
         "account --protocol cape --sites 10 --colluding 3 --delta 1e-5 --json "
-        f"--sensitivity {planned['sensitivity']!r} --own-scale {planned['own_scale']!r} --shared-scale {planned['shared_scale']!r}"
+        f"--sensitivity {planned['sensitivity']!r} --own-scale {planned['own_scale']!r} "
+        f"--shared-scale {planned['shared_scale']!r}"
     )
     assert json.loads(result.stdout)["epsilon"] == pytest.approx(1.0, rel=1e-4)
 

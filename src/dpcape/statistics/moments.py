@@ -122,10 +122,11 @@ class SecondMoment(_OfRows):
 class CentredMoments(_OfRows):
     """Mean and second moment jointly, for centring that is itself private.
 
-    The contribution is (b B x, x x'), b at most sqrt(2); the largest distance is (b^2 + 2)/sqrt(2) B^2. Take B = 1, lengths
-    p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave in c. If
-    b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2 <= (b^2 + 2)^2/2. Otherwise
-    it is at c = -1, b^2 (p + q)^2 + (p^2 - q^2)^2, at most (1 + b^2/2)^2 (1 + b^4/4), which is less for b^2 <= 2.
+    The contribution is (b B x, x x'), b at most sqrt(2); the largest distance is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
+    lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
+    in c. If b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2, at most
+    (b^2 + 2)^2/2. Otherwise it is at c = -1: b^2 (p + q)^2 + (p^2 - q^2)^2 <= (1 + b^2/2)^2 (1 + b^4/4), which is
+    less for b^2 <= 2.
     """
 
     name = "centred_moments"
