@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo test test-slow check format bench lock clean
+.PHONY: demo test test-engine test-slow check format bench lock clean
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -20,10 +20,18 @@ demo: $(VENV)/.ready
 	$(BIN)/dpcape demo --out demo
 
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not engine"
+
+# NVIDIA FLARE is installed on demand: its versions are locked against the others'.
+$(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
+	$(BIN)/pip install --quiet --requirement requirements/engine.txt
+	touch $@
+
+test-engine: $(VENV)/.engine-ready
+	$(BIN)/pytest -m engine tests/engine
 
 test-slow: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 -m "slow and not engine"
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -41,6 +49,7 @@ bench: $(VENV)/.ready
 # Rewrites the locked versions from pyproject.toml; needs uv.
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/dev.txt
+	uv pip compile pyproject.toml --extra engine -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/engine.txt
 
 clean:
 	rm -rf $(VENV) demo out dist build
