@@ -151,6 +151,8 @@ class _DealerCoordinator(Coordinator):
         if dealer not in replies:
             raise ProtocolError("the noise dealer must answer; got nothing. No release was made.")
         boxes: dict[str, bytes] = replies[dealer].boxes
+        if set(boxes) != set(self._present):
+            raise ProtocolError("the noise dealer must send one box per site; got another list. No release was made.")
         return boxes
 
 
