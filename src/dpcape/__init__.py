@@ -24,6 +24,7 @@ _WHERE = {
     "Ledger": "privacy",
     "Mean": "estimators",
     "PCA": "estimators",
+    "PolynomialLoss": "estimators",
     "KMeans": "estimators",
     "NetworkClassifier": "estimators",
     "LogisticRegression": "estimators",
@@ -32,7 +33,16 @@ _WHERE = {
 }
 
 if TYPE_CHECKING:
-    from dpcape.estimators import CCA, PCA, KMeans, LinearRegression, LogisticRegression, Mean, NetworkClassifier
+    from dpcape.estimators import (
+        CCA,
+        PCA,
+        KMeans,
+        LinearRegression,
+        LogisticRegression,
+        Mean,
+        NetworkClassifier,
+        PolynomialLoss,
+    )
     from dpcape.federation import Federation
     from dpcape.noise import Replay
     from dpcape.privacy import Ledger
@@ -55,6 +65,7 @@ __all__ = [
     "LogisticRegression",
     "Mean",
     "NetworkClassifier",
+    "PolynomialLoss",
     "Replay",
     "Schema",
     "SecureSum",

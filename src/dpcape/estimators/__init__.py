@@ -8,6 +8,7 @@ from dpcape.estimators.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
+from dpcape.estimators.polynomial_loss import PolynomialLoss
 
 __all__ = [
     "CCA",
@@ -18,4 +19,5 @@ __all__ = [
     "LogisticRegression",
     "Mean",
     "NetworkClassifier",
+    "PolynomialLoss",
 ]

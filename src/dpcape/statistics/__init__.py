@@ -7,6 +7,8 @@ from dpcape.statistics.gradients import network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.moments import centred_moments, first_moments, histogram, second_moment
 from dpcape.statistics.objectives import regression_moment
+from dpcape.statistics.poisson_loss import PoissonLoss
+from dpcape.statistics.polynomials import LinearPredictorLoss, RecordLoss, known_loss, polynomial_coefficients
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,
@@ -14,8 +16,13 @@ from dpcape.statistics.subject_moments import (
     subject_tensor,
 )
 from dpcape.statistics.subject_scores import subject_infomax, subject_polish
+from dpcape.statistics.third_moments import third_moment, whitened_third_moment
+from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 
 __all__ = [
+    "LinearPredictorLoss",
+    "PoissonLoss",
+    "RecordLoss",
     "Statistic",
     "build",
     "centred_moments",
@@ -25,7 +32,9 @@ __all__ = [
     "histogram",
     "infomax_scores",
     "known",
+    "known_loss",
     "network_gradient",
+    "polynomial_coefficients",
     "reduced_second_moment",
     "regression_moment",
     "second_moment",
@@ -35,4 +44,10 @@ __all__ = [
     "subject_polish",
     "subject_projector",
     "subject_tensor",
+    "third_moment",
+    "whitened_third_moment",
+    "whitened_word_triples",
+    "word_pairs",
+    "word_shares",
+    "word_triples",
 ]

@@ -1,0 +1,150 @@
+"""The functional mechanism for any registered polynomial loss (dissertation, sections 8.1 to 8.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.base import FederatedEstimator
+from dpcape.federation import Allowance, Federation
+from dpcape.polynomial import PackedPolynomial
+from dpcape.statistics.diameter_search import halton
+from dpcape.statistics.polynomials import polynomial_coefficients
+
+Vector = NDArray[np.float64]
+
+_STARTS, _CLIMBS = 64, 4
+
+
+class PolynomialLoss(FederatedEstimator):
+    """Minimise a polynomial loss over the records of all sites, in one release.
+
+    The released polynomial is minimised within the loss's public ball, plus what noise can add at most at
+    parameters of that length: the result is no worse than parameters zero unless the noise exceeds its expected
+    norm.
+
+    Parameters
+    ----------
+    loss : str — name of a loss registered with :func:`~dpcape.statistics.known_loss`, for instance "poisson".
+    epsilon : float or mapping — one number, or one per site.
+    delta : float.
+
+    Attributes
+    ----------
+    coef_ : (n_parameters,) — the minimiser.
+    polynomial_ : array — released coefficients, packed, degree by degree.
+    improvement_ : float — by how much the released loss is lower than at zero.
+    noise_scale_ : float — standard deviation of the noise per weighted packed coefficient.
+
+    Privacy ------- One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce;
+    or what the library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author
+    states. Before anything is released, coordinator and sites search for two possible records that break it. An
+    author's statement is listed among the guarantee's assumptions.
+
+    Edge cases
+    ----------
+    ==================================  ==============================================================
+    stated diameter too small           refused if the search finds it; otherwise an assumption
+    coefficients longer than the bound  scaled down at the site
+    polynomial unbounded below          minimised within the public ball
+    noise above every signal            parameters zero
+    ==================================  ==============================================================
+
+    References
+    ----------
+    H. Imtiaz, dissertation, algorithms 8.1 and 8.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, PolynomialLoss, in_process, labelled
+    >>> x = np.linspace(-1, 1, 20000)[:, None]
+    >>> records = labelled(x, 5 * np.exp(0.7 * x[:, 0]), bound=1.0, response=(0, 10))
+    >>> fed = Federation(in_process({"lyon": records}), protocol=Independent())
+    >>> PolynomialLoss("poisson", epsilon=10.0, delta=1e-6).fit(fed).coef_.round(1)
+    array([0.7])
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "polynomial_", "improvement_", "noise_scale_")
+
+    def __init__(self, loss: str, *, epsilon: float | Mapping[str, float], delta: float) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+
+    def fit(self, federation: Federation, y: None = None) -> Self:
+        """Fit to the records of all sites; see :meth:`FederatedEstimator.fit`."""
+        super().fit(federation)
+        if not polynomial_coefficients(federation.facts, loss=self.loss).proved:
+            stated = f"the author's diameter of the loss {self.loss!r} is true (searched, not proved)"
+            assumptions = (*self.guarantee_.assumptions, stated)
+            self.guarantee_ = msgspec.structs.replace(self.guarantee_, assumptions=assumptions)
+        return self
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        if not isinstance(self.loss, str):
+            raise InvalidParameter(f"loss must be the name of a registered loss; got {self.loss!r}.")
+        polynomial_coefficients(federation.facts, loss=self.loss)
+        return (1.0,)
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        statistic = polynomial_coefficients(federation.facts, loss=self.loss)
+        blocks = private.mean(statistic)
+        loss, scale = statistic.loss, private.releases[-1].scale
+        width = loss.n_parameters(federation.facts)
+        polynomial = PackedPolynomial(blocks, width)
+        margins = [
+            scale / weight * math.sqrt(degree * width) if weight else 0.0
+            for degree, weight in enumerate(loss.weights(federation.facts))
+        ]
+        self.coef_ = minimise_in_ball(polynomial, margins, radius=loss.parameter_bound)
+        self.improvement_ = polynomial.value(np.zeros(width)) - polynomial.value(self.coef_)
+        self.polynomial_ = np.concatenate(blocks)
+        self.noise_scale_ = scale
+
+    def predictor(self, X: ArrayLike) -> Vector:
+        """Return the linear predictor x.w of rows prepared as the sites prepare theirs."""
+        scores: Vector = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
+        return scores
+
+
+def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, radius: float) -> Vector:
+    """Minimise a polynomial plus sum_j margin_j |w|^j over |w| <= radius, from several starts.
+
+    Isotropic noise on degree j moves the polynomial by at most its scale times sqrt(j D) |w|^j in expectation,
+    uniformly over directions (Sudakov and Fernique: increments of <G, w^j> are at most j times those of <g, w>).
+    """
+
+    def height(free: Vector) -> tuple[float, Vector]:
+        # The whole space is mapped onto the open ball, so that no constraint is needed.
+        stretch = math.sqrt(1 + float(free @ free))
+        w = radius * free / stretch
+        value, slope = polynomial.value_and_slope(w)
+        extra, extra_slope = _margin(w, margins)
+        total = slope + extra_slope
+        return value + extra, radius * (total / stretch - free * float(free @ total) / stretch**3)
+
+    starts = halton(_STARTS, polynomial.width) / math.sqrt(polynomial.width)
+    starts = np.concatenate([0.01 * starts, starts])
+    best = starts[np.argsort([height(start)[0] for start in starts], kind="stable")[:_CLIMBS]]
+    found = [minimize(height, start, jac=True, method="L-BFGS-B").x for start in best]
+    free = min(found, key=lambda point: height(point)[0])
+    if height(free)[0] >= polynomial.value(np.zeros(polynomial.width)):
+        return np.zeros(polynomial.width)
+    result: Vector = radius * free / math.sqrt(1 + float(free @ free))
+    return result
+
+
+def _margin(w: Vector, margins: Sequence[float]) -> tuple[float, Vector]:
+    """Return sum_j margin_j |w|^j and its gradient."""
+    length = math.sqrt(float(w @ w) + 1e-24)
+    value = sum(margin * length**degree for degree, margin in enumerate(margins))
+    slope = sum(degree * margin * length ** (degree - 2) for degree, margin in enumerate(margins) if degree)
+    return value, slope * w

@@ -1,0 +1,59 @@
+"""Poisson regression as a polynomial: an example of a loss of one's own, ready to use as loss "poisson"."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.statistics.polynomials import LinearPredictorLoss, known_loss
+
+Vector = NDArray[np.float64]
+
+
+@known_loss
+class PoissonLoss(LinearPredictorLoss):
+    """Negative log-likelihood of counts, m exp(x.w) - c x.w, divided by m, with exp replaced by a polynomial.
+
+    m, the rate at w = 0, is the middle of the public range of counts, which makes the linear coefficient symmetric.
+    The polynomial interpolates exp at Chebyshev points of [-B r, B r], r the largest length of the parameters. For
+    an intercept, give the records a constant column.
+    """
+
+    name: ClassVar[str] = "poisson"
+    degree: ClassVar[int] = 4
+    parameter_bound: ClassVar[float] = 2.0
+
+    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+        low, high = _range(facts)
+        middle, half = (high + low) / 2, (high - low) / 2
+        heights = np.tile(self._exponential(facts), (len(targets), 1))
+        # c / m for responses in [-1, 1].
+        heights[:, 1] -= 1 + np.asarray(targets) * (half / middle)
+        return heights
+
+    def intervals(self, facts: Facts) -> Vector:
+        low, high = _range(facts)
+        constant = self._exponential(facts)
+        pairs = np.stack([constant, constant], axis=1)
+        pairs[1] -= np.array([2 * high, 2 * low]) / (high + low)
+        return pairs
+
+    def _exponential(self, facts: Facts) -> Vector:
+        """Return the coefficients of the polynomial that stands for exp."""
+        reach = facts.bounds[0] * self.parameter_bound
+        fitted = Chebyshev.interpolate(np.exp, self.degree, domain=[-reach, reach])
+        return np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64)
+
+
+def _range(facts: Facts) -> tuple[float, float]:
+    if facts.response is None or facts.response[0] < 0:
+        raise InvalidParameter(
+            f"records for a Poisson regression must have a range of counts from 0; got {facts.response!r}. "
+            "Build them with labelled(X, y, bound=..., response=(0, largest))."
+        )
+    return facts.response
