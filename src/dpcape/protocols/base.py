@@ -36,7 +36,9 @@ class Protocol(ABC):
     @property
     def colluding(self) -> int:
         """Sites that may pool what they know with the aggregator, beyond what the protocol allows for anyway."""
-        return int(getattr(self, "n_colluding", 0))
+        # Handed on as it is: check_colluding must see what was given.
+        given: int = getattr(self, "n_colluding", 0)
+        return given
 
     @abstractmethod
     def settings(self, n_sites: int) -> Settings:

@@ -44,10 +44,10 @@ class Cape(Protocol):
 
     Parameters
     ----------
-    n_colluding : int — sites that may pool what they know with the aggregator; no default. minimum_sites : int | None
-    — sites that must finish; None means all. Noise is sized for the fewest. cancelling_ratio : float — variance of a
-    site's cancelling draw over n times that of its own noise. The papers use 1;
-        larger costs no accuracy.
+    n_colluding : int — sites that may pool what they know with the aggregator; no default.
+    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
+    cancelling_ratio : float — variance of a site's cancelling draw over n times that of its own noise. The papers use
+        1; larger costs no accuracy.
 
     Privacy
     -------
