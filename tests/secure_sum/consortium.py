@@ -25,9 +25,7 @@ Vectors = dict[str, NDArray[np.uint64]]
 class Consortium:
     """Sites that have begun a session, and what the aggregator knows of them."""
 
-    def __init__(
-        self, n_sites: int = 4, *, threshold: int | None = None, n_colluding: int = 0, seed: int = 1
-    ):
+    def __init__(self, n_sites: int = 4, *, threshold: int | None = None, n_colluding: int = 0, seed: int = 1):
         names = tuple(f"site{k:03d}" for k in range(n_sites))
         threshold = threshold or (n_sites + n_colluding) // 2 + 1
         self.config = Config(sites=names, threshold=threshold, n_colluding=n_colluding, purpose=b"test")
@@ -59,9 +57,10 @@ class Consortium:
     def epoch(self, number: int = 0, *, n_rounds: int = 3, absent: tuple[str, ...] = ()) -> AggregatorEpoch:
         present = [name for name in self.names if name not in absent]
         self.offers = [self.sites[name].offer(epoch=number, n_rounds=n_rounds) for name in present]
+        epoch = AggregatorEpoch(self.config, hellos=self.hellos, offers=self.offers, pinned=self.pinned)
         for name in present:
-            self.sites[name].accept([offer.addressed_to(name) for offer in self.offers])
-        return AggregatorEpoch(self.config, hellos=self.hellos, offers=self.offers, pinned=self.pinned)
+            epoch.confirm(name, self.sites[name].accept([o.addressed_to(name) for o in self.offers]))
+        return epoch
 
     def retry(self, vectors: Vectors, *, round: int = 0, attempt: int = 0) -> NDArray[np.uint64]:
         roster = sorted(vectors)

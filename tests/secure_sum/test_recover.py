@@ -76,9 +76,7 @@ def test_lost_between_signing_and_opening(position: int) -> None:
     sites.settle(aggregator, round=0)
     sites.open(aggregator, round=0, silent=(sites.names[position],))
     np.testing.assert_array_equal(aggregator.total(), added(vectors, sites.names))
-    np.testing.assert_array_equal(
-        aggregator.releases()[sites.names[position]], vectors[sites.names[position]]
-    )
+    np.testing.assert_array_equal(aggregator.releases()[sites.names[position]], vectors[sites.names[position]])
 
 
 def test_lost_at_several_stages_at_once() -> None:
@@ -170,9 +168,7 @@ def test_any_allowed_losses_give_the_exact_sum(data: st.DataObject) -> None:
     spare = n_sites - sites.config.floor
     order = data.draw(st.permutations(sites.names))
     n_dropped = data.draw(st.integers(0, spare))
-    n_lost = data.draw(
-        st.integers(0, max(0, min(spare - n_dropped, n_sites - n_dropped - sites.config.threshold)))
-    )
+    n_lost = data.draw(st.integers(0, max(0, min(spare - n_dropped, n_sites - n_dropped - sites.config.threshold))))
     dropped, lost = order[:n_dropped], tuple(order[n_dropped : n_dropped + n_lost])
     vectors, releases = sites.draws(3), sites.draws(4)
     aggregator = RecoverRound(sites.epoch(n_rounds=1), round=0)

@@ -114,8 +114,7 @@ class RecoverRound:
         threshold = self._epoch.config.threshold
         if len(self.signatures) < threshold:
             raise SiteLost(
-                f"at least {threshold} survivors must sign; got {len(self.signatures)}. "
-                "The run ends without a result."
+                f"at least {threshold} survivors must sign; got {len(self.signatures)}. The run ends without a result."
             )
         return {name: self.signatures[name] for name in sorted(self.signatures)[:threshold]}
 
@@ -165,9 +164,7 @@ class RecoverRound:
     def _take(self, vectors: dict[str, NDArray[np.uint64]], sender: str, vector: NDArray[np.uint64]) -> None:
         """Keep one vector of a roster site, before the set is settled."""
         if self._statement:
-            raise ProtocolError(
-                f"vectors must come before the survivor set; got a late one from site {sender}."
-            )
+            raise ProtocolError(f"vectors must come before the survivor set; got a late one from site {sender}.")
         if sender not in self._epoch.roster:
             raise ProtocolError("vectors must come from sites of the epoch's roster; got another sender.")
         if sender in vectors:
@@ -235,7 +232,6 @@ class RecoverRound:
         secret, wrong = rebuild(shares, dealer=dealer, config=self._epoch.config, right=right)
         for holder in wrong:
             self.complaints.append(
-                f"round {self._round}: the share of site {dealer} held by site {holder} is wrong; one of "
-                "them lied."
+                f"round {self._round}: the share of site {dealer} held by site {holder} is wrong; one of them lied."
             )
         return secret

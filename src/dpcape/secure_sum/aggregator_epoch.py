@@ -41,14 +41,21 @@ class AggregatorEpoch:
         if missing:
             raise ProtocolError(f"pinned must hold every site's key; got none for {', '.join(missing)}.")
         _, self.session_id = check_hellos(hellos, config=config, pinned=pinned)
-        self.offers, self.digest = check_offers(
-            offers, config=config, session_id=self.session_id, pinned=pinned
-        )
+        self.offers, self.digest = check_offers(offers, config=config, session_id=self.session_id, pinned=pinned)
         self.config = config
         self.pinned = dict(pinned)
         self.roster = tuple(self.offers)
         first = self.offers[self.roster[0]]
         self.number, self.n_rounds = first.epoch, first.n_rounds
+
+    def confirm(self, site: str, accepted: bytes) -> None:
+        """Check that a site accepted this very epoch.
+
+        A site that was given other offers masks with other keys, and its vector would turn the sum into noise.
+        Treat a site for which this raises as lost: no round may take its vectors.
+        """
+        if not isinstance(accepted, bytes) or not equal(accepted, self.digest):
+            raise ProtocolError(f"site {site} must have accepted the same offers; got another digest.")
 
     def opens(self, site: str, seed: object, *, round: int, kind: int) -> bool:
         """Whether a seed is the one the site committed to."""

@@ -72,13 +72,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ProtocolError("a roster must be a list of site names; got something else.")
         names = tuple(sorted(roster))
         if len(set(names)) != len(names):
-            raise ProtocolError(
-                "a roster must name each site once; got a repeated name. The aggregator is at fault."
-            )
+            raise ProtocolError("a roster must name each site once; got a repeated name. The aggregator is at fault.")
         if not set(names) <= set(within):
-            raise ProtocolError(
-                "a roster must name agreed sites only; got a stranger. The aggregator is at fault."
-            )
+            raise ProtocolError("a roster must name agreed sites only; got a stranger. The aggregator is at fault.")
         if len(names) < self.floor:
             raise SiteLost(
                 f"a roster must hold at least {self.floor} sites; got {len(names)}. "
@@ -93,13 +89,9 @@ def _check_names(sites: tuple[str, ...]) -> None:
         raise InvalidParameter("sites must be a tuple of names; got something else.")
     for name in sites:
         if not name or len(name) > LARGEST_NAME or not name.isprintable():
-            raise InvalidParameter(
-                f"a site name must be 1 to {LARGEST_NAME} printable characters; got {name!r:.80}."
-            )
+            raise InvalidParameter(f"a site name must be 1 to {LARGEST_NAME} printable characters; got {name!r:.80}.")
     if list(sites) != sorted(set(sites)):
-        raise InvalidParameter(
-            "sites must be sorted and distinct; got another order. Use tuple(sorted(set(names)))."
-        )
+        raise InvalidParameter("sites must be sorted and distinct; got another order. Use tuple(sorted(set(names))).")
     if len(sites) < LEAST_SITES:
         raise InvalidParameter(
             f"sites must be at least {LEAST_SITES}; got {len(sites)}. "
@@ -112,9 +104,7 @@ def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in (threshold, n_colluding)):
         raise InvalidParameter("threshold and n_colluding must be non-negative integers; got something else.")
     if threshold > n_sites:
-        raise InvalidParameter(
-            f"threshold must be at most the number of sites; got {threshold} of {n_sites}."
-        )
+        raise InvalidParameter(f"threshold must be at most the number of sites; got {threshold} of {n_sites}.")
     if 2 * threshold <= n_sites + n_colluding:
         least = (n_sites + n_colluding) // 2 + 1
         raise InvalidParameter(

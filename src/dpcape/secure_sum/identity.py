@@ -57,8 +57,7 @@ class Identity(Sealed):
         """Load an identity that `private_bytes` wrote."""
         if not isinstance(private, bytes) or len(private) != KEY_BYTES:
             raise InvalidParameter(
-                f"private must be {KEY_BYTES} bytes; got something else. Load the file that private_bytes() "
-                "filled."
+                f"private must be {KEY_BYTES} bytes; got something else. Load the file that private_bytes() filled."
             )
         return cls(Ed25519PrivateKey.from_private_bytes(private))
 

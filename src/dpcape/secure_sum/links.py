@@ -49,9 +49,7 @@ def check_hellos(
         raise ProtocolError("hellos must be Hello messages; got something else.")
     senders = [hello.sender for hello in hellos]
     if any(not isinstance(sender, str) for sender in senders) or sorted(senders) != list(config.sites):
-        raise ProtocolError(
-            "there must be exactly one hello of each agreed site; got another list of senders."
-        )
+        raise ProtocolError("there must be exactly one hello of each agreed site; got another list of senders.")
     for hello in hellos:
         _check_hello(hello, config=config, public=pinned[hello.sender])
     if len({hello.key for hello in hellos}) != len(hellos):
@@ -77,17 +75,13 @@ def agree(private: X25519PrivateKey, public: bytes, *, peer: str) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise ProtocolError(
-            f"the key of site {peer} must be a proper X25519 key; got a degenerate one."
-        ) from None
+        raise ProtocolError(f"the key of site {peer} must be a proper X25519 key; got a degenerate one.") from None
 
 
 def _check_hello(hello: Hello, *, config: Config, public: bytes) -> None:
     """Refuse a hello of wrong shape or that the pinned identity did not sign."""
     if not _is_bytes(hello.nonce, NONCE_BYTES) or not _is_bytes(hello.key, KEY_BYTES):
-        raise ProtocolError(
-            f"the hello of site {hello.sender} must hold a nonce and a key; got other lengths."
-        )
+        raise ProtocolError(f"the hello of site {hello.sender} must hold a nonce and a key; got other lengths.")
     body = _hello_body(hello.sender, nonce=hello.nonce, key=hello.key, config=config)
     if not verify(public, hello.signature, body):
         raise ProtocolError(

@@ -60,9 +60,7 @@ class Retry(Sealed):
         """Sorted roster of agreed sites, this one among them."""
         names = self._links.config.check_roster(roster, within=self._links.config.sites)
         if self._links.name not in names:
-            raise ProtocolError(
-                f"a roster must name the site it is sent to; got one without {self._links.name}."
-            )
+            raise ProtocolError(f"a roster must name the site it is sent to; got one without {self._links.name}.")
         return names
 
     def _burn(self, round: int, attempt: int) -> None:
@@ -83,9 +81,7 @@ class Retry(Sealed):
         sample = np.ascontiguousarray(vector[:: 1 + vector.size // 4096])
         mark = hashlib.sha256(sample.tobytes()).digest()
         if mark in self._seen:
-            raise ProtocolError(
-                "a new attempt must carry a fresh draw; got the vector of an earlier attempt."
-            )
+            raise ProtocolError("a new attempt must carry a fresh draw; got the vector of an earlier attempt.")
         self._seen.add(mark)
 
 

@@ -80,13 +80,9 @@ def open_box(links: Links, offer: Offer) -> bytearray:
     try:
         content = AESGCM(key).decrypt(_NONCE, box, body)
     except InvalidTag:
-        raise ProtocolError(
-            f"the box of site {offer.sender} must open; got a tampered or misdirected one."
-        ) from None
+        raise ProtocolError(f"the box of site {offer.sender} must open; got a tampered or misdirected one.") from None
     if len(content) != offer.n_rounds * N_KINDS * SHARE_BYTES:
-        raise ProtocolError(
-            f"the box of site {offer.sender} must hold three shares per round; got another length."
-        )
+        raise ProtocolError(f"the box of site {offer.sender} must hold three shares per round; got another length.")
     for start in range(0, len(content), SHARE_BYTES):
         shamir.decode(content[start : start + SHARE_BYTES])
     return bytearray(content)
@@ -143,9 +139,7 @@ def _commitments(links: Links, secrets: bytearray, *, epoch: int, kind: int) -> 
     """Commitments to one kind of seed, round by round."""
     n_rounds = len(secrets) // (N_KINDS * SECRET_BYTES)
     return b"".join(
-        commitment(
-            links.session_id, links.name, epoch=epoch, round=r, kind=kind, seed=secret_at(secrets, r, kind)
-        )
+        commitment(links.session_id, links.name, epoch=epoch, round=r, kind=kind, seed=secret_at(secrets, r, kind))
         for r in range(n_rounds)
     )
 
@@ -183,16 +177,12 @@ def _check_offer(offer: Offer, *, session_id: bytes, public: bytes) -> None:
     """Refuse an offer of wrong shape or that the pinned identity did not sign."""
     numbers = (offer.epoch, offer.n_rounds)
     if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
-        raise ProtocolError(
-            f"the offer of site {offer.sender} must number epoch and rounds; got something else."
-        )
+        raise ProtocolError(f"the offer of site {offer.sender} must number epoch and rounds; got something else.")
     if not 1 <= offer.n_rounds <= LARGEST_EPOCH:
         raise ProtocolError(f"an epoch must have 1 to {LARGEST_EPOCH} rounds; got {offer.n_rounds}.")
     tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
     if any(not isinstance(table, bytes) or len(table) != 32 * offer.n_rounds for table in tables):
-        raise ProtocolError(
-            f"the offer of site {offer.sender} must hold 32 bytes per round and table; got others."
-        )
+        raise ProtocolError(f"the offer of site {offer.sender} must hold 32 bytes per round and table; got others.")
     if not verify(public, offer.signature, offer_body(offer, session_id)):
         raise ProtocolError(
             f"the offer of site {offer.sender} must be signed by its pinned identity for this session; "

@@ -63,8 +63,8 @@ class Recover(Sealed):
         self._offered = make_offer(self._links, self._identity, epoch=epoch, n_rounds=n_rounds)
         return self._offered[0]
 
-    def accept(self, offers: Sequence[Offer]) -> None:
-        """Check the offers of the epoch's roster and keep the shares; one try per epoch."""
+    def accept(self, offers: Sequence[Offer]) -> bytes:
+        """Check the offers of the epoch's roster, keep the shares, return the digest; one try per epoch."""
         if self._offered is None:
             raise ProtocolError("offers must follow this site's own offer, once; got them at another time.")
         (own, secrets), self._offered = self._offered, None
@@ -84,15 +84,14 @@ class Recover(Sealed):
             secrets=secrets,
             shares={name: open_box(self._links, offer) for name, offer in peers.items()},
         )
+        return epoch_digest
 
     def mask(self, vector: NDArray[np.uint64], *, round: int) -> NDArray[np.uint64]:
         """Vector to be summed, under its self-mask and the pair masks of the epoch's roster."""
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.summed or state.statement:
-                raise ProtocolError(
-                    f"one vector is summed in a round, before signing; got another in round {round}."
-                )
+                raise ProtocolError(f"one vector is summed in a round, before signing; got another in round {round}.")
             state.summed = True
             own = self._self_key(epoch, round, kind=SUM, size=vector.size)
             pairs = self._pair_keys(epoch, round, size=vector.size)
@@ -106,9 +105,7 @@ class Recover(Sealed):
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.covered or state.statement:
-                raise ProtocolError(
-                    f"one vector is covered in a round, before signing; got another in round {round}."
-                )
+                raise ProtocolError(f"one vector is covered in a round, before signing; got another in round {round}.")
             state.covered = True
             return masked(vector, plus=[self._self_key(epoch, round, kind=COVER, size=vector.size)])
 
@@ -150,9 +147,7 @@ class Recover(Sealed):
         """Shares of the seeds of survivors that were lost after the set was signed."""
         with self._at(round) as (epoch, state):
             if not state.opened:
-                raise ProtocolError(
-                    f"seed shares must follow this site's opening; got a request in round {round}."
-                )
+                raise ProtocolError(f"seed shares must follow this site's opening; got a request in round {round}.")
             if not isinstance(missing, list | tuple) or any(not isinstance(name, str) for name in missing):
                 raise ProtocolError("missing must be a list of site names; got something else.")
             names = sorted(set(missing))
@@ -197,9 +192,7 @@ class Recover(Sealed):
             if peer != self._links.name
         }
 
-    def _check_open(
-        self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]
-    ) -> None:
+    def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
         """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
         if not state.statement or state.opened:
             raise ProtocolError("an opening must follow this site's signature, once; got another request.")

@@ -118,10 +118,13 @@ class Session(Sealed):
         with self._alone():
             return _begun(self._recover).offer(epoch, n_rounds=n_rounds)
 
-    def accept(self, offers: Sequence[Offer]) -> None:
-        """RECOVER: check the offers of the epoch's roster (its senders) and keep the shares."""
+    def accept(self, offers: Sequence[Offer]) -> bytes:
+        """RECOVER: check the offers of the epoch's roster (its senders) and keep the shares.
+
+        Returns the digest of what was accepted, for `AggregatorEpoch.confirm`.
+        """
         with self._alone():
-            _begun(self._recover).accept(offers)
+            return _begun(self._recover).accept(offers)
 
     def recover_mask(self, *, round: int, vector: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """RECOVER: masked copy of the one vector of the round that is to be summed."""
@@ -173,9 +176,7 @@ def _check_pinned(name: str, identity: Identity, *, pinned: Mapping[str, bytes],
         raise InvalidParameter(f"name must be one of the configured sites; got {name!r}.")
     missing = [site for site in config.sites if site not in pinned]
     if missing:
-        raise InvalidParameter(
-            f"pinned must hold an identity key for every site; got none for {', '.join(missing)}."
-        )
+        raise InvalidParameter(f"pinned must hold an identity key for every site; got none for {', '.join(missing)}.")
     keys = [pinned[site] for site in config.sites]
     if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in keys):
         raise InvalidParameter(f"pinned identity keys must be {KEY_BYTES} bytes; got something else.")

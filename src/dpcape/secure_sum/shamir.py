@@ -52,14 +52,10 @@ def consistent(shares: Mapping[int, bytes], *, index: int, share: bytes) -> bool
 def decode(share: object) -> int:
     """Field element of one share; a malformed share is refused."""
     if not isinstance(share, bytes) or len(share) != SHARE_BYTES:
-        raise ProtocolError(
-            f"a share must be {SHARE_BYTES} bytes; got something else. The sender is at fault."
-        )
+        raise ProtocolError(f"a share must be {SHARE_BYTES} bytes; got something else. The sender is at fault.")
     value = int.from_bytes(share, "big")
     if value >= PRIME:
-        raise ProtocolError(
-            "a share must be a field element; got a value beyond the prime. The sender is at fault."
-        )
+        raise ProtocolError("a share must be a field element; got a value beyond the prime. The sender is at fault.")
     return value
 
 

@@ -53,9 +53,7 @@ class SiteEpoch(Sealed):
     def at(self, round: int) -> SiteRound:
         """State of a round of this epoch."""
         if round >= self.n_rounds:
-            raise ProtocolError(
-                f"round must be below {self.n_rounds}, the rounds of this epoch; got {round}."
-            )
+            raise ProtocolError(f"round must be below {self.n_rounds}, the rounds of this epoch; got {round}.")
         return self.rounds.setdefault(round, SiteRound())
 
     def secret(self, round: int, kind: int) -> bytes:
