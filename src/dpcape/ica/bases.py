@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,8 @@ Matrix = NDArray[np.float64]
 def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: NDArray[np.bool_] | None = None) -> Matrix:
     """Return the lowest cosines of an image grid as orthonormal columns, (voxels, cosines).
 
-    Smooth maps lie almost inside it, and it is public, so a private PCA needs to search only there: the error of a private
-    subspace grows with the number of dimensions searched.
+    Smooth maps lie almost inside it, and it is public, so a private PCA needs to search only there: the error of a
+    private subspace grows with the number of dimensions searched.
 
     Parameters
     ----------
@@ -34,7 +33,9 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: NDArray[n
         raise InvalidParameter(
             f"n_cosines must be one number per side, at most its length; got {tuple(n_cosines)} for {tuple(shape)}."
         )
-    full = reduce(np.kron, (_cosines(side, few) for side, few in zip(shape, n_cosines, strict=True)))
+    full: Matrix = np.ones((1, 1))
+    for side, few in zip(shape, n_cosines, strict=True):
+        full = np.asarray(np.kron(full, _cosines(side, few)), dtype=np.float64)
     if mask is None:
         return full
     if mask.shape != tuple(shape) or int(mask.sum()) < full.shape[1]:

@@ -15,10 +15,11 @@ from dpcape.errors import InvalidParameter
 from dpcape.statistics.fourth_packing import layout, traceless4, unpack4
 
 Matrix = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 CONTRASTS = ("positive", "negative", "mixed")
 _MOST_SWEEPS = 100
-_SETTLED = 1e-7
+_SETTLED = 1e-6
 _GRID = np.linspace(-np.pi / 4, np.pi / 4, 65)
 
 
@@ -27,7 +28,8 @@ def rotate(tensor: Matrix, n: int, *, kurtosis: str = "positive", n_starts: int 
 
     Parameters
     ----------
-    tensor : packed symmetric tensor of order four over n dimensions, with or without noise; its trace parts (the Gaussian
+    tensor : packed symmetric tensor of order four over n dimensions, with or without noise; its trace parts (the
+    Gaussian
         part and whatever covariance is left) are removed first.
     kurtosis : "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" the part of the
         tensor that n independent sources of any signs explain, which is the likelihood under isotropic noise.
@@ -44,13 +46,15 @@ def rotate(tensor: Matrix, n: int, *, kurtosis: str = "positive", n_starts: int 
             break
     values = _values(turns, pairs)
     scores = values.sum(axis=1) if share is None else _explained(values, share)
-    return _ordered(turns[int(np.argmax(scores))], pairs)
+    best: Matrix = turns[int(np.argmax(scores))]
+    return _ordered(best, pairs)
 
 
 def tensor_values(tensor: Matrix, rotation: Matrix) -> Matrix:
     """Return H(w, w, w, w) of the traceless part of a packed tensor, for each row w of ``rotation``."""
     n = len(rotation)
-    return _values(rotation[np.newaxis], unpack4(traceless4(tensor, n), n))[0]
+    values: Matrix = _values(rotation[np.newaxis], unpack4(traceless4(tensor, n), n))[0]
+    return values
 
 
 def _mean_share(n: int) -> float:
@@ -102,7 +106,7 @@ def _sweep(turns: Matrix, pairs: Matrix, share: float | None) -> float:
     return largest
 
 
-def _pair_entries(turns: Matrix, pairs: Matrix, first: Matrix, second: Matrix) -> Matrix:
+def _pair_entries(turns: Matrix, pairs: Matrix, first: Indices, second: Indices) -> Matrix:
     """Return Q_pppp, Q_pppq, Q_ppqq, Q_pqqq, Q_qqqq for the pairs of a round: (5, starts, n_pairs), and the rest."""
     full = _contracted(turns, pairs)
     p, q = turns[:, first], turns[:, second]
@@ -122,18 +126,23 @@ def _linear_angles(entries: Matrix) -> Matrix:
 
 
 def _mixed_angles(entries: Matrix, sums: Matrix, share: float) -> Matrix:
-    """Return the angles that maximise the explained part, on a grid refined by one parabola.
+    """Return the angles that maximise the explained part: the best of a grid, then finer and finer parabolas.
 
     ``sums`` are the values' sums per start; a round's pairs turn together, each as if the others stood still.
     """
-    d_p, d_q = _turned(entries, _GRID)
     others = (sums[:, np.newaxis] - entries[0] - entries[4])[..., np.newaxis]
-    explained = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
-    best = np.clip(np.argmax(explained, axis=-1), 1, _GRID.size - 2)[..., np.newaxis]
-    left, middle, right = (np.take_along_axis(explained, best + step, axis=-1)[..., 0] for step in (-1, 0, 1))
-    bend = left - 2 * middle + right
-    shift = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, -1.0), 0.0)
-    angles: Matrix = _GRID[best[..., 0]] + np.clip(shift, -1, 1) * (_GRID[1] - _GRID[0])
+
+    def explained(angles: Matrix) -> Matrix:
+        d_p, d_q = _turned(entries, angles)
+        result: Matrix = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
+        return result
+
+    angles: Matrix = _GRID[np.argmax(explained(_GRID), axis=-1)]
+    for step in (_GRID[1] - _GRID[0]) * np.array([1.0, 1 / 16, 1 / 256]):
+        around = angles[..., np.newaxis] + step * np.array([-1.0, 0.0, 1.0])
+        left, middle, right = np.moveaxis(explained(around), -1, 0)
+        bend = np.minimum(left - 2 * middle + right, -1e-300)
+        angles = angles + step * np.clip(0.5 * (left - right) / bend, -1.0, 1.0)
     return angles
 
 
@@ -147,16 +156,14 @@ def _turned(entries: Matrix, angles: Matrix) -> tuple[Matrix, Matrix]:
 
 
 @lru_cache(maxsize=8)
-def _rounds(n: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
+def _rounds(n: int) -> tuple[tuple[Indices, Indices], ...]:
     """Return rounds of disjoint pairs that meet every pair once (the circle method of tournaments)."""
     seats = list(range(n + n % 2))
     rounds = []
     for _ in range(len(seats) - 1):
         half = len(seats) // 2
         met = [
-            (min(a, b), max(a, b))
-            for a, b in zip(seats[:half], reversed(seats[half:]), strict=True)
-            if max(a, b) < n
+            (min(a, b), max(a, b)) for a, b in zip(seats[:half], reversed(seats[half:]), strict=True) if max(a, b) < n
         ]
         rounds.append((np.array([a for a, _ in met], np.intp), np.array([b for _, b in met], np.intp)))
         seats = [seats[0], seats[-1], *seats[1:-1]]

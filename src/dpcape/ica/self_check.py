@@ -11,22 +11,33 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 
-# Mean of max-rotation values of pure isotropic traceless noise of standard deviation one, 8 starts, 24 draws each
-# (experiments/ica/self_check.py writes this table).
-_DIMENSIONS = (2, 3, 4, 5, 7, 10, 15, 20, 30, 40)
-_OF_NOISE = (0.44, 0.84, 1.22, 1.58, 2.14, 2.89, 3.98, 4.93, 6.6, 8.0)
-
-# Runs that found nothing stay within 1 % of the value of noise; useful ones start about a third above it.
-CLEAR = 1.3
+# What a rotation finds in pure isotropic noise of standard deviation one: mean value per direction, and its deviation
+# between draws (experiments/ica/self_check.py writes this table; mixed signs find a little less, so it errs towards
+# warning there).
+_DIMENSIONS = (2, 3, 4, 5, 7, 10, 15, 20, 30)
+_MEAN = (0.470, 0.805, 1.141, 1.524, 2.148, 2.881, 3.971, 4.886, 6.388)
+_DEVIATION = (0.212, 0.195, 0.178, 0.141, 0.123, 0.088, 0.088, 0.078, 0.048)
+_DEVIATIONS_TO_BE_CLEAR = 5.0
 
 
 def value_of_noise(n: int) -> float:
-    """Return the mean value per direction that a rotation finds in pure noise, in standard deviations."""
-    return float(np.exp(np.interp(np.log(n), np.log(_DIMENSIONS), np.log(_OF_NOISE))))
+    """Return the mean value per direction that a rotation finds in pure noise, in standard deviations of the noise.
+
+    Beyond the table it grows as sqrt(n), as an extreme of n^4/24 values over n(n-1)/2 angles does.
+    """
+    if n > _DIMENSIONS[-1]:
+        return _MEAN[-1] * float(np.sqrt(n / _DIMENSIONS[-1]))
+    return float(np.exp(np.interp(np.log(n), np.log(_DIMENSIONS), np.log(_MEAN))))
 
 
 def clearance(values: Matrix, noise_scale: float) -> float:
-    """Return mean(values)/noise_scale relative to its value in pure noise; near one means noise."""
+    """Return mean(values)/noise_scale relative to its mean in pure noise; near one means noise."""
     if noise_scale == 0:
         return float("inf")
     return float(np.abs(values).mean()) / noise_scale / value_of_noise(len(values))
+
+
+def least_clearance(n: int) -> float:
+    """Return the clearance that pure noise does not reach: five deviations above its mean."""
+    deviation = float(np.interp(n, _DIMENSIONS, _DEVIATION))
+    return 1 + _DEVIATIONS_TO_BE_CLEAR * deviation / value_of_noise(n)

@@ -15,7 +15,7 @@ from scipy.linalg.blas import dsyrk
 
 from dpcape.facts import Facts
 from dpcape.statistics.base import Statistic, known
-from dpcape.statistics.fourth_packing import layout, pack4, packed_size4, pair_products, unpack4
+from dpcape.statistics.fourth_packing import layout, packed_size4, pair_products
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
 
@@ -109,6 +109,3 @@ def reduced_second_moment(facts: Facts, projection: Vector, *, clip: float) -> R
 def fourth_moment(facts: Facts, projection: Vector, *, clip: float) -> FourthMoment:
     """Mean of the fourth power of the reduced row, clipped to norm ``clip``."""
     return FourthMoment(facts, projection, clip)
-
-
-__all__ = ["FourthMoment", "ReducedSecondMoment", "fourth_moment", "pack4", "reduced_second_moment", "unpack4"]

@@ -19,9 +19,10 @@ Vector = NDArray[np.float64]
 class InfomaxScores(Statistic):
     """Mean of G = (I + y z') W clipped to ``clip`` and of h = y clipped to ``bias_clip`` (dissertation, algorithm 6.1).
 
-    z = W x + b, y = 1 - 2 g(z) = -tanh(z/2). Both are in one release and both are noised: stacked, a contribution has
-    length at most hypot(clip, bias_clip), in a ball, hence the diameter. The norm of G comes from the ghost identity
-    |G|^2 = |W|^2 + 2 y'Pz + |y|^2 z'Pz, P = W W', which needs one more product of the size of z and no R x R per time point.
+    z = W x + b, y = 1 - 2 g(z) = -tanh(z/2). Both are in one release and both are noised: stacked, a contribution
+    has length at most hypot(clip, bias_clip), in a ball, hence the diameter. The norm of G comes from the ghost
+    identity |G|^2 = |W|^2 + 2 y'Pz + |y|^2 z'Pz, P = W W', which needs one more product of the size of z and no R x
+    R per time point.
     """
 
     name = "infomax_scores"
@@ -74,9 +75,9 @@ class InfomaxScores(Statistic):
 class GhostStep:
     """Sums of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
 
-    Rounding: with u = 2^-53, the computed y'Pz and z'Pz are off by at most (R + 4) u |P|_F times |y||z| and |z|^2. Raising P
-    by ``slack`` I and the norm by ``slack`` covers both, since 2 |y||z| <= 1 + |y|^2 |z|^2, so that the norm used is never
-    below the exact one by more than the relative 2^-50 (R + 16) that the target leaves room for.
+    Rounding: with u = 2^-53, the computed y'Pz and z'Pz are off by at most (R + 4) u |P|_F times |y||z| and |z|^2.
+    Raising P by ``slack`` I and the norm by ``slack`` covers both, since 2 |y||z| <= 1 + |y|^2 |z|^2, so that the
+    norm used is never below the exact one by more than the relative 2^-50 (R + 16) that the target leaves room for.
     """
 
     def __init__(self, unmixing: Vector, bias: Vector, *, clip: float, bias_clip: float) -> None:

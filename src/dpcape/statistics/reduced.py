@@ -27,9 +27,7 @@ MOST_REDUCED = 1e6
 _KEPT: WeakKeyDictionary[Any, tuple[bytes, list[Vector]]] = WeakKeyDictionary()
 
 
-def checked_matrix(
-    name: str, matrix: Any, shape: tuple[int | None, ...], *, most: float = np.inf
-) -> Vector:
+def checked_matrix(name: str, matrix: Any, shape: tuple[int | None, ...], *, most: float = np.inf) -> Vector:
     """Return a public array as float64, refused unless finite and of this shape (None: any positive length)."""
     array = np.asarray(matrix, dtype=np.float64)
     fits = array.ndim == len(shape) and all(
@@ -69,8 +67,8 @@ def rows_into_ball(rows: Vector, radius: float) -> None:
 def into_ball(vector: Vector, radius: float, *, fill: bool = False) -> Vector:
     """Return a contribution of length at most ``radius`` (with ``fill`` that length, unless it is zero).
 
-    A vector that is not finite becomes zero: a site must answer whatever its records are. The target leaves room for the
-    rounding of the norm, as in :func:`rows_into_ball`.
+    A vector that is not finite becomes zero: a site must answer whatever its records are. The target leaves room
+    for the rounding of the norm, as in :func:`rows_into_ball`.
     """
     target = radius * (1 - (vector.size + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,8 +1,8 @@
 """One contribution per person: what the stages of subject-level ICA ask for (performance notes, section 6).
 
-Whatever happens inside one subject is free, so a subject's series is centred, reduced and whitened by itself, and only the
-outcome is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so the diameters
-below hold for any records and any public matrix.
+Whatever happens inside one subject is free, so a subject's series is centred, reduced and whitened by itself, and
+only the outcome is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so
+the diameters below hold for any records and any public matrix.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class OfSubjects(Statistic):
 class SubjectProjector(OfSubjects):
     """Mean of the projectors on each subject's leading directions, in a public basis.
 
-    A contribution is U U' with |U'U|_F <= sqrt(K): positive semi-definite for every U, so two contributions have an inner
-    product of at least 0 and a squared distance of at most 2 K.
+    A contribution is U U' with |U'U|_F <= sqrt(K): positive semi-definite for every U, so two contributions have an
+    inner product of at least 0 and a squared distance of at most 2 K.
     """
 
     name = "subject_projector"
@@ -87,6 +87,7 @@ class SubjectProjector(OfSubjects):
             raise InvalidParameter(
                 f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}."
             )
+        check_lengths(facts, int(n_components))
         super().__init__(facts, basis=matrix, n_components=int(n_components))
         self._basis, self._n_components = matrix, int(n_components)
 
@@ -129,7 +130,8 @@ class SubjectProjector(OfSubjects):
         target = math.sqrt(self.radius) * (1 - (series.shape[1] + 64) * 2.0**-50)
         if not np.isfinite(length) or not series.any():
             return np.zeros((series.shape[1], 1))
-        return directions * min(1.0, target / length)
+        scaled: Vector = directions * min(1.0, target / length)
+        return scaled
 
     def unpack(self, packed: Vector) -> Vector:
         return unpack(packed, self._basis.shape[1])
@@ -141,6 +143,7 @@ class _OfReducedSubjects(OfSubjects):
     def __init__(self, facts: Facts, projection: Vector, whitener: Vector, **more: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         inner = checked_matrix("whitener", whitener, (matrix.shape[1], matrix.shape[1]))
+        check_lengths(facts, int(matrix.shape[1]))
         super().__init__(facts, projection=matrix, whitener=inner, **more)
         self._projection, self._whitener = matrix, inner
 
@@ -219,6 +222,15 @@ class SubjectTensor(_OfReducedSubjects):
         if np.linalg.norm(traceless) < _LEAST_TRACELESS * np.linalg.norm(tensor):
             return np.zeros(self.size)
         return traceless
+
+
+def check_lengths(facts: Facts, n_components: int) -> None:
+    """Refuse, at a site, series that are all too short; the longest length is a public fact (0 where unknown)."""
+    if 0 < facts.rows_per_unit <= n_components:
+        raise InvalidParameter(
+            f"subjects must have more time points than the {n_components} components; got at most "
+            f"{facts.rows_per_unit}. Ask for fewer components."
+        )
 
 
 def _eigen(series: Vector) -> tuple[Vector, Vector]:

@@ -1,4 +1,4 @@
-"""Scores of a rotation, one per person: the polish of subject-level ICA, and infomax with a whole subject as the unit."""
+"""Scores of a rotation, one per person: the polish of subject-level ICA, and infomax per subject."""
 
 from __future__ import annotations
 

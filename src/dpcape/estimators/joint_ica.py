@@ -1,0 +1,254 @@
+"""Joint independent components of fMRI series spread over sites (dissertation, chapter 6)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators import joint_ica_stages as stages
+from dpcape.estimators.base import FederatedEstimator
+from dpcape.federation import Allowance, Federation
+from dpcape.ica.budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
+from dpcape.ica.infomax import Infomax
+from dpcape.ica.rotation import CONTRASTS
+from dpcape.privacy import mu_of
+from dpcape.statistics import subject_tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Matrix = NDArray[np.float64]
+SOLVERS = ("moment", "infomax")
+
+
+class JointICA(FederatedEstimator):
+    """Maps whose time courses are independent, over the subjects of all sites (group temporal ICA).
+
+    Parameters
+    ----------
+    n_components : int — number of components, at least 2.
+    epsilon : float or mapping — one number, or one per site.
+    delta : float.
+    solver : "moment" releases one tensor of fourth moments and rotates it, which is post-processing; "infomax" is
+        algorithm 6.1, one release per round.
+    basis : public orthonormal columns, (voxels, columns), such as :func:`~dpcape.ica.cosine_basis`; the private PCA
+        searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
+    kurtosis : "positive" (bursts and sparse courses, as in fMRI), "negative", or "mixed" signs.
+    n_timepoints : int — usual number of time points of a subject, from public knowledge; sets clip radii at the subject
+        unit and does not enter the guarantee.
+    n_iter : int — rounds of infomax, declared and paid for in advance.
+    learning_rate : float — step of infomax.
+    tolerance : float — infomax stops when the squared change falls below it; nothing is paid back.
+
+    Attributes
+    ----------
+    unmixing_ : (n_components, n_features) — rows times this' are the sources.
+    mixing_ : (n_features, n_components) — the maps, one per column.
+    clearance_ : float — values of the found directions relative to those of pure noise; NaN for infomax.
+
+    Privacy
+    -------
+    Unit "record" protects one time point: x x' (diameter sqrt(2) B^2), z z' of the whitened row z clipped to c
+    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). A person owns many
+    time points, and if series were filtered or standardised over time beforehand, a *recorded* time point spreads
+    over several. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance (2
+    clip), tensor and polish (2), or per round the subject's own clipped mean gradient (2 clip). Everything else is
+    post-processing.
+
+    Edge cases
+    ----------
+    ==========================================  =============================================================
+    one subject at the subject unit             refused
+    no more time points than components         refused
+    constant voxels                             maps are noise or zero there; a warning if directions drown
+    subjects with other voxels, other masks     refused when records or the federation are built
+    noise dominates                             UtilityWarning; the result is returned
+    ==========================================  =============================================================
+
+    References
+    ----------
+    H. Imtiaz, dissertation, algorithm 6.1; P. Comon 1994; B. T. Baker et al. 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, JointICA, in_process, subjects
+    >>> S = np.random.default_rng(0).laplace(size=(40_000, 2))
+    >>> held = subjects([S @ [[0.8, 0.6], [0.6, -0.8]]], bound=6.0, unit="record")
+    >>> fed = Federation(in_process({"lyon": held}), protocol=Independent())
+    >>> JointICA(2, epsilon=5.0, delta=1e-6, basis=np.eye(2)).fit(fed).mixing_.shape
+    (2, 2)
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        solver: str = "moment",
+        basis: ArrayLike | None = None,
+        kurtosis: str = "positive",
+        n_timepoints: int = 250,
+        n_iter: int = 400,
+        learning_rate: float = 0.5,
+        tolerance: float = 1e-6,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.solver = solver
+        self.basis = basis
+        self.kurtosis = kurtosis
+        self.n_timepoints = n_timepoints
+        self.n_iter = n_iter
+        self.learning_rate = learning_rate
+        self.tolerance = tolerance
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        self._check(federation)
+        reduces = self._reduces(federation)
+        if federation.facts.unit == "record":
+            return record_shares(reduces=reduces, n_last=self.n_iter if self.solver == "infomax" else 1)
+        if self.solver == "infomax":
+            return subject_infomax_shares(reduces=reduces, n_iter=self.n_iter)
+        return subject_shares(
+            federation.n_records,
+            self._mu(federation),
+            reduces=reduces,
+            polishes=self.kurtosis == "positive",
+        )
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        facts, basis = federation.facts, self._basis(federation)
+        by_record = facts.unit == "record"
+        if by_record:
+            reduction = stages.reduce_records(facts, private, basis, self.n_components)
+        else:
+            whole = np.eye(facts.n_features) if basis is None else basis
+            self._warn_if_hopeless(federation, private, whole)
+            reduction = stages.reduce_subjects(facts, private, whole, self.n_components, self.n_timepoints)
+        if self.solver == "moment":
+            rotated = stages.rotate_records if by_record else stages.rotate_subjects
+            turn, self.clearance_ = rotated(facts, private, reduction, self.kurtosis)
+        else:
+            turn, self.clearance_ = self._infomax(federation, private, reduction), math.nan
+        inner = turn @ reduction.whitener
+        self.unmixing_ = inner @ reduction.projection.T
+        # The projection's columns are orthogonal but may be scaled.
+        scales = (reduction.projection**2).sum(axis=0)
+        self.mixing_ = (reduction.projection / scales) @ np.linalg.inv(inner)
+
+    def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> Matrix:
+        state = Infomax(self.n_components, self.n_iter, self.learning_rate)
+        if federation.facts.unit == "record":
+            return stages.infomax_records(federation.facts, private, reduction, state, self.tolerance)
+        return stages.infomax_subjects(federation.facts, private, reduction, state, self.tolerance, self.n_timepoints)
+
+    def transform(self, X: ArrayLike) -> Matrix:
+        """Return the sources of rows: (time points, n_components)."""
+        result: Matrix = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
+        return result
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return names of the components."""
+        return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)
+
+    def plot_maps(self, shape: tuple[int, int]) -> Axes:
+        """Draw the maps as images of this shape, side by side."""
+        from dpcape.report.map_plots import plot_maps
+
+        return plot_maps({"": self.mixing_}, shape)
+
+    def _mu(self, federation: Federation) -> float:
+        """Return the smallest mu of all sites; infinite without noise."""
+        if federation.protocol.name == "exact":
+            return math.inf
+        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
+        # Refuses meaningless numbers in its own words.
+        federation.terms(self.epsilon, self.delta)
+        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
+
+    def _reduces(self, federation: Federation) -> bool:
+        basis = self._basis(federation)
+        return (federation.n_features if basis is None else basis.shape[1]) > self.n_components
+
+    def _basis(self, federation: Federation) -> Matrix | None:
+        """Return the public basis; all voxels as they are if they are as few as components."""
+        if self.basis is None:
+            few = federation.n_features == self.n_components
+            return np.eye(federation.n_features) if few else None
+        basis = np.asarray(self.basis, dtype=np.float64)
+        fits = basis.ndim == 2 and basis.shape[0] == federation.n_features and basis.shape[1] >= self.n_components
+        if not fits or not np.isfinite(basis).all():
+            raise InvalidParameter(
+                f"basis must be finite, with {federation.n_features} rows (voxels) and at least {self.n_components} "
+                f"columns; got shape {basis.shape}."
+            )
+        if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
+            raise InvalidParameter("basis must have orthonormal columns; got others. Use numpy.linalg.qr(basis)[0].")
+        return basis
+
+    def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: Matrix) -> None:
+        """Warn, before anything is released, when subject-level noise must win."""
+        if self.solver != "moment" or federation.protocol.name == "exact":
+            return
+        n_before = 3 + (basis.shape[1] > self.n_components)
+        asked = subject_tensor(federation.facts, basis[:, : self.n_components], np.eye(self.n_components))
+        plan = private.plan(asked, n_before)
+        scale = plan.sum_scale(tuple(federation.sites)) / federation.n_records
+        shares = self._shares(federation)
+        share = shares[n_before] / (1 - (shares[0] if n_before == 4 else 0.0))
+        if too_noisy(scale, share, self.n_components):
+            warnings.warn(
+                f"subjects must be more for {self.n_components} components here; got {federation.n_records}. Noise is "
+                "expected to dominate, judging from public sizes alone: use a larger epsilon, a public basis, or fewer "
+                "components.",
+                UtilityWarning,
+                stacklevel=2,
+            )
+
+    def _check(self, federation: Federation) -> None:
+        """Refuse parameters and records that have no meaning together."""
+        facts = federation.facts
+        if facts.kind not in ("subjects", "rows"):
+            raise InvalidParameter(
+                f"records for JointICA must be subjects; got {facts.kind!r}. Build them with subjects(arrays, ...)."
+            )
+        _check_choice("solver", self.solver, SOLVERS)
+        _check_choice("kurtosis", self.kurtosis, CONTRASTS)
+        _check_whole("n_components", self.n_components, 2, facts.n_features)
+        _check_whole("n_iter", self.n_iter, 1, 10**6)
+        least = self.n_components + 1
+        _check_whole("n_timepoints", self.n_timepoints, least if facts.unit == "subject" else 1, 10**9)
+        for name, value in (("learning_rate", self.learning_rate), ("tolerance", self.tolerance)):
+            if not 0 <= value < math.inf:
+                raise InvalidParameter(f"{name} must be a finite number of at least 0; got {value!r}.")
+        if facts.unit == "subject" and federation.n_records < 2:
+            raise InvalidParameter(
+                "subjects must be at least two to hide one among others; got one. Use more subjects, or unit='record' "
+                "if protecting a time point is what you want."
+            )
+        if facts.unit == "record" and federation.n_records <= self.n_components:
+            raise InvalidParameter(
+                f"time points must be more than the {self.n_components} components; got {federation.n_records}. "
+                "Ask for fewer components."
+            )
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidParameter(f"{name} must be one of {tuple(choices)}; got {value!r}.")
+
+
+def _check_whole(name: str, value: int, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise InvalidParameter(f"{name} must be a whole number from {least} to {most} here; got {value!r}.")

@@ -1,0 +1,194 @@
+"""The stages of joint ICA: each asks for private means and post-processes them; shares are fixed beforehand."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import expm
+
+from dpcape.errors import UtilityWarning
+from dpcape.facts import Facts
+from dpcape.federation import Allowance
+from dpcape.ica.budget import N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS
+from dpcape.ica.infomax import Infomax
+from dpcape.ica.polish import first_widths, polished
+from dpcape.ica.rotation import rotate, tensor_values
+from dpcape.ica.self_check import clearance, least_clearance
+from dpcape.linalg import floored_whitener, noise_norm, top_eigen
+from dpcape.statistics import (
+    fourth_moment,
+    infomax_scores,
+    reduced_second_moment,
+    second_moment,
+    subject_covariance,
+    subject_infomax,
+    subject_log_covariance,
+    subject_polish,
+    subject_projector,
+    subject_tensor,
+)
+
+Matrix = NDArray[np.float64]
+
+# Clip radii in units of sqrt(components), for whitened time points (performance notes, section 3d).
+_WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
+_LOG_CLIP = 3.0
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Rows times ``projection`` have few dimensions; times ``whitener``' they are white."""
+
+    projection: Matrix
+    whitener: Matrix
+
+    @property
+    def white(self) -> Matrix:
+        """The projection onto whitened dimensions."""
+        product: Matrix = self.projection @ self.whitener.T
+        return product
+
+
+def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_components: int) -> Reduction:
+    """Private PCA (unless the basis has as many columns as components) and private whitening, record unit."""
+    bound = math.hypot(*facts.bounds)
+    if basis is not None and basis.shape[1] == n_components:
+        moment = private.mean(reduced_second_moment(facts, basis, clip=bound))
+        return Reduction(basis, floored_whitener(moment, noise_norm(private.releases[-1].scale, n_components)))
+    if basis is None:
+        moment = private.mean(second_moment(facts))
+    else:
+        moment = private.mean(reduced_second_moment(facts, basis, clip=bound))
+    noise = noise_norm(private.releases[-1].scale, len(moment))
+    values, vectors = top_eigen(moment, n_components)
+    _warn_of_drowned_directions(values, noise)
+    directions = vectors if basis is None else basis @ vectors
+    # Scaled by the released eigenvalues first, so that the noise of the next release is even over directions.
+    scaled = directions / np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
+    clip = _WHITENING_CLIP * math.sqrt(n_components)
+    moment = private.mean(reduced_second_moment(facts, scaled, clip=clip))
+    floor = max(noise_norm(private.releases[-1].scale, n_components), 1e-3)
+    return Reduction(scaled, floored_whitener(moment, floor))
+
+
+def rotate_records(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
+    """One fourth moment, then a rotation; return it with its clearance over noise."""
+    n = len(reduction.whitener)
+    tensor = private.mean(fourth_moment(facts, reduction.white, clip=_FOURTH_CLIP * math.sqrt(n)))
+    rotation = rotate(tensor, n, kurtosis=kurtosis, n_starts=starts(n))
+    return rotation, _checked(tensor, rotation, private.releases[-1].scale)
+
+
+def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_components: int, n_timepoints: int) -> Reduction:
+    """Projector PCA (unless the basis is small already), log-covariance and recentred covariances, subject unit."""
+    projection = basis
+    if basis.shape[1] > n_components:
+        mean = private.mean(subject_projector(facts, basis, n_components=n_components))
+        values, vectors = top_eigen(mean, n_components)
+        _warn_of_drowned_directions(values, noise_norm(private.releases[-1].scale, len(mean)))
+        projection = basis @ vectors
+    logs = private.mean(subject_log_covariance(facts, projection, clip=_LOG_CLIP))
+    whitener: Matrix = expm(-logs / 2)
+    clip = _covariance_clip(n_components, n_timepoints, private.releases[-1].scale, 0.3 * _LOG_CLIP)
+    for _ in range(N_COVARIANCE_ROUNDS):
+        excess = private.mean(subject_covariance(facts, projection, whitener, clip=clip))
+        whitener = floored_whitener(np.eye(n_components) + excess, 0.05) @ whitener
+        clip = _covariance_clip(n_components, n_timepoints, private.releases[-1].scale, 0.0)
+    return Reduction(projection, whitener)
+
+
+def _covariance_clip(n: int, n_timepoints: int, scale: float, residual: float) -> float:
+    """Return the radius that holds nearly all subjects: sampling, the last release's noise, what was left by it."""
+    return 1.2 * math.sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
+
+
+def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
+    """Tensor, rotation and polish; return the rotation with the tensor's clearance over noise."""
+    n = len(reduction.whitener)
+    tensor = private.mean(subject_tensor(facts, reduction.projection, reduction.whitener))
+    scale = private.releases[-1].scale
+    rotation = rotate(tensor, n, kurtosis=kurtosis, n_starts=starts(n))
+    clear = _checked(tensor, rotation, scale)
+    if kurtosis != "positive":
+        return rotation, clear
+    widths = first_widths(tensor_values(tensor, rotation), scale)
+    for _ in range(N_POLISH_ROUNDS):
+        asked = subject_polish(facts, reduction.projection, reduction.whitener, rotation=rotation)
+        scores, slopes = private.mean(asked)
+        rotation, widths = polished(rotation, scores, slopes, widths, private.releases[-1].scale)
+    return rotation, clear
+
+
+def infomax_records(facts: Facts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float) -> Matrix:
+    """Infomax rounds at the record unit; stopping early is allowed, paying less is not."""
+    n = state.n_components
+    # Near a solution |G| is about .45 R; a smaller radius slows the start, a larger one is paid for in noise.
+    clip, bias_clip = 0.4 * n, 0.5 * math.sqrt(n)
+    while state.done < state.n_iter:
+        asked = infomax_scores(
+            facts, reduction.white, unmixing=state.unmixing, bias=state.bias, clip=clip, bias_clip=bias_clip
+        )
+        if state.step(*private.mean(asked)) < tolerance:
+            break
+    return state.result()
+
+
+def infomax_subjects(
+    facts: Facts,
+    private: Allowance,
+    reduction: Reduction,
+    state: Infomax,
+    tolerance: float,
+    n_timepoints: int,
+) -> Matrix:
+    """Infomax rounds with a whole subject as the unit."""
+    clip = state.n_components / math.sqrt(n_timepoints)
+    while state.done < state.n_iter:
+        asked = subject_infomax(
+            facts,
+            reduction.projection,
+            reduction.whitener,
+            unmixing=state.unmixing,
+            bias=state.bias,
+            clip=clip,
+        )
+        if state.step(*private.mean(asked)) < tolerance:
+            break
+    return state.result()
+
+
+def starts(n: int) -> int:
+    """Return how many rotations to start from: fewer where each costs more."""
+    return 8 if n <= 25 else 3
+
+
+def _checked(tensor: Matrix, rotation: Matrix, scale: float) -> float:
+    """Return the clearance of the rotation's values over noise, with a warning where it is small."""
+    clear = clearance(tensor_values(tensor, rotation), scale)
+    least = least_clearance(len(rotation))
+    if clear < least:
+        warnings.warn(
+            f"components must stand out of the noise to mean anything; got {clear:.2f} times the values of pure noise, "
+            f"which noise alone may reach ({least:.2f}). Use more records, a larger epsilon, a public basis or fewer "
+            "components; do not interpret these maps.",
+            UtilityWarning,
+            stacklevel=2,
+        )
+    return clear
+
+
+def _warn_of_drowned_directions(values: Matrix, noise: float) -> None:
+    """Say so when released eigenvalues do not stand out of the noise (public: both are released)."""
+    n_clear = int(np.sum(values > noise))
+    if n_clear < values.size and noise > 0:
+        warnings.warn(
+            f"directions must stand out of the noise of the private PCA; got {n_clear} of {values.size} that do. "
+            "Voxels may be constant, or noise dominates: use a public basis of fewer columns, more records, a larger "
+            "epsilon or fewer components.",
+            UtilityWarning,
+            stacklevel=2,
+        )

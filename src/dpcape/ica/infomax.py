@@ -1,0 +1,55 @@
+"""Natural-gradient steps on released gradients (dissertation, algorithm 6.1, steps 13 to 20)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+
+# An unmixing of whitened data has entries near one; beyond this the rate was too large.
+_LARGEST_WEIGHT = 50.0
+
+
+@dataclass
+class Infomax:
+    """The state of an infomax run at the aggregator.
+
+    The average of the iterates of the second half is what is returned: noise of single rounds cancels in it. When
+    weights run away the run starts again at half the rate; rounds used up stay used up.
+    """
+
+    n_components: int
+    n_iter: int
+    rate: float
+    unmixing: Matrix = field(init=False)
+    bias: Matrix = field(init=False)
+    done: int = 0
+    _sum: Matrix = field(init=False)
+    _n_averaged: int = 0
+
+    def __post_init__(self) -> None:
+        self._restart()
+
+    def step(self, gradient: Matrix, bias_gradient: Matrix) -> float:
+        """Take one step; return the squared length of the change of the unmixing."""
+        change = self.rate * gradient
+        self.unmixing, self.bias = self.unmixing + change, self.bias + self.rate * bias_gradient
+        self.done += 1
+        if not np.isfinite(self.unmixing).all() or np.abs(self.unmixing).max() > _LARGEST_WEIGHT:
+            self.rate /= 2
+            self._restart()
+        elif 2 * self.done > self.n_iter:
+            self._sum, self._n_averaged = self._sum + self.unmixing, self._n_averaged + 1
+        return float((change**2).sum())
+
+    def result(self) -> Matrix:
+        """Return the averaged unmixing, or the last one if the run ended before averaging began."""
+        return self._sum / self._n_averaged if self._n_averaged else self.unmixing
+
+    def _restart(self) -> None:
+        n = self.n_components
+        self.unmixing, self.bias = np.eye(n), np.zeros(n)
+        self._sum, self._n_averaged = np.zeros((n, n)), 0
