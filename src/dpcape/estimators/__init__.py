@@ -2,6 +2,7 @@
 
 from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.cca import CCA
+from dpcape.estimators.joint_ica import JointICA
 from dpcape.estimators.kmeans import KMeans
 from dpcape.estimators.linear_regression import LinearRegression
 from dpcape.estimators.logistic_regression import LogisticRegression
@@ -14,6 +15,7 @@ __all__ = [
     "CCA",
     "PCA",
     "FederatedEstimator",
+    "JointICA",
     "KMeans",
     "LinearRegression",
     "LogisticRegression",
