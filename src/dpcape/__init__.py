@@ -25,6 +25,7 @@ _WHERE = {
     "Mean": "estimators",
     "PCA": "estimators",
     "PolynomialLoss": "estimators",
+    "JointICA": "estimators",
     "KMeans": "estimators",
     "NetworkClassifier": "estimators",
     "LogisticRegression": "estimators",
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dpcape.estimators import (
         CCA,
         PCA,
+        JointICA,
         KMeans,
         LinearRegression,
         LogisticRegression,
@@ -59,6 +61,7 @@ __all__ = [
     "Exact",
     "Federation",
     "Independent",
+    "JointICA",
     "KMeans",
     "Ledger",
     "LinearRegression",
