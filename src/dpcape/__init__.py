@@ -31,6 +31,8 @@ _WHERE = {
     "LogisticRegression": "estimators",
     "LinearRegression": "estimators",
     "CCA": "estimators",
+    "MixtureModel": "estimators",
+    "TopicModel": "estimators",
 }
 
 if TYPE_CHECKING:
@@ -42,8 +44,10 @@ if TYPE_CHECKING:
         LinearRegression,
         LogisticRegression,
         Mean,
+        MixtureModel,
         NetworkClassifier,
         PolynomialLoss,
+        TopicModel,
     )
     from dpcape.federation import Federation
     from dpcape.noise import Replay
@@ -67,11 +71,13 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "Mean",
+    "MixtureModel",
     "NetworkClassifier",
     "PolynomialLoss",
     "Replay",
     "Schema",
     "SecureSum",
+    "TopicModel",
     "__version__",
     "documents",
     "in_process",

@@ -68,3 +68,25 @@ def matched_correlations(estimated: Matrix, true: Matrix) -> Matrix:
     rows, columns = linear_sum_assignment(-correlations)
     matched: Matrix = correlations[rows, columns]
     return matched
+
+
+def component_error(estimated: Matrix, true: Matrix) -> float:
+    """Return q_comp: mean distance of each estimated component (row) to the nearest true one (section 5.4)."""
+    distances = _distances(estimated, true)
+    return float(np.mean(distances.min(axis=1)))
+
+
+def match_components(estimated: Matrix, true: Matrix) -> NDArray[np.intp]:
+    """Return, for each true component (row), the estimated one matched to it: one to one, least total distance.
+
+    Unlike q_comp this does not let two estimates share one truth.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    matched: NDArray[np.intp] = linear_sum_assignment(_distances(true, estimated))[1]
+    return matched
+
+
+def _distances(first: Matrix, second: Matrix) -> Matrix:
+    result: Matrix = np.linalg.norm(first[:, None, :] - second[None, :, :], axis=2)
+    return result

@@ -7,9 +7,11 @@ from dpcape.estimators.kmeans import KMeans
 from dpcape.estimators.linear_regression import LinearRegression
 from dpcape.estimators.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
+from dpcape.estimators.mixture_model import MixtureModel
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
 from dpcape.estimators.polynomial_loss import PolynomialLoss
+from dpcape.estimators.topic_model import TopicModel
 
 __all__ = [
     "CCA",
@@ -20,6 +22,8 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "Mean",
+    "MixtureModel",
     "NetworkClassifier",
     "PolynomialLoss",
+    "TopicModel",
 ]

@@ -1,0 +1,100 @@
+"""What topic and mixture models share: choosing a design, decomposing, saying when noise has won."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.base import check_components
+from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.tensor import Coordinates, Whitening, multilinear, power_method, tensor_noise_norm
+
+Array = NDArray[np.float64]
+
+DESIGNS = ("auto", "full", "whitened")
+# Beyond this many numbers a third moment is released in few coordinates only, unless asked for.
+LARGEST_FULL = 200_000
+# Largest value of an isotropic symmetric Gaussian tensor over the unit sphere, per scale and root of its
+# width (ground state of the spherical 3-spin model, Auffinger, Ben Arous and Cerny 2013).
+_SPIN_CONSTANT = 1.657
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Orthogonal components of a whitened third moment.
+
+    Attributes
+    ----------
+    strengths : (n_components,) — w_k^(-1/2), descending.
+    halves : (n_components, n_features) — rows sqrt(w_k) a_k.
+    noise_level : strength that noise alone would reach.
+    """
+
+    strengths: Array
+    halves: Array
+    noise_level: float
+
+
+def decompose(released: Array, coordinates: Coordinates, *, scale: float) -> Decomposition:
+    """Return the components of a third moment released in these coordinates with noise of this scale."""
+    n_components = coordinates.backward.shape[1]
+    values, vectors = power_method(multilinear(released, coordinates.inner), n_components)
+    spread = tensor_noise_norm(scale, coordinates.inner) / math.sqrt(packed_tensor_size(n_components))
+    level = _SPIN_CONSTANT * spread * math.sqrt(n_components)
+    return Decomposition(values, (coordinates.backward @ vectors).T, level)
+
+
+def check_number(n_components: int, largest: int) -> int:
+    """Return the number of components, which must be given."""
+    checked = check_components(n_components, largest)
+    if checked is None:
+        raise InvalidParameter("n_components must be a number for this model; got 'auto'.")
+    return checked
+
+
+def check_design(design: str) -> str:
+    """Return one of the designs."""
+    if design not in DESIGNS:
+        raise InvalidParameter(f"design must be one of {', '.join(DESIGNS)}; got {design!r}.")
+    return design
+
+
+def second_moment_share(share: float | str, *, n_features: int, n_components: int) -> float:
+    """Return the part of mu^2 for the second moment; "auto" follows measurements (docs/analyses).
+
+    The second moment fixes n_features x n_components numbers and the third n_components^3: the more columns,
+    the more the second moment matters.
+    """
+    if share == "auto":
+        return 0.4 if n_features < 4 * n_components else 0.5
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.01 <= share <= 0.99:
+        raise InvalidParameter(
+            f"second_moment_share must be 'auto' or a number from 0.01 to 0.99; got {share!r}. The papers use 0.5."
+        )
+    return float(share)
+
+
+def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
+    """Warn when released numbers cannot be told from noise; all of them are public."""
+    n_components = len(found.strengths)
+    if whitening.n_floored:
+        warnings.warn(
+            f"{whitening.n_floored} of {n_components} directions of the second moment are not above its noise "
+            "and were raised to that level: expect that many components to be noise. Ask for fewer components "
+            "or words, a larger epsilon, or more records.",
+            UtilityWarning,
+            stacklevel=5,
+        )
+    n_weak = int(np.sum(found.strengths <= found.noise_level))
+    if n_weak:
+        warnings.warn(
+            f"{n_weak} of {n_components} components of the third moment are not stronger than its noise "
+            f"({found.noise_level:.3g}); do not interpret them without other evidence.",
+            UtilityWarning,
+            stacklevel=5,
+        )

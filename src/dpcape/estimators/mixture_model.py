@@ -1,0 +1,226 @@
+"""Mixture of spherical Gaussians from private moments (capeAGN: dissertation, algorithm 5.1, section 5.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.decomposition import (
+    LARGEST_FULL,
+    check_design,
+    check_number,
+    decompose,
+    second_moment_share,
+    warn_if_drowned,
+)
+from dpcape.federation import Allowance, Federation
+from dpcape.statistics import Statistic, second_moment, third_moment, whitened_third_moment
+from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.statistics.third_moments import checked_variance
+from dpcape.tensor import Coordinates, Whitening, tensor_noise_norm, whiten, whitened_coordinates
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Matrix = NDArray[np.float64]
+
+
+class MixtureModel(FederatedEstimator):
+    """Means and weights of a mixture of Gaussians with common spherical noise, over the rows of all sites.
+
+    The moments E[x x'] - v I and E[x (x) x (x) x] - v 3 Sym(E[x] (x) I) of such a mixture are sums over
+    components of powers of their means, which the tensor power method takes apart. No likelihood is climbed,
+    so there are two releases and no starting point. The means must be linearly independent: at most as many
+    as columns.
+
+    Parameters
+    ----------
+    n_components : int.
+    epsilon : float or mapping — one number, or one per site.
+    delta : float.
+    noise_variance : float — v, the variance of the noise in every column, in units of the rows. Public:
+        known from the measurement, never estimated from the records.
+    design : "auto", "full" or "whitened" — release the third moment of the rows, or of their clipped
+        coordinates along the private second moment; "auto" takes the one with less noise, judged from the
+        first release.
+    second_moment_share : "auto" or float — part of mu^2 for the second moment; the papers use half.
+    clip_factor : float — the whitened coordinates are clipped at this multiple of their root mean square,
+        which the first release gives. Smaller means less noise and more bias.
+
+    Attributes
+    ----------
+    means_ : (n_components, n_features) — heaviest component first.
+    weights_ : (n_components,) — they add to one.
+    strengths_ : (n_components,) — eigenvalues w_k^(-1/2) of the whitened third moment, in the order of
+        ``means_``.
+    noise_level_ : float — the strength noise alone would reach.
+    eigenvalues_ : (n_components,) — of the released second moment.
+    design_ : str — the design that was used.
+
+    Privacy
+    -------
+    Two releases: x x' (diameter sqrt(2) B^2), then the corrected third moment (diameter 2 B^3 sqrt(1 - 6 s +
+    3 (D+2) s^2) with s = v/B^2), or the same in whitened coordinates (``statistics.third_moments``). The
+    clip radius follows from the first release and public numbers. Everything else is post-processing.
+
+    Edge cases
+    ----------
+    ====================================  =====================================================
+    more components than columns          refused before anything is charged
+    indefinite or rank-deficient moment   eigenvalues floored at the noise, with a UtilityWarning
+    component weaker than noise           returned, with a UtilityWarning
+    rows longer than the bound            clipped, which biases the moments: choose the bound with room
+    ====================================  =====================================================
+
+    References
+    ----------
+    H. Imtiaz, dissertation 2020, chapter 5; A. Anandkumar et al., *Tensor decompositions for learning latent
+    variable models*, 2014; D. Hsu and S. Kakade 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, MixtureModel, Replay, in_process, rows
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat([[1.0, 0.0], [0.0, -1.0]], [6000, 4000], axis=0) + 0.1 * rng.normal(size=(10000, 2))
+    >>> fed = Federation(in_process({"lyon": rows(X, bound=1.5)}, noise=Replay(1)), protocol=Independent())
+    >>> model = MixtureModel(2, epsilon=5.0, delta=1e-6, noise_variance=0.01).fit(fed)
+    >>> model.weights_.round(1)
+    array([0.6, 0.4])
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "means_",
+        "weights_",
+        "strengths_",
+        "noise_level_",
+        "eigenvalues_",
+        "design_",
+    )
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        noise_variance: float,
+        design: str = "auto",
+        second_moment_share: float | str = "auto",
+        clip_factor: float = 1.7,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_variance = noise_variance
+        self.design = design
+        self.second_moment_share = second_moment_share
+        self.clip_factor = clip_factor
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        n_components = check_number(self.n_components, federation.n_features)
+        checked_variance(self.noise_variance)
+        design = check_design(self.design)
+        _check_clip_factor(self.clip_factor)
+        # Refuses records of another kind, and tensors nobody could release, before anything is charged.
+        if design == "full" or packed_tensor_size(federation.n_features) <= LARGEST_FULL:
+            third_moment(federation.facts, noise_variance=self.noise_variance)
+        share = second_moment_share(
+            self.second_moment_share, n_features=federation.n_features, n_components=n_components
+        )
+        return (share, 1 - share)
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        released = private.mean(second_moment(federation.facts))
+        moment = released - self.noise_variance * np.eye(federation.n_features)
+        whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
+        self.design_, statistic, coordinates = self._third(federation, whitening)
+        third = private.mean(statistic)
+        if self.design_ == "full":
+            coordinates = Coordinates(np.eye(len(moment)), whitening.forward, whitening.backward)
+        found = decompose(third, coordinates, scale=private.releases[-1].scale)
+        warn_if_drowned(whitening, found)
+        self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
+        self._set_components(found.strengths, found.halves)
+
+    def _third(self, federation: Federation, whitening: Whitening) -> tuple[str, Statistic, Coordinates]:
+        """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
+        variance, coordinates = self.noise_variance, whitened_coordinates(whitening)
+        mean_square = self.n_components + variance * float(np.sum(whitening.forward**2))
+        clipped = whitened_third_moment(
+            federation.facts,
+            whitening.forward,
+            clip=self.clip_factor * float(np.sqrt(mean_square)),
+            noise_variance=variance,
+        )
+        too_large = packed_tensor_size(federation.n_features) > LARGEST_FULL
+        if self.design == "whitened" or (self.design == "auto" and too_large):
+            return "whitened", clipped, coordinates
+        whole = third_moment(federation.facts, noise_variance=variance)
+        noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
+        noise_clipped = tensor_noise_norm(clipped.diameter, coordinates.inner)
+        if self.design == "full" or noise_whole <= noise_clipped:
+            return "full", whole, coordinates
+        return "whitened", clipped, coordinates
+
+    def _set_components(self, strengths: Matrix, halves: Matrix) -> None:
+        # A weight is at most one, so a strength is at least one; noise must not turn it round.
+        bounded = np.maximum(strengths, 0.5)
+        weights = bounded**-2.0
+        order = np.argsort(-weights, kind="stable")
+        self.weights_ = (weights / weights.sum())[order]
+        self.means_ = (halves * bounded[:, None])[order]
+        self.strengths_ = strengths[order]
+
+    def transform(self, X: ArrayLike) -> Matrix:
+        """Return the probability of each component given each row, (rows, n_components)."""
+        joint = self._log_joint(X)
+        responsibilities: Matrix = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return responsibilities
+
+    def predict(self, X: ArrayLike) -> NDArray[np.intp]:
+        """Return the most probable component of each row."""
+        labels: NDArray[np.intp] = np.argmax(self._log_joint(X), axis=1)
+        return labels
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Return the mean log-likelihood of rows; of records it is not private, of public rows it is free."""
+        return float(np.mean(logsumexp(self._log_joint(X), axis=1)))
+
+    def _log_joint(self, X: ArrayLike) -> Matrix:
+        rows = self._checked_rows(X, getattr(self, "n_features_in_", 0))
+        # Without noise in the model every row belongs to the nearest mean; a tiny variance says the same.
+        variance = max(float(self.noise_variance), 1e-12)
+        distances = np.sum(rows**2, axis=1)[:, None] - 2 * rows @ self.means_.T + np.sum(self.means_**2, axis=1)
+        constant = rows.shape[1] / 2 * np.log(2 * np.pi * variance)
+        joint: Matrix = np.log(self.weights_) - np.maximum(distances, 0.0) / (2 * variance) - constant
+        return joint
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return names of the components."""
+        return np.array([f"component{index}" for index in range(len(self.weights_))], dtype=object)
+
+    def plot_means(self, ax: Axes | None = None) -> Axes:
+        """Draw the means as an image, one row per component."""
+        from dpcape.report.component_plots import image_of_components
+
+        names = getattr(self, "feature_names_in_", None)
+        return image_of_components(self.means_, self.weights_, names, ax)
+
+    def plot_strengths(self, ax: Axes | None = None) -> Axes:
+        """Draw the strengths of the components against the level of the noise."""
+        from dpcape.report.component_plots import strengths
+
+        return strengths(self.strengths_, self.noise_level_, ax)
+
+
+def _check_clip_factor(clip_factor: float) -> None:
+    number = isinstance(clip_factor, int | float) and not isinstance(clip_factor, bool)
+    if not number or not 0.5 <= clip_factor <= 10:
+        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {clip_factor!r}. Leave it at 1.7.")

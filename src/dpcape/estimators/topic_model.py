@@ -1,0 +1,313 @@
+"""Single-topic model of documents from private moments (capeAGN: dissertation, algorithm 5.1, section 5.1.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from scipy.special import logsumexp
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.decomposition import (
+    LARGEST_FULL,
+    Decomposition,
+    check_design,
+    check_number,
+    decompose,
+    second_moment_share,
+    warn_if_drowned,
+)
+from dpcape.federation import Allowance, Federation
+from dpcape.statistics import Statistic, whitened_word_triples, word_pairs, word_shares, word_triples
+from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.tensor import Coordinates, Whitening, bounded_coordinates, onto_simplex, tensor_noise_norm, whiten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Matrix = NDArray[np.float64]
+Words = NDArray[np.int64]
+
+# Part of mu^2 for finding the most frequent words, when asked for.
+_WORD_SHARE = 0.05
+# A document's tensor is clipped at this multiple of what a document of the stated length is expected to
+# have.
+_CLIP_FACTOR = 1.7
+# Topics are mixed with this much of the uniform distribution before likelihoods are taken: estimated zeros
+# are not zero.
+_SMOOTHING = 0.01
+
+
+class TopicModel(FederatedEstimator):
+    """Topics of documents that each have one topic, over the documents of all sites.
+
+    Pairs and triples of words of a document are, on average, sums over topics of powers of the topics' word
+    probabilities, which the tensor power method takes apart. Every word of a document of three words or more
+    is used.
+
+    Parameters
+    ----------
+    n_components : int — number of topics.
+    epsilon : float or mapping — one number, or one per site.
+    delta : float.
+    n_words : int or None — keep only so many words, the most frequent ones, found in a release of their own;
+        the other words get probability zero. None keeps the whole vocabulary.
+    document_length : int or None — public guess of how many different words a document has. Documents with
+        shorter or more repetitive texts are scaled down, in exchange for far less noise; a wrong guess costs
+        accuracy, never privacy. None scales nothing.
+    design : "auto", "full" or "whitened" — release the third moment of words, or of word coordinates along
+        the private second moment; "auto" takes the one with less noise, judged from the first releases.
+    second_moment_share : "auto" or float — part of mu^2 for the second moment (of what is left after finding
+        words); the papers use half.
+
+    Attributes
+    ----------
+    topics_ : (n_components, n_features) — rows are probability vectors; heaviest topic first.
+    weights_ : (n_components,) — they add to one; shares of documents if nothing was scaled down, else of
+        what was left.
+    strengths_ : (n_components,) — eigenvalues of the whitened third moment, in the order of ``topics_``.
+    noise_level_ : float — the strength noise alone would reach.
+    eigenvalues_ : (n_components,) — of the released second moment.
+    words_ : positions of the words that were kept.
+    design_ : str — the design that was used.
+
+    Privacy
+    -------
+    Two releases, three with ``n_words``: word shares, pairs, triples (diameters sqrt(2) r, r the public
+    clip, 1 unless ``document_length`` is given), or triples in coordinates (diameter 2 r); proofs in
+    ``statistics.word_moments``. One document is protected: if a person wrote several, their mu adds up.
+
+    Edge cases
+    ----------
+    =======================================  ====================================================
+    document of fewer than three words       contributes zero, still counted in N
+    fewer than three of the kept words       the same
+    more topics than words                   refused before anything is charged
+    indefinite or rank-deficient moment      eigenvalues floored at the noise, with a UtilityWarning
+    negative or fractional counts            refused by ``documents``
+    vocabulary of thousands                  whitened: nothing of size D x D x D is formed
+    =======================================  ====================================================
+
+    References
+    ----------
+    H. Imtiaz, dissertation 2020, chapter 5; A. Anandkumar et al., *Tensor decompositions for learning latent
+    variable models*, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, Replay, TopicModel, documents, in_process
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    >>> counts = np.vstack([rng.multinomial(9, topic, size=5000) for topic in truth])
+    >>> fed = Federation(in_process({"lyon": documents(counts)}, noise=Replay(1)), protocol=Independent())
+    >>> sorted(TopicModel(2, epsilon=5.0, delta=1e-6).fit(fed).topics_[:, 2].round(1).tolist())
+    [0.1, 0.8]
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "topics_",
+        "weights_",
+        "strengths_",
+        "noise_level_",
+        "eigenvalues_",
+        "words_",
+        "design_",
+    )
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        n_words: int | None = None,
+        document_length: int | None = None,
+        design: str = "auto",
+        second_moment_share: float | str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_words = n_words
+        self.document_length = document_length
+        self.design = design
+        self.second_moment_share = second_moment_share
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        _check_whole("n_words", self.n_words, 1, federation.n_features)
+        _check_whole("document_length", self.document_length, 3, 10**6)
+        n_words = self.n_words or federation.n_features
+        n_components = check_number(self.n_components, n_words)
+        chosen = np.arange(n_words, dtype=np.int64)
+        # Refuses records of another kind, and tensors nobody could release, before anything is charged.
+        word_pairs(federation.facts, clip=1.0, words=chosen)
+        if check_design(self.design) == "full":
+            word_triples(federation.facts, clip=1.0, words=chosen)
+        share = second_moment_share(self.second_moment_share, n_features=n_words, n_components=n_components)
+        if self.n_words is None:
+            return (share, 1 - share)
+        left = 1 - _WORD_SHARE
+        return (_WORD_SHARE, left * share, left * (1 - share))
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        self.words_, length = self._chosen_words(federation, private)
+        moment = private.mean(word_pairs(federation.facts, clip=_pair_clip(length), words=self.words_))
+        whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
+        self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
+        found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
+        warn_if_drowned(whitening, found)
+        self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
+        self._set_topics(found, federation.n_features)
+
+    def _chosen_words(self, federation: Federation, private: Allowance) -> tuple[Words, int | None]:
+        """Return the words that are kept, and how many of them a document is guessed to have."""
+        length = self.document_length
+        if self.n_words is None:
+            return np.arange(federation.n_features, dtype=np.int64), length
+        shares = private.mean(word_shares(federation.facts, clip=1.0 if length is None else length**-0.5))
+        words = np.sort(np.argsort(-shares, kind="stable")[: self.n_words]).astype(np.int64)
+        if length is None:
+            return words, None
+        positive = np.maximum(shares, 0.0)
+        kept = float(positive[words].sum() / max(positive.sum(), 1e-300))
+        return words, max(3, round(length * kept))
+
+    def _third(
+        self, federation: Federation, moment: Matrix, whitening: Whitening, length: int | None
+    ) -> tuple[str, Statistic, Coordinates]:
+        """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
+        n_words = self.words_.size
+        bounded = bounded_coordinates(whitening)
+        few = whitened_word_triples(
+            federation.facts, bounded.forward, clip=_coordinate_clip(bounded, moment, length), words=self.words_
+        )
+        too_large = packed_tensor_size(n_words) > LARGEST_FULL
+        if self.design == "whitened" or (self.design == "auto" and too_large):
+            return "whitened", few, bounded
+        whole = word_triples(federation.facts, clip=_triple_clip(length), words=self.words_)
+        plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
+        noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
+        if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):
+            return "full", whole, plain
+        return "whitened", few, bounded
+
+    def _set_topics(self, found: Decomposition, n_features: int) -> None:
+        # Rows are sqrt(w_k) a_k up to sign and a_k adds to one: their sums give both. Where noise cancels
+        # the sum, the positive part keeps the scale in bounds.
+        sums = found.halves.sum(axis=1)
+        upright = found.halves * np.where(sums < 0, -1.0, 1.0)[:, None]
+        scales = np.maximum(np.abs(sums), 0.5 * np.maximum(upright, 0.0).sum(axis=1))
+        scales = np.maximum(scales, 1e-150)
+        order = np.argsort(-scales, kind="stable")
+        self.topics_ = np.zeros((len(scales), n_features))
+        self.topics_[:, self.words_] = onto_simplex(upright / scales[:, None])[order]
+        self.weights_ = (scales**2 / np.sum(scales**2))[order]
+        self.strengths_ = found.strengths[order]
+
+    def transform(self, counts: Any) -> Matrix:
+        """Return the probability of each topic given each document, (documents, n_components)."""
+        joint = self._log_joint(self._checked_counts(counts))
+        posteriors: Matrix = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return posteriors
+
+    def predict(self, counts: Any) -> NDArray[np.intp]:
+        """Return the most probable topic of each document."""
+        labels: NDArray[np.intp] = np.argmax(self._log_joint(self._checked_counts(counts)), axis=1)
+        return labels
+
+    def score(self, counts: Any, y: None = None) -> float:
+        """Return the log-likelihood per word; of records it is not private, of public documents it is free."""
+        checked = self._checked_counts(counts)
+        n_words = float(checked.sum())
+        total = float(logsumexp(self._log_joint(checked), axis=1).sum())
+        return total / max(n_words, 1.0)
+
+    def _log_joint(self, counts: Any) -> Matrix:
+        smooth = (1 - _SMOOTHING) * self.topics_ + _SMOOTHING / self.topics_.shape[1]
+        joint: Matrix = np.asarray(counts @ np.log(smooth).T) + np.log(np.maximum(self.weights_, 1e-300))
+        return joint
+
+    def _checked_counts(self, counts: Any) -> Any:
+        check_is_fitted(self, "guarantee_")
+        checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
+        if checked.shape[1] != self.topics_.shape[1]:
+            raise InvalidParameter(
+                f"counts must have the {self.topics_.shape[1]} words of the model; got {checked.shape[1]}."
+            )
+        sparse = csr_array(checked)
+        if not bool((sparse.data >= 0).all()):
+            raise InvalidParameter("counts must not be negative; got a negative one. Pass how often each word occurs.")
+        return sparse if issparse(checked) else checked
+
+    def top_words(self, n_words: int = 10) -> list[list[tuple[str, float]]]:
+        """Return each topic's most probable words with their probabilities."""
+        check_is_fitted(self, "guarantee_")
+        names = getattr(self, "feature_names_in_", None)
+        result = []
+        for topic in self.topics_:
+            best = np.argsort(-topic, kind="stable")[:n_words]
+            result.append([(str(word if names is None else names[word]), float(topic[word])) for word in best])
+        return result
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return names of the topics."""
+        return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
+
+    def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[Any]:
+        """Draw the most probable words of each topic."""
+        from dpcape.report.component_plots import top_words
+
+        return top_words(self.top_words(n_words), self.weights_, axes)
+
+    def plot_strengths(self, ax: Axes | None = None) -> Axes:
+        """Draw the strengths of the topics against the level of the noise."""
+        from dpcape.report.component_plots import strengths
+
+        return strengths(self.strengths_, self.noise_level_, ax)
+
+
+def _check_whole(subject: str, value: int | None, least: int, largest: int) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= largest:
+        raise InvalidParameter(f"{subject} must be None or a whole number from {least} to {largest}; got {value!r}.")
+
+
+def _pair_clip(length: int | None) -> float:
+    """Length of the pair matrix of a document of so many different words."""
+    return 1.0 if length is None else 1 / math.sqrt(length * (length - 1))
+
+
+def _triple_clip(length: int | None) -> float:
+    """Length of the triple tensor of a document of so many different words."""
+    return 1.0 if length is None else 1 / math.sqrt(length * (length - 1) * (length - 2))
+
+
+def _coordinate_clip(coordinates: Coordinates, moment: Matrix, length: int | None) -> float:
+    """Return the clip of a document's tensor in coordinates R, from public numbers.
+
+    A document's tensor is an average of products of three rows of R, so the longest row cubed clips nothing.
+    For longer documents much less is enough: the squared length is an average, over two choices of three
+    positions, of products of inner products, where a position met twice gives |R_i|^2 and two positions give
+    R_i . R_j, in the mean tr(R'M2 R).
+    """
+    rows = np.sum(coordinates.forward**2, axis=1)
+    most = math.pow(float(np.max(rows)), 1.5) * (1 + 1e-9)
+    if length is None:
+        return most
+    shares = np.maximum(moment.sum(axis=1), 0.0)
+    same = float(shares @ rows) / max(float(shares.sum()), 1e-300)
+    different = float(np.sum(np.linalg.inv(coordinates.inner) ** 2))
+    choices = length * (length - 1) * (length - 2)
+    met = np.array([0, 3 * (length**2 - 5 * length + 7), 3 * (length - 3), 1]) / choices
+    met[0] = 1 - met.sum()
+    powers = np.arange(4)
+    expected = float(np.sum(met * same**powers * different ** (3 - powers)))
+    return min(most, _CLIP_FACTOR * math.sqrt(expected)) if expected > 0 else most

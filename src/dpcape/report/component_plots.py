@@ -1,0 +1,67 @@
+"""Pictures of topics and of mixture components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from dpcape.report.plots import COLOURS, new_axes
+
+Matrix = NDArray[np.float64]
+
+
+def top_words(
+    topics: Sequence[Sequence[tuple[str, float]]], weights: Matrix, axes: Sequence[Axes] | None = None
+) -> NDArray[Any]:
+    """Draw one panel of horizontal bars per topic, most probable word on top; returns the array of Axes."""
+    panels = _panels(len(topics)) if axes is None else np.asarray(axes, dtype=object).ravel()
+    for index, (words, weight, panel) in enumerate(zip(topics, weights, panels, strict=False)):
+        positions = np.arange(len(words))[::-1]
+        panel.barh(positions, [share for _, share in words], color=COLOURS[0])
+        panel.set_yticks(positions, [name for name, _ in words], fontsize=8)
+        panel.set_title(f"topic {index} ({weight:.0%})", fontsize=9)
+        panel.tick_params(axis="x", labelsize=7)
+    for panel in panels[len(topics) :]:
+        panel.set_axis_off()
+    return panels
+
+
+def _panels(count: int) -> NDArray[Any]:
+    n_columns = min(count, 5)
+    n_rows = -(-count // n_columns)
+    size = (2.4 * n_columns, 2.2 * n_rows)
+    _, panels = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
+    return panels.ravel()
+
+
+def image_of_components(
+    components: Matrix, weights: Matrix, names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw components as rows of an image, red above and blue below zero."""
+    axes = new_axes(ax)
+    limit = max(float(np.abs(components).max()), 1e-300)
+    image = axes.imshow(components, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    axes.set_yticks(np.arange(len(weights)), [f"{weight:.0%}" for weight in weights])
+    axes.set_ylabel("weight")
+    axes.set_xlabel("column")
+    if names is not None and len(names) <= 30:
+        axes.set_xticks(np.arange(len(names)), list(names), rotation=90, fontsize=7)
+    axes.figure.colorbar(image, ax=axes)
+    return axes
+
+
+def strengths(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
+    """Draw the strengths of components against what noise alone would reach."""
+    axes = new_axes(ax)
+    axes.bar(np.arange(len(values)), values, color=COLOURS[0])
+    if noise_level > 0:
+        axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="noise alone")
+        axes.legend(frameon=False)
+    axes.set_xlabel("component")
+    axes.set_ylabel("strength")
+    return axes

@@ -1,0 +1,245 @@
+"""Third moments of bounded rows, corrected for spherical noise of public variance (dissertation, section
+5.1.2).
+
+A record x of a spherical Gaussian mixture contributes f(x) = x (x) x (x) x - v 3 Sym(x (x) I), v the public
+variance of the noise; the mean of f is sum_k w_k a_k (x) a_k (x) a_k. For a mixture of many columns the
+record is first mapped to few coordinates z = W'x by a public W, clipped there, and I becomes G = W'W.
+
+Sensitivity. f is odd, so two records z and -z are the farthest apart: the diameter is 2 max |f|. With q =
+|z|^2,
+
+    |f(z)|^2 = q^3 - 6 v q z'Gz + v^2 (3 |G|_F^2 q + 6 |Gz|^2).
+
+In the eigenbasis of G, with p_i = z_i^2 / q, the direction enters as sum_i p_i (-6 v q^2 g_i + 6 v^2 q
+g_i^2): linear in p, so the worst direction is an eigenvector, and the worst length is the largest one or a
+root of a quadratic. For G = I and at least two columns this is 2 B^3 sqrt(1 - 6 s + 3 (D + 2) s^2), s = v /
+B^2; the papers' value is 2 + 6 D s.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.moments import row_bound
+from dpcape.statistics.tensor_packing import (
+    CubeSum,
+    packed_tensor_size,
+    root_multiplicities,
+    triples,
+    unpack_tensor,
+)
+
+Array = NDArray[np.float64]
+
+_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
+# Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records
+# are.
+_LARGEST_FACTOR = 1e40
+# What a site tolerates between its own largest length and the announced one, in the last digits.
+_SLACK = 1e-9
+
+
+class _ThirdMoments(Statistic):
+    """What corrected third moments share: packed symmetric tensors, two sums that are subtracted at the end."""
+
+    kinds = _KINDS
+    units = frozenset({"record"})
+    _width: int
+    _variance: float
+
+    @property
+    def size(self) -> int:
+        return packed_tensor_size(self._width)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._width, self._width, self._width)
+
+    @property
+    def diameter(self) -> float:
+        return 2 * self.radius
+
+    def unpack(self, packed: Array) -> Array:
+        return unpack_tensor(packed, self._width)
+
+
+@known
+class ThirdMoment(_ThirdMoments):
+    """Mean of x (x) x (x) x - v 3 Sym(x (x) I), packed."""
+
+    name = "third_moment"
+
+    def __init__(self, facts: Facts, noise_variance: float) -> None:
+        variance = checked_variance(noise_variance)
+        super().__init__(facts, noise_variance=variance)
+        self._variance, self._width = variance, facts.n_features
+        checked_positive("the bound of rows", self._bound)
+
+    @property
+    def _bound(self) -> float:
+        return row_bound(self.facts)
+
+    @property
+    def radius(self) -> float:
+        ones = np.ones(1)
+        return longest(self._bound, ones, square=float(self._width), variance=self._variance)
+
+    def rounding(self, n_records: int) -> float:
+        # The cubes and the correction are summed apart, so each counts with its own length.
+        correction = self._variance * math.sqrt(3 * (self._width + 2)) * self._bound
+        return super().rounding(n_records) * (self._bound**3 + correction) / self.radius
+
+    def total(self, records: Any) -> Array:
+        cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
+        columns = np.empty((self._width, BLOCK_ROWS))
+        for block in records.feature_blocks(BLOCK_ROWS):
+            view = columns[:, : len(block)]
+            view[...] = block.T
+            cubes.add(view)
+            sums += view.sum(axis=1)
+        return corrected(cubes.entries(), sums, np.eye(self._width), self._variance)
+
+
+@known
+class WhitenedThirdMoment(_ThirdMoments):
+    """The same in public coordinates: z = W'x clipped to length ``clip``, mean of z (x) z (x) z - v 3 Sym(z
+    (x) W'W).
+
+    ``radius`` is announced with the request so that all sites calibrate to the same number; a site refuses
+    one that is smaller than what it computes itself.
+    """
+
+    name = "whitened_third_moment"
+
+    def __init__(self, facts: Facts, whitener: Array, clip: float, noise_variance: float, radius: float) -> None:
+        self._whitener = checked_whitener(whitener, facts)
+        self._clip, self._variance = checked_positive("clip", clip), checked_variance(noise_variance)
+        self._width = self._whitener.shape[1]
+        self._radius = checked_positive("radius", radius, largest=1e130)
+        needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
+        if not needed <= self._radius:
+            raise InvalidParameter(
+                f"radius must be at least the largest length of a contribution, {needed:.6g}; got {radius!r}."
+            )
+        super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
+
+    @property
+    def radius(self) -> float:
+        return self._radius
+
+    def rounding(self, n_records: int) -> float:
+        # Cubes (at most clip^3) and corrections (at most clip^3 + radius, being cube minus contribution) are
+        # summed apart.
+        return super().rounding(n_records) * (2 * self._clip**3 + self._radius) / self._radius
+
+    def total(self, records: Any) -> Array:
+        cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
+        directions, scores = np.ascontiguousarray(self._whitener.T), np.empty((self._width, BLOCK_ROWS))
+        for block in records.feature_blocks(BLOCK_ROWS):
+            view = scores[:, : len(block)]
+            np.matmul(directions, block.T, out=view)
+            view *= _shrinkage(view, self._clip)
+            cubes.add(view)
+            sums += view.sum(axis=1)
+        return corrected(cubes.entries(), sums, directions @ self._whitener, self._variance)
+
+
+def _shrinkage(columns: Array, clip: float) -> Array:
+    """Return the factors that bring records (in columns) to length at most ``clip``."""
+    lengths = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+    factors: Array = clip / np.maximum(lengths, clip)
+    return factors
+
+
+def corrected(cube_entries: Array, sums: Array, gram: Array, variance: float) -> Array:
+    """Return the packed tensor of summed cubes minus v 3 Sym(s (x) G), s the summed records."""
+    n = sums.size
+    entries = cube_entries
+    if variance:
+        i, j, k = triples(n)
+        entries = entries - variance * (sums[i] * gram[j, k] + sums[j] * gram[i, k] + sums[k] * gram[i, j])
+    packed: Array = entries * root_multiplicities(n)
+    return packed
+
+
+def longest(clip: float, eigenvalues: Array, *, square: float, variance: float) -> float:
+    """Return max |f(z)| over |z| <= clip; ``eigenvalues`` of G and ``square`` = |G|_F^2 (proof above)."""
+    end = clip**2
+    worst = 0.0
+    for g in eigenvalues * variance:
+        linear = 3 * square * variance**2 + 6 * g**2
+        # d/dq of q^3 - 6 g q^2 + linear q.
+        spread = 4 * g**2 - linear / 3
+        inner = [] if spread < 0 else [2 * g - math.sqrt(spread), 2 * g + math.sqrt(spread)]
+        for q in (end, *(min(max(root, 0.0), end) for root in inner)):
+            worst = max(worst, q**3 - 6 * g * q**2 + linear * q)
+    return math.sqrt(worst)
+
+
+def whitened_radius(whitener: Array, *, clip: float, noise_variance: float) -> float:
+    """Return the largest length of a contribution to the whitened third moment."""
+    gram = whitener.T @ whitener
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    return longest(clip, eigenvalues, square=float(np.sum(gram**2)), variance=noise_variance)
+
+
+def checked_whitener(whitener: Array, facts: Facts, n_rows: int | None = None) -> Array:
+    """Return public directions as an (n_rows, n_components) array, or refuse them; one row per column."""
+    array = np.asarray(whitener)
+    wanted = facts.n_features if n_rows is None else n_rows
+    if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != wanted:
+        raise InvalidParameter(
+            f"whitener must be a float64 matrix with {wanted} rows; got shape {array.shape} of {array.dtype}."
+        )
+    if not 1 <= array.shape[1] <= array.shape[0]:
+        raise InvalidParameter(f"whitener must have 1 to {array.shape[0]} columns; got {array.shape[1]}.")
+    limit = _LARGEST_FACTOR / (max(1.0, row_bound(facts)) * array.shape[0])
+    # Written so that NaN is refused. Larger numbers could overflow for some records only, which would tell
+    # about them.
+    if not bool((np.abs(array) <= limit).all()):
+        raise InvalidParameter(f"whitener must hold finite numbers of at most {limit:.3g}; got others.")
+    return array
+
+
+def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FACTOR) -> float:
+    """Return a positive number of ordinary size."""
+    number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    if not number or not 1 / largest <= value <= largest:
+        raise InvalidParameter(
+            f"{subject} must be a positive number between {1 / largest:g} and {largest:g}; got {value!r}."
+        )
+    return float(value)
+
+
+def checked_variance(noise_variance: float) -> float:
+    """Return the public variance of the mixture's noise."""
+    number = isinstance(noise_variance, int | float | np.floating) and not isinstance(noise_variance, bool)
+    if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
+        raise InvalidParameter(
+            f"noise_variance must be a finite number, zero or more; got {noise_variance!r}. It is public: take it from "
+            "knowledge of the measurement, never from the records."
+        )
+    return float(noise_variance)
+
+
+def third_moment(facts: Facts, *, noise_variance: float) -> ThirdMoment:
+    """Mean of x (x) x (x) x, corrected for spherical noise of public variance."""
+    return ThirdMoment(facts, noise_variance=noise_variance)
+
+
+def whitened_third_moment(facts: Facts, whitener: Array, *, clip: float, noise_variance: float) -> WhitenedThirdMoment:
+    """Return the same in the public coordinates W'x, clipped there to length ``clip``."""
+    checked_whitener(whitener, facts)
+    needed = whitened_radius(
+        whitener, clip=checked_positive("clip", clip), noise_variance=checked_variance(noise_variance)
+    )
+    return WhitenedThirdMoment(
+        facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=needed * (1 + _SLACK)
+    )
