@@ -49,6 +49,8 @@ class Federation:
     weights : weight of each site in every mean, adding to one; None weighs sites by their records.
     deadline : seconds to wait for each answer; None waits as long as it takes.
     on_release : called after each release with a :class:`Release`, for progress.
+    seen_heads : (length, hash) of each site's ledger as it was last seen; a site whose ledger does not contain it any
+        more refuses, because a backup was restored there.
 
     Attributes
     ----------
@@ -72,13 +74,14 @@ class Federation:
         weights: Mapping[str, float] | None = None,
         deadline: float | None = None,
         on_release: Callable[[Release], None] | None = None,
+        seen_heads: Mapping[str, tuple[int, str]] | None = None,
     ) -> None:
         self.protocol = protocol
         self.weights = dict(weights or {})
         self._transport = sites
         self._deadline = deadline
         self._on_release = on_release
-        described = self._describe()
+        described = self._describe(seen_heads or {})
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
         self.facts: Facts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
@@ -136,9 +139,18 @@ class Federation:
         check_terms(terms)
         return terms
 
-    def _describe(self) -> dict[str, Described]:
+    def ledger_heads(self) -> dict[str, tuple[int, str]]:
+        """Ask every site for the head of its ledger now, to be shown to it the next time (``seen_heads``)."""
+        described = self._describe({})
+        return {name: (entry.ledger_length, entry.ledger_head) for name, entry in described.items()}
+
+    def _describe(self, seen: Mapping[str, tuple[int, str]]) -> dict[str, Described]:
         line = _Line(self._transport, "", {}, self._deadline)
-        replies, missing = line.ask(dict.fromkeys(self._transport.sites, Describe()))
+        messages: dict[str, ToSite] = {
+            name: Describe(seen_length=length, seen_head=head)
+            for name, (length, head) in ((name, seen.get(name, (0, ""))) for name in self._transport.sites)
+        }
+        replies, missing = line.ask(messages)
         if missing:
             raise SiteLost(
                 f"every site must answer when a federation is formed; got nothing from {', '.join(missing)}."

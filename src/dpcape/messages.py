@@ -69,7 +69,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 # To a site.
 class Describe(_Body, frozen=True):
-    """Ask what the site holds."""
+    """Ask what the site holds; tell it which ledger head it showed last, so that it notices a restored backup."""
+
+    seen_length: int = 0
+    seen_head: str = ""
 
 
 class Open(_Body, frozen=True):
@@ -158,12 +161,14 @@ class Deal(_Body, frozen=True):
 
 # From a site.
 class Described(_Body, frozen=True):
-    """What a site holds, in public, and the identity it signs with."""
+    """What a site holds, in public, the identity it signs with, and the head of its ledger."""
 
     facts: Facts
     identity: bytes
     replayable: bool
     version: str
+    ledger_length: int = 0
+    ledger_head: str = ""
 
 
 class Agreed(_Body, frozen=True):

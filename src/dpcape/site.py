@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from dpcape.messages import (
 )
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibrate import Plan, plan_release, target_mus
-from dpcape.privacy.ledger import Charge, Ledger
+from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.protocols.base import Integers, SiteHalf
 from dpcape.secure_sum import Identity
@@ -41,6 +41,16 @@ from dpcape.statistics.base import Statistic, build
 _SPEAKABLE = (InvalidParameter, LedgerRefused, ProtocolError, DpcapeError)
 
 
+class Approval(Protocol):
+    """What the site's steward agreed to; both methods raise on anything else."""
+
+    def check_terms(self, terms: Terms) -> None:
+        """Refuse an allowance that was not agreed to."""
+
+    def check_request(self, request: Request) -> None:
+        """Refuse a release that was not agreed to."""
+
+
 class Site:
     """One data holder: its records, its ledger, its identity.
 
@@ -48,22 +58,34 @@ class Site:
     ----------
     name : str — the name the consortium knows the site by.
     records : Records — what the site holds, clipped to public bounds.
-    ledger : Ledger — guards what has been spent.
+    ledger : Spending — guards what has been spent: a Ledger in memory, or one on disk.
     identity : Identity — signs secure-sum messages.
     noise : NoiseSource — where this site's noise comes from.
+    approval : Approval or None — what the steward agreed to; None, for sites of one's own, agrees to everything
+        the ledger allows.
 
     Privacy
     -------
     ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts.
     """
 
-    def __init__(self, name: str, records: Any, *, ledger: Ledger, identity: Identity, noise: NoiseSource) -> None:
+    def __init__(
+        self,
+        name: str,
+        records: Any,
+        *,
+        ledger: Spending,
+        identity: Identity,
+        noise: NoiseSource,
+        approval: Approval | None = None,
+    ) -> None:
         self.name = name
         self.ledger = ledger
         self.identity = identity
         self._records = records
         self._facts: Facts = records.facts()
         self._noise = noise
+        self.approval = approval
         self._pinned: dict[str, bytes] = {name: identity.public}
         self._allowances: dict[str, _Guarded] = {}
 
@@ -87,11 +109,15 @@ class Site:
 
     def _answer(self, allowance: str, message: ToSite) -> FromSite:
         if isinstance(message, Describe):
+            self.ledger.confirm(message.seen_length, message.seen_head)
+            length, head = self.ledger.head()
             return Described(
                 facts=self._facts,
                 identity=self.identity.public,
                 replayable=self._noise.replayable,
                 version=__version__,
+                ledger_length=length,
+                ledger_head=head,
             )
         if isinstance(message, Open):
             return self._open(message.terms)
@@ -113,6 +139,8 @@ class Site:
         if not set(terms.sites) <= set(self._pinned):
             unknown = sorted(set(terms.sites) - set(self._pinned))
             raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
+        if self.approval is not None:
+            self.approval.check_terms(terms)
         self.ledger.check(_charge(self.name, terms))
         noise = self._noise.child(self.name, "allowance", len(self._allowances))
         guarded = _Guarded(self, terms, protocol, noise)
@@ -154,6 +182,8 @@ class _Guarded:
             if known != request:
                 raise ProtocolError("a release must keep its statistic; got another one under the same number.")
             return plan
+        if self._site.approval is not None:
+            self._site.approval.check_request(request)
         plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(

@@ -7,7 +7,9 @@ sure that no release happens twice. This ledger lives in memory; one on disk has
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
@@ -23,6 +25,39 @@ class Charge:
     gap: float
     tail: float
     n_releases: int
+
+
+def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
+    """Return the epsilon of all charges together at ``delta``: mu^2 adds, and so do the reserves."""
+    if not charges:
+        return 0.0
+    mu = compose(charge.mu for charge in charges)
+    if math.isinf(mu):
+        return math.inf
+    gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
+    return printed_epsilon(delta, mu, gap=gap, tail=tail)
+
+
+class Spending(Protocol):
+    """What a site needs of a ledger, wherever it is kept."""
+
+    def check(self, charge: Charge) -> None:
+        """Refuse a charge that would pass a ceiling; change nothing."""
+
+    def charge(self, charge: Charge) -> None:
+        """Take a charge; from here on it stands."""
+
+    def is_charged(self, allowance: str) -> bool:
+        """Tell whether the allowance has been charged here."""
+
+    def next_release(self, allowance: str, release: int) -> None:
+        """Count a release; each happens at most once and in order."""
+
+    def head(self) -> tuple[int, str]:
+        """Return length and hash of the ledger, which the coordinator keeps; (0, "") if it has none."""
+
+    def confirm(self, length: int, head: str) -> None:
+        """Refuse if the ledger does not contain the head somebody saw before."""
 
 
 @dataclass
@@ -59,7 +94,7 @@ class Ledger:
         at = self.delta if delta is None else delta
         if at is None:
             raise InvalidParameter("spent(delta) must be given a delta where the ledger has no ceiling.")
-        return self._total(self.charges, at)
+        return spent_epsilon(self.charges, at)
 
     def check(self, charge: Charge) -> None:
         """Refuse a charge that would pass the ceiling; change nothing."""
@@ -67,7 +102,7 @@ class Ledger:
             raise LedgerRefused(f"an allowance must be charged once; got {charge.allowance!r} again.")
         if self.epsilon is None or self.delta is None:
             return
-        after = self._total([*self.charges, charge], self.delta)
+        after = spent_epsilon([*self.charges, charge], self.delta)
         if after > self.epsilon:
             raise LedgerRefused(
                 f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
@@ -99,12 +134,9 @@ class Ledger:
             )
         self._next[allowance] = release + 1
 
-    @staticmethod
-    def _total(charges: list[Charge], delta: float) -> float:
-        if not charges:
-            return 0.0
-        mu = compose(charge.mu for charge in charges)
-        if math.isinf(mu):
-            return math.inf
-        gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
-        return printed_epsilon(delta, mu, gap=gap, tail=tail)
+    def head(self) -> tuple[int, str]:
+        """Return (0, ""): a ledger in memory has no chain."""
+        return 0, ""
+
+    def confirm(self, length: int, head: str) -> None:
+        """Accept: a ledger in memory remembers nothing from before."""

@@ -1,0 +1,329 @@
+"""A site's folder: its identity, its ledger, its data sets, and what its steward approved.
+
+::
+
+    site.json        name of the site and where its keys are                                  (0600)
+    ledger.sqlite    charges, ceilings, approvals, pinned identities: one chain               (0600)
+    data.json        where data sets are; never leaves the site                               (0600)
+    studies/         studies that were reviewed here, by digest                               (0700)
+    keys/            identity.key and ledger.head; better on another disk (``keys=``)         (0700)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.messages import Request
+from dpcape.noise import NoiseSource, OsNoise
+from dpcape.privacy.chain import Chain, Entry
+from dpcape.privacy.head_copy import Head, sync_folder
+from dpcape.privacy.ledger import Charge
+from dpcape.privacy.site_ledger import Ceiling, SiteLedger, State, check_approved, confirm
+from dpcape.privacy.terms import Terms
+from dpcape.secure_sum import Identity
+from dpcape.site import Site
+from dpcape.study import Study
+from dpcape.study.section import is_name
+
+FORMAT = "dpcape site 1"
+
+
+class SiteFolder:
+    """The folder of one site, for its steward and for the process that serves studies.
+
+    Parameters
+    ----------
+    path : a folder made by :meth:`create`.
+
+    Edge cases
+    ----------
+    ===========================================  =====================================================
+    ledger older than the head beside the key    every use refuses; :meth:`accept_head` is the way out
+    study not approved, or changed since         ``site_for`` refuses before a record is read
+    same file registered twice                   refused: it would have two budgets
+    ===========================================  =====================================================
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        about = _read_json(self.path / "site.json", "a site folder must be made by `dpcape site init`")
+        if about.get("format") != FORMAT:
+            raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
+        self.name: str = about["name"]
+        self.keys = self.path / about["keys"]
+        _check_private(self.keys / "identity.key")
+        self.identity = Identity.from_private_bytes(bytes.fromhex((self.keys / "identity.key").read_text().strip()))
+        self.chain = Chain(self.path / "ledger.sqlite", self.keys / "ledger.head")
+
+    @classmethod
+    def create(cls, path: str | Path, *, name: str, keys: str | Path | None = None) -> SiteFolder:
+        """Make the folder, a new identity and an empty ledger; refuse to write into an existing site folder."""
+        folder = Path(path)
+        if not is_name(name):
+            raise InvalidParameter(f"a site's name must be letters, digits, '.', '_' or '-'; got {name!r}.")
+        if (folder / "site.json").exists():
+            raise InvalidParameter(f"a site folder must be new; got {str(path)!r}, which is one already.")
+        where = folder / "keys" if keys is None else Path(keys).absolute()
+        for place in (folder, where, folder / "studies"):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.chmod(0o700)
+        identity = Identity.generate()
+        write_private(where / "identity.key", identity.private_bytes().hex() + "\n")
+        body = {"site": name, "identity": identity.public.hex()}
+        Chain.create(folder / "ledger.sqlite", where / "ledger.head", body).close()
+        write_private(folder / "data.json", "{}\n")
+        about = {"format": FORMAT, "name": name, "keys": "keys" if keys is None else str(where)}
+        # Written last: a folder with site.json is complete.
+        write_private(folder / "site.json", json.dumps(about, indent=1) + "\n")
+        return cls(folder)
+
+    def state(self) -> State:
+        """Return what the ledger says now."""
+        return State.of(self.chain.entries())
+
+    def pinned(self) -> dict[str, bytes]:
+        """Return the public keys of the consortium's sites, this one's included."""
+        return dict(self.state().pins)
+
+    def pin(self, name: str, public_key_hex: str) -> None:
+        """Fix the identity of another site; a change of identity is a row of the ledger like any other."""
+        try:
+            public = bytes.fromhex(public_key_hex)
+        except ValueError:
+            public = b""
+        if len(public) != 32 or not is_name(name):
+            raise InvalidParameter(f"an identity must be 64 hexadecimal digits for a site name; got one for {name!r}.")
+        if name == self.name and public != self.identity.public:
+            raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
+        self._append("pin", {"site": name, "identity": public.hex()})
+
+    def add_data(
+        self, name: str, path: str | Path, *, epsilon: float, delta: float, per_study: float | None = None
+    ) -> None:
+        """Register a data set with the ceiling of everything that may ever be learnt from it."""
+        from dpcape.study.readers import fingerprint
+
+        if not is_name(name):
+            raise InvalidParameter(f"a data set's name must be letters, digits, '.', '_' or '-'; got {name!r}.")
+        where = Path(path).absolute()
+        if not where.exists() and not list(where.parent.glob(where.name)):
+            raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
+        known = self.data_sets()
+        content = fingerprint(where)
+        for other, entry in known.items():
+            if other != name and (entry["path"] == str(where) or entry["content"] == content):
+                raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
+        if name in self.state().ceilings and name not in known:
+            raise InvalidParameter(f"a data set's name must not be used again; got {name!r}.")
+        known[name] = {"path": str(where), "content": content}
+        write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
+        self.set_ceiling(name, Ceiling(float(epsilon), float(delta), per_study))
+
+    def data_sets(self) -> dict[str, dict[str, str]]:
+        """Return where data sets are."""
+        return _read_json(self.path / "data.json", "a site folder must hold data.json")
+
+    def set_ceiling(self, data: str, ceiling: Ceiling) -> None:
+        """Set or change a ceiling; the change is a row of the ledger."""
+        if data not in self.data_sets():
+            raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
+        per_study = None if ceiling.per_study is None else repr(ceiling.per_study)
+        body = {"data": data, "epsilon": repr(ceiling.epsilon), "delta": repr(ceiling.delta), "per_study": per_study}
+        self._append("ceiling", body)
+
+    def keep(self, study: Study) -> str:
+        """Keep a copy of a study and of the files it names, by digest; return the digest."""
+        digest = study.digest()
+        folder = self.path / "studies" / digest
+        if not (folder / "study.toml").exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for file in study.data.files:
+                copy = folder / file.relative_to(study.folder)
+                copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_private(copy, file.read_bytes())
+            write_private(folder / "study.toml", study.text)
+        return digest
+
+    def study(self, reference: str) -> Study:
+        """Return a kept study by its name, its digest, or the first digits of its digest."""
+        known = {entry.name: entry for entry in sorted((self.path / "studies").iterdir())}
+        matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
+        studies = [Study.load(entry / "study.toml") for entry in matching or known.values()]
+        found = studies if matching else [study for study in studies if study.name == reference]
+        if len(found) != 1:
+            raise InvalidParameter(
+                f"a study must be a file, or one that was reviewed here; got {reference!r}, which matches "
+                f"{len(found)}. Give the path of the study file, or its digest."
+            )
+        return found[0]
+
+    def approve(self, study: Study, data: str | None = None, *, runs: int = 1) -> None:
+        """Approve a study, bound to its digest, for one data set and a number of runs."""
+        self._require_member(study)
+        chosen = self._chosen(data)
+        if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+            raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
+        # Finds out now, with the steward present, what the analysis will ask for.
+        _Approved(study)
+        digest = self.keep(study)
+        self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs})
+
+    def deny(self, study: Study) -> None:
+        """Record that a study was refused."""
+        self._append("deny", {"study": self.keep(study), "name": study.name})
+
+    def revoke(self, study: Study) -> None:
+        """Take an approval back; charges stay."""
+        digest = study.digest()
+        if digest not in self.state().approvals:
+            raise InvalidParameter(f"a study must be approved to be revoked; got {study.name!r}, which is not.")
+        self._append("revoke", {"study": digest, "name": study.name})
+
+    def review(self, study: Study, data: str | None = None) -> str:
+        """Return, in words, what a study would do at this site; nothing is read or spent."""
+        from dpcape.review import review_text
+
+        self._require_member(study)
+        self.keep(study)
+        return review_text(self, study, self._chosen(data))
+
+    def ledger(self, study: Study, data: str) -> SiteLedger:
+        """Return the ledger of a data set as a study spends from it."""
+        return SiteLedger(self.chain, data=data, study=study.digest())
+
+    def site_for(self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None) -> Site:
+        """Return the site that answers for an approved study; approval and ledger are checked before data is read.
+
+        ``noise`` is for tests: with a Replay every result says "replayable: no protection".
+        """
+        self._require_member(study)
+        data = check_approved(self.state(), study.digest(), data_name)
+        missing = sorted(set(study.sites) - set(self.pinned()))
+        if missing:
+            raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
+        ledger = self.ledger(study, data)
+        ledger.check(study.charge(self.name))
+        records = study.records_for(self.name, self.data_sets()[data]["path"])
+        site = Site(
+            self.name,
+            records,
+            ledger=ledger,
+            identity=self.identity,
+            noise=OsNoise() if noise is None else noise,
+            approval=_Approved(study),
+        )
+        site.pin(self.pinned())
+        return site
+
+    def confirm(self, length: int, head: str) -> None:
+        """Refuse if the ledger does not contain a head that somebody saw."""
+        confirm(self.chain.entries(), length, head)
+
+    def accept_head(self, *, reason: str, lost: Mapping[str, tuple[float, float]], seen: Head | None = None) -> None:
+        """Go on after a backup was restored: the decision, and what was spent since the backup, become rows.
+
+        Parameters
+        ----------
+        reason : why, in the steward's words.
+        lost : data set -> (epsilon, delta) that may have been spent in the lost rows; none is an empty mapping.
+        seen : a head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
+        """
+        from dpcape.privacy.site_ledger import lost_charge
+
+        if not reason.strip():
+            raise InvalidParameter("a reason must be given to accept a ledger that lost rows; got none.")
+        disagreement = self.chain.disagreement()
+        if disagreement is None and seen is None:
+            raise InvalidParameter("the ledger and its head must disagree to be accepted; they agree.")
+        copied = disagreement[1] if disagreement is not None else Head(0, "")
+        gone = seen or copied
+        charges = {name: lost_charge(*amount) for name, amount in lost.items()}
+        unknown = sorted(set(charges) - set(self.data_sets()))
+        if unknown:
+            raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
+        entry = self.chain.accept({"length": gone.length, "head": gone.hash, "reason": reason.strip()})
+        for name, charge in charges.items():
+            self._append("charge", _lost_body(name, charge, entry))
+
+    def _append(self, kind: str, body: dict[str, Any]) -> None:
+        self.chain.append(kind, body, check=lambda entries: None)
+
+    def _require_member(self, study: Study) -> None:
+        if self.name not in study.sites:
+            raise InvalidParameter(f"a study must name the site {self.name!r}; got {', '.join(study.sites)}.")
+
+    def _chosen(self, data: str | None) -> str:
+        known = sorted(self.data_sets())
+        if data is None and len(known) == 1:
+            return known[0]
+        if data not in known:
+            raise InvalidParameter(f"a data set must be one of {known}; got {data!r}. Name one with --data.")
+        return data
+
+
+class _Approved:
+    """What an approved study lets through (``dpcape.site.Approval``)."""
+
+    def __init__(self, study: Study) -> None:
+        from dpcape.study.outline import statistic_names
+
+        self._study, self._statistics = study, statistic_names(study)
+
+    def check_terms(self, terms: Terms) -> None:
+        self._study.check_terms(terms)
+
+    def check_request(self, request: Request) -> None:
+        if request.statistic not in self._statistics:
+            raise ProtocolError(
+                f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
+                f"got {request.statistic!r}."
+            )
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Write a file only its owner can read, completely or not at all, durably."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def _lost_body(data: str, charge: Charge, entry: Entry) -> dict[str, Any]:
+    return {
+        "data": data,
+        "study": "lost",
+        "allowance": f"lost-{entry.number}-{data}",
+        "mu": repr(charge.mu),
+        "gap": "0.0",
+        "tail": "0.0",
+        "n_releases": 0,
+    }
+
+
+def _read_json(path: Path, requirement: str) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}).") from error
+    if not isinstance(content, dict):
+        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}.")
+    return content
+
+
+def _check_private(path: Path) -> None:
+    """Refuse a key that others on the machine can read."""
+    if not path.is_file():
+        raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
+    if path.stat().st_mode & 0o077:
+        raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")

@@ -1,0 +1,301 @@
+"""The [data] table of a study: what the records are, in public, and how they become Records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.records import Records, documents, labelled, rows, subjects, views
+from dpcape.schema import Schema
+from dpcape.study.section import Section, is_number
+
+KINDS = ("rows", "views", "labelled", "documents", "subjects")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One table of raw columns: their number, names and public preparation.
+
+    Attributes
+    ----------
+    names : of the columns in a file; empty if columns have no names.
+    n_columns : how many raw columns.
+    ranges : public ranges and levels, or None for numbers taken as they are.
+    missing : what stands for missing values.
+    array : name of the array in an ``.npz`` file, or None for the only one.
+    """
+
+    names: tuple[str, ...]
+    n_columns: int
+    ranges: Schema | tuple[tuple[float, float], ...] | None = None
+    missing: Any = None
+    array: str | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keywords for the constructors of records."""
+        return {"ranges": self.ranges, "missing": self.missing, "feature_names": self.names or None}
+
+    def is_text(self, name: str) -> bool:
+        """Tell whether a column holds text: its public levels do."""
+        if not isinstance(self.ranges, Schema):
+            return False
+        levels = next((column.levels for column in self.ranges.columns if column.name == name), None)
+        return bool(levels) and isinstance(levels[0], str) if levels else False
+
+
+class Holding(Protocol):
+    """Raw values of one site: read from a file, or made up for a rehearsal."""
+
+    def table(self, columns: Columns) -> Any:
+        """Return the raw columns: an array, or a mapping from name to column."""
+
+    def vector(self, name: str, *, text: bool) -> NDArray[Any]:
+        """Return one column, as text or as numbers."""
+
+    def counts(self, columns: Columns) -> Any:
+        """Return word counts, sparse or dense."""
+
+    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
+        """Return one array per subject."""
+
+
+@dataclass(frozen=True)
+class DataPlan:
+    """What the records of every site are: kind, columns, bounds, response; all of it public."""
+
+    kind: str
+    tables: tuple[Columns, ...]
+    bounds: tuple[float, ...] = ()
+    target: str = ""
+    response: tuple[float, float] | None = None
+    classes: tuple[Any, ...] | None = None
+    outside: str = "clip"
+    unit: str = "record"
+    subject: str | None = None
+    rows_per_subject: int | None = None
+    mask: Path | None = None
+    files: tuple[Path, ...] = field(default=(), compare=False)
+
+    def records(self, holding: Holding) -> Records:
+        """Build the records of one site from its raw values."""
+        first = self.tables[0]
+        if self.kind == "rows":
+            return rows(holding.table(first), bound=self.bounds[0], **first.options)
+        if self.kind == "documents":
+            return documents(holding.counts(first), feature_names=first.names or None)
+        if self.kind == "subjects":
+            series = holding.series(first, self.subject)
+            return subjects(series, unit=self.unit, **self._subject_options())
+        return self._pairs(holding)
+
+    def _pairs(self, holding: Holding) -> Records:
+        if self.kind == "views":
+            first, second = self.tables
+            return views(
+                holding.table(first),
+                holding.table(second),
+                bounds=(self.bounds[0], self.bounds[1]),
+                ranges=(first.ranges, second.ranges),
+                missing=(first.missing, second.missing),
+                feature_names=(first.names or None, second.names or None),
+            )
+        options: dict[str, Any] = {"response": self.response, "outside": self.outside, "classes": self.classes}
+        is_text = self.classes is not None and isinstance(self.classes[0], str)
+        values = holding.vector(self.target, text=is_text)
+        only = self.tables[0]
+        return labelled(holding.table(only), values, bound=self.bounds[0], **options, **only.options)
+
+    def _subject_options(self) -> dict[str, Any]:
+        columns = self.tables[0]
+        return {
+            "bound": self.bounds[0],
+            "missing": columns.missing,
+            "rows_per_subject": self.rows_per_subject,
+            "feature_names": columns.names or None,
+        }
+
+
+def read_data(section: Section, folder: Path) -> DataPlan:
+    """Read the [data] table."""
+    kind = section.choice("kind", KINDS)
+    files: list[Path] = []
+    plan: dict[str, Any] = {"kind": kind}
+    if kind == "views":
+        plan["tables"] = tuple(_view(section, key, folder, files) for key in ("x", "y"))
+        plan["bounds"] = _bounds(section)
+    else:
+        plan["tables"] = (_columns(section, folder, files),)
+        plan["bounds"] = () if kind == "documents" else (_bound(section),)
+    if kind == "labelled":
+        plan |= _target(section)
+    if kind == "subjects":
+        plan |= _subjects(section, folder, files)
+    section.finish()
+    return DataPlan(**plan, files=tuple(files))
+
+
+def _view(section: Section, key: str, folder: Path, files: list[Path]) -> Columns:
+    section.value(key)
+    view = Section(section.source, (*section.path, key))
+    columns = _columns(view, folder, files)
+    view.finish()
+    return columns
+
+
+def _columns(section: Section, folder: Path, files: list[Path]) -> Columns:
+    given = [key for key in ("columns", "schema", "features") if key in section]
+    if len(given) != 1:
+        section.fail(
+            "columns",
+            f"given in one of the forms columns, schema, features (got {', '.join(given) or 'none of them'})",
+            "Name the columns; or say features = 64 for an array without names.",
+        )
+    names, ranges, n_columns = _described(section, folder, files)
+    missing = section.value("missing")
+    if not (missing is None or is_number(missing) or isinstance(missing, dict)):
+        section.fail("missing", "a number, or a table from column to number or level")
+    return Columns(
+        names=names,
+        n_columns=n_columns,
+        ranges=_ranges(section, names, n_columns) if ranges is None else ranges,
+        missing=missing,
+        array=section.text("array", required=False),
+    )
+
+
+def _described(section: Section, folder: Path, files: list[Path]) -> tuple[tuple[str, ...], Schema | None, int]:
+    """Return names, schema and number of the raw columns."""
+    schema = section.file("schema", folder)
+    if schema is not None:
+        files.append(schema)
+        return _from_schema(section.within("schema", lambda: Schema.from_toml(schema)))
+    if "features" in section:
+        return (), None, section.count("features", least=1) or 0
+    columns = section.value("columns")
+    if isinstance(columns, dict):
+        described = {name: _ranged(entry) for name, entry in columns.items()}
+        return _from_schema(section.within("columns", lambda: Schema.of(described)))
+    if isinstance(columns, str):
+        path = section.file("columns", folder)
+        assert path is not None
+        files.append(path)
+        columns = [line.strip() for line in _text_of(section, path).splitlines() if line.strip()]
+    if not isinstance(columns, list) or not columns or not all(isinstance(name, str) and name for name in columns):
+        section.fail("columns", "a list of names, a file with one name per line, or a table from name to range")
+    if len(set(columns)) != len(columns):
+        section.fail("columns", "distinct names", "Name every column once.")
+    return tuple(columns), None, len(columns)
+
+
+def _from_schema(schema: Schema) -> tuple[tuple[str, ...], Schema, int]:
+    names = tuple(column.name for column in schema.columns)
+    return names, schema, len(names)
+
+
+def _text_of(section: Section, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        section.fail("columns", "a text file in UTF-8")
+
+
+def _ranged(entry: Any) -> Any:
+    """Return a column's entry; TOML has no tuples, so two numbers in brackets are a range."""
+    if isinstance(entry, list) and len(entry) == 2 and all(is_number(end) for end in entry):
+        return {"range": entry}
+    return entry
+
+
+def _ranges(section: Section, names: Sequence[str], n_columns: int) -> Schema | tuple[tuple[float, float], ...] | None:
+    """Read ranges: one (low, high) for every column, or one each."""
+    given = section.value("ranges")
+    if given is None:
+        return None
+    pairs = [given] * n_columns if _is_pair(given) else given
+    if not isinstance(pairs, list) or not all(map(_is_pair, pairs)) or len(pairs) != n_columns:
+        section.fail("ranges", f"one [low, high] for all columns, or a list of {n_columns} such pairs")
+    ranges = tuple((float(low), float(high)) for low, high in pairs)
+    if not names:
+        section.within("ranges", lambda: Schema.of(ranges))
+        return ranges
+    schema: Schema = section.within("ranges", lambda: Schema.of(dict(zip(names, ranges, strict=True))))
+    return schema
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
+
+
+def _bound(section: Section) -> float:
+    bound = section.number("bound")
+    if bound is None or bound <= 0:
+        section.fail("bound", "a positive number, the public largest length of a record")
+    return bound
+
+
+def _bounds(section: Section) -> tuple[float, float]:
+    value = section.value("bounds")
+    if not _is_pair(value) or min(value) <= 0:
+        section.fail("bounds", "two positive numbers, one per view", "Write bounds = [1.0, 2.0].")
+    return float(value[0]), float(value[1])
+
+
+def _target(section: Section) -> dict[str, Any]:
+    if ("response" in section) == ("classes" in section):
+        section.fail("response", "given, or else classes, and not both", "Write response = [low, high].")
+    response, classes = section.value("response"), section.value("classes")
+    if response is not None and not (_is_pair(response) and response[0] < response[1]):
+        section.fail("response", "[low, high], two finite numbers with low below high")
+    texts = isinstance(classes, list) and all(isinstance(label, str) for label in classes)
+    numbers = isinstance(classes, list) and all(is_number(label) for label in classes)
+    if classes is not None and not ((texts or numbers) and len(classes) >= 2 and len(set(classes)) == len(classes)):
+        section.fail("classes", "a list of at least two distinct labels, all text or all numbers")
+    outside = section.choice("outside", ("clip", "refuse")) if "outside" in section else "clip"
+    return {
+        "target": section.text("target"),
+        "response": None if response is None else (float(response[0]), float(response[1])),
+        "classes": None if classes is None else tuple(classes),
+        "outside": outside,
+    }
+
+
+def _subjects(section: Section, folder: Path, files: list[Path]) -> dict[str, Any]:
+    mask = section.file("mask", folder)
+    if mask is not None:
+        files.append(mask)
+    return {
+        "unit": section.choice("unit", ("subject", "record")),
+        "subject": section.text("subject", required=False),
+        "rows_per_subject": section.count("rows_per_subject", least=1, required=False),
+        "mask": mask,
+    }
+
+
+def checked_shape(array: NDArray[Any], columns: Columns, *, subject: str) -> NDArray[Any]:
+    """Return an array as rows of the declared width; trailing axes, such as those of images, are joined."""
+    flat = array.reshape(len(array), -1) if array.ndim > 2 else array
+    if flat.ndim != 2 or flat.shape[1] != columns.n_columns:
+        raise InvalidParameter(
+            f"{subject} must have the {columns.n_columns} columns the study declares; got shape {array.shape[1:]} "
+            "per record. Check the study's [data] table against the file."
+        )
+    return flat
+
+
+def selected(available: Mapping[str, Any] | Sequence[str], columns: Columns, *, subject: str) -> tuple[str, ...]:
+    """Return the declared columns, all of which must be available."""
+    if not columns.names:
+        raise InvalidParameter(
+            f"columns of the study must have names to be found in {subject}; got features = {columns.n_columns}. "
+            "List them as columns = [...] in [data]."
+        )
+    absent = [name for name in columns.names if name not in available]
+    if absent:
+        raise InvalidParameter(f"{subject} must have every column of the study; got none named {absent[0]!r}.")
+    return columns.names

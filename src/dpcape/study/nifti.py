@@ -1,0 +1,35 @@
+"""NIfTI volumes as time series of the voxels of a public mask (extra ``neuro``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+
+
+def masked_series(path: Path, mask: Path | None) -> NDArray[Any]:
+    """Return (time points, voxels of the mask) of one volume; the mask's grid must be the volume's."""
+    if mask is None:
+        raise InvalidParameter(
+            'mask of [data] must name a NIfTI mask for NIfTI files; got none. Write mask = "mask.nii.gz".'
+        )
+    nibabel = _nibabel()
+    volume, chosen = nibabel.load(path), nibabel.load(mask)
+    inside = np.asarray(chosen.dataobj) != 0
+    if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, chosen.affine, atol=1e-4):
+        raise InvalidParameter("a volume must be on the grid of the mask; got another. Resample it to the mask first.")
+    values = np.asarray(volume.dataobj, dtype=np.float32)
+    series: NDArray[Any] = values[inside].T if values.ndim == 4 else values[inside][None, :]
+    return series
+
+
+def _nibabel() -> Any:
+    try:
+        import nibabel
+    except ImportError as error:
+        raise InvalidParameter("NIfTI files must have a reader; got none installed. Install dpcape[neuro].") from error
+    return nibabel

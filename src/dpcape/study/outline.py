@@ -1,0 +1,149 @@
+"""What a study would release, in order, from public facts alone: the analysis runs on made-up records.
+
+A steward reads it before approving, and a site refuses statistics that are not in it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dpcape.errors import DpcapeWarning, ProtocolError
+from dpcape.facts import Facts
+from dpcape.federation import Allowance, Federation, Release
+from dpcape.messages import Describe, Described, decode_to_site, encode
+from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.guarantee import Guarantee
+from dpcape.privacy.terms import Terms
+from dpcape.statistics.base import Statistic
+from dpcape.transport.base import Transport
+
+if TYPE_CHECKING:
+    from dpcape.study.study import Study
+
+# Enough made-up records for every analysis to find something, few enough to be quick.
+_LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """One release a study would make.
+
+    Attributes
+    ----------
+    statistic : its name.
+    size : how many numbers it holds.
+    mean_scale : standard deviation of the noise in the mean over all sites, at a diagonal entry.
+    site_scale : standard deviation of all noise on this site's own mean.
+    reach : how far one record can move this site's own mean.
+    """
+
+    statistic: str
+    size: int
+    mean_scale: float
+    site_scale: float
+    reach: float
+
+
+def outline(study: Study, n_records: Mapping[str, int], site: str) -> tuple[Guarantee, list[Step]]:
+    """Return the guarantee and the releases of a study for sites of these sizes; spends nothing."""
+    federation = _Outlined(_Declared(_facts(study, n_records)), study)
+    with warnings.catch_warnings():
+        # Warnings would be about the made-up records.
+        warnings.simplefilter("ignore", DpcapeWarning)
+        study.estimator().fit(federation)
+    assert federation.opened is not None
+    return federation.opened.guarantee(), [federation.opened.step(index, site) for index in federation.opened.used]
+
+
+def statistic_names(study: Study) -> frozenset[str]:
+    """Return the names of all statistics the study's analysis asks for."""
+    _, steps = outline(study, dict.fromkeys(study.sites, 1000), study.sites[0])
+    return frozenset(step.statistic for step in steps)
+
+
+def declared_federation(study: Study, n_records: Mapping[str, int]) -> Federation:
+    """Return a federation that knows the declared facts and can do nothing but describe itself."""
+    return Federation(_Declared(_facts(study, n_records)), protocol=study.protocol(), weights=study.weights or None)
+
+
+def _facts(study: Study, n_records: Mapping[str, int]) -> dict[str, Facts]:
+    shape = study.facts()
+    return {site: msgspec.structs.replace(shape, n_records=n_records[site], rows_per_unit=1) for site in study.sites}
+
+
+class _Declared(Transport):
+    """Sites that exist on paper."""
+
+    def __init__(self, facts: Mapping[str, Facts]) -> None:
+        self._facts = facts
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(sorted(self._facts))
+
+    def ask(
+        self, messages_by_site: Mapping[str, bytes], deadline: float | None
+    ) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        if not all(isinstance(decode_to_site(data)[1], Describe) for data in messages_by_site.values()):
+            raise ProtocolError("a declared federation must only be described; got another message.")
+        return {name: encode(self._described(name)) for name in messages_by_site}, ()
+
+    def _described(self, name: str) -> Described:
+        return Described(facts=self._facts[name], identity=b"", replayable=False, version="")
+
+
+class _Outlined(Federation):
+    """Opens allowances that answer from made-up records and note what they were asked."""
+
+    def __init__(self, sites: Transport, study: Study) -> None:
+        super().__init__(sites, protocol=study.protocol(), weights=study.weights or None)
+        self._study = study
+        self.opened: _Noted | None = None
+
+    def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
+        terms = self.terms(epsilon, delta, shares)
+        n_records = max(_LEAST_RECORDS, _RECORDS_PER_FEATURE * self.n_features)
+        self.opened = _Noted(self, terms, self._study.synthetic_records(self._study.sites[0], n_records))
+        return self.opened
+
+
+class _Noted(Allowance):
+    """An allowance that notes every statistic; its means are of made-up records, without noise."""
+
+    def __init__(self, federation: _Outlined, terms: Terms, records: Any) -> None:
+        self._federation, self._terms, self._protocol = federation, terms, federation.protocol
+        self._records = records
+        self._plans: list[Plan] = []
+        self._sizes: list[int] = []
+        self._on_release = None
+        self.releases: list[Release] = []
+
+    @property
+    def used(self) -> range:
+        """Numbers of the releases asked for."""
+        return range(len(self._plans))
+
+    def mean(self, statistic: Statistic) -> Any:
+        plan = self.plan(statistic)
+        self._plans.append(plan)
+        self._sizes.append(statistic.size)
+        self._note(len(self._plans) - 1, statistic, plan, self._terms.sites, self._terms.divisor(self._terms.sites))
+        made_up = type(statistic)(self._records.facts(), **statistic.public)
+        return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
+
+    def step(self, index: int, site: str) -> Step:
+        """Return what release ``index`` means for a site."""
+        plan, own_records = self._plans[index], self._terms.n_records[site] * self._terms.coefficient(site)
+        return Step(
+            statistic=self.releases[index].statistic,
+            size=self._sizes[index],
+            mean_scale=self.releases[index].scale,
+            site_scale=float(np.hypot(plan.own_scales[site], plan.shared_scales[site])) / own_records,
+            reach=plan.output_sensitivities[site] / own_records,
+        )

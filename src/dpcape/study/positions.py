@@ -1,0 +1,177 @@
+"""Where the keys and values of a TOML text stand, so that an error can point at them.
+
+``tomllib`` parses and refuses; it does not say where a value it accepted stood. This scanner runs over accepted text
+only, so it need not judge anything: it follows quotes, brackets and line ends and notes positions.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+
+Path = tuple[str | int, ...]
+Place = tuple[int, int]
+
+_BLANK = " \t"
+_SPACE = " \t\n"
+
+
+def positions(text: str) -> tuple[Mapping[Path, Place], Mapping[Path, Place]]:
+    r"""Return (line, column) of every key and of every value of a valid TOML text, counted from 1.
+
+    A path is the keys from the top down; entries of arrays are numbered from 0.
+
+    Examples
+    --------
+    >>> keys, values = positions("[study]\nname = 'a'\n")
+    >>> keys["study",], keys["study", "name"], values["study", "name"]
+    ((1, 2), (2, 1), (2, 8))
+    """
+    scanner = _Scanner(text.replace("\r\n", "\n"))
+    scanner.document()
+    return scanner.keys, scanner.values
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._line, self._line_start = 1, 0
+        self._counts: dict[tuple[str, ...], int] = {}
+        self.keys: dict[Path, Place] = {}
+        self.values: dict[Path, Place] = {}
+
+    def document(self) -> None:
+        """Walk through the whole text."""
+        table: Path = ()
+        while self._skip_lines():
+            table = self._header() if self._peek() == "[" else self._assignment(table)
+
+    def _header(self) -> Path:
+        start = self._at
+        is_array = self._text.startswith("[[", self._at)
+        self._move(2 if is_array else 1)
+        names = self._key_names(())
+        self._at = self._text.index("]", self._at) + (2 if is_array else 1)
+        if is_array:
+            self._counts[names] = self._counts.get(names, -1) + 1
+        table = self._numbered(names)
+        self.values[table] = self._place(start)
+        return table
+
+    def _numbered(self, names: tuple[str, ...]) -> Path:
+        """Return the path of a table with the current numbers of the arrays of tables it stands in."""
+        path: list[str | int] = []
+        for depth, name in enumerate(names, start=1):
+            path.append(name)
+            if names[:depth] in self._counts:
+                path.append(self._counts[names[:depth]])
+        return tuple(path)
+
+    def _assignment(self, table: Path) -> Path:
+        names = self._key_names(table)
+        self._at = self._text.index("=", self._at) + 1
+        self._skip(_BLANK)
+        self._value((*table, *names))
+        return table
+
+    def _key_names(self, table: Path) -> tuple[str, ...]:
+        """Read a dotted key; note where each of its parts stands."""
+        names: tuple[str, ...] = ()
+        while True:
+            self._skip(_BLANK)
+            start = self._at
+            self._key_part()
+            names += (_unquoted(self._text[start : self._at]),)
+            where = (*table, *names) if table or not self._counts else self._numbered(names)
+            self.keys.setdefault(where, self._place(start))
+            self._skip(_BLANK)
+            if self._peek() != ".":
+                return names
+            self._move(1)
+
+    def _key_part(self) -> None:
+        if self._peek() in "\"'":
+            self._string()
+            return
+        while self._peek() != "" and self._peek() not in " \t.=]":
+            self._move(1)
+
+    def _value(self, path: Path) -> None:
+        self.values[path] = self._place(self._at)
+        first = self._peek()
+        if first in "\"'":
+            self._string()
+        elif first == "[":
+            self._array(path)
+        elif first == "{":
+            self._inline_table(path)
+        else:
+            while self._peek() != "" and self._peek() not in ",]}#\n":
+                self._move(1)
+
+    def _array(self, path: Path) -> None:
+        self._move(1)
+        index = 0
+        while self._skip_lines() and self._peek() != "]":
+            if self._peek() == ",":
+                self._move(1)
+                continue
+            self._value((*path, index))
+            index += 1
+        self._move(1)
+
+    def _inline_table(self, path: Path) -> None:
+        self._move(1)
+        while self._skip_lines() and self._peek() != "}":
+            if self._peek() == ",":
+                self._move(1)
+                continue
+            self._assignment(path)
+        self._move(1)
+
+    def _string(self) -> None:
+        """Step over a string of any of the four kinds."""
+        quote = self._peek()
+        long = self._text.startswith(quote * 3, self._at)
+        end = quote * 3 if long else quote
+        self._move(len(end))
+        while not self._text.startswith(end, self._at):
+            self._move(2 if quote == '"' and self._peek() == "\\" else 1)
+        self._move(len(end))
+        # Up to two quotes may stand directly before the closing three.
+        while long and self._peek() == quote:
+            self._move(1)
+
+    def _skip_lines(self) -> bool:
+        """Skip blanks, line ends and comments; tell whether anything is left."""
+        self._skip(_SPACE)
+        while self._peek() == "#":
+            while self._peek() not in ("", "\n"):
+                self._move(1)
+            self._skip(_SPACE)
+        return self._peek() != ""
+
+    def _skip(self, characters: str) -> None:
+        while self._peek() != "" and self._peek() in characters:
+            self._move(1)
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _move(self, n_characters: int) -> None:
+        self._at += n_characters
+
+    def _place(self, at: int) -> Place:
+        """Return line and column of a place at or after the last one asked for (or little before)."""
+        if at < self._line_start:
+            self._line, self._line_start = self._text.count("\n", 0, at) + 1, self._text.rfind("\n", 0, at) + 1
+        self._line += self._text.count("\n", self._line_start, at)
+        self._line_start = max(self._line_start, self._text.rfind("\n", self._line_start, at) + 1)
+        return self._line, at - self._line_start + 1
+
+
+def _unquoted(part: str) -> str:
+    if part[:1] not in ('"', "'"):
+        return part
+    name: str = tomllib.loads(f"key = {part}")["key"]
+    return name
