@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,10 +45,16 @@ class PoissonLoss(LinearPredictorLoss):
         return pairs
 
     def _exponential(self, facts: Facts) -> Vector:
-        """Return the coefficients of the polynomial that stands for exp."""
-        reach = facts.bounds[0] * self.parameter_bound
-        fitted = Chebyshev.interpolate(np.exp, self.degree, domain=[-reach, reach])
-        return np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64)
+        return exponential_polynomial(self.degree, facts.bounds[0] * self.parameter_bound)
+
+
+@lru_cache(maxsize=16)
+def exponential_polynomial(degree: int, reach: float) -> Vector:
+    """Return the coefficients of the polynomial that meets exp at the Chebyshev points of [-reach, reach]."""
+    fitted = Chebyshev.interpolate(np.exp, degree, domain=[-reach, reach])
+    coefficients = np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64)
+    coefficients.flags.writeable = False
+    return coefficients
 
 
 def _range(facts: Facts) -> tuple[float, float]:
