@@ -1,0 +1,105 @@
+"""The coordinator's session with FLARE's server: who is there, submit, watch, cancel, fetch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+
+from dpcape.errors import TransportError
+from dpcape.transport.flare.kits import ADMIN
+from dpcape.transport.flare.preset import STATUS_TOPIC
+
+_FINISHED = "FINISHED"
+COMPLETED = "FINISHED:COMPLETED"
+_CONNECT_SECONDS = 10.0
+
+
+@contextmanager
+def opened(admin_kit: Path) -> Iterator[Coordination]:
+    """Open a session with the federation's server, and close it at the end."""
+    if not (admin_kit / "startup").is_dir():
+        raise TransportError(
+            f"the federation's admin kit must be at {str(admin_kit)!r}; got none. Run 'dpcape federation init'."
+        )
+    try:
+        session = new_secure_session(
+            username=ADMIN, startup_kit_location=str(admin_kit.resolve()), timeout=_CONNECT_SECONDS
+        )
+    except Exception as error:
+        raise TransportError(
+            "the federation's server must be reachable; got no connection. Start it with 'dpcape federation serve'."
+        ) from error
+    try:
+        yield Coordination(session)
+    finally:
+        session.close()
+
+
+class Coordination:
+    """What the coordinator does with FLARE's server; every call raises TransportError if the engine does."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def connected(self) -> dict[str, float]:
+        """Return the sites that are connected, with the seconds since each was last heard."""
+        info = _engine(self._session.get_system_info)
+        now = time.time()
+        return {client.name: max(0.0, now - float(client.last_connect_time)) for client in info.client_info}
+
+    def submit(self, job_folder: Path) -> str:
+        """Submit a job and return its id."""
+        return str(_engine(lambda: self._session.submit_job(str(job_folder.resolve()))))
+
+    def status(self, job: str) -> str:
+        """Return FLARE's word for where the job stands."""
+        return str(_engine(lambda: self._session.get_job_meta(job)).get("status", ""))
+
+    def is_over(self, job: str) -> bool:
+        """Tell whether the job has ended, well or badly."""
+        return self.status(job).startswith(_FINISHED)
+
+    def snapshot(self, job: str, after: int) -> dict[str, Any] | None:
+        """Return what the job's controller says of itself; None while it is not there to answer."""
+        try:
+            answer: dict[str, Any] = self._session.do_app_command(job, STATUS_TOPIC, {"after": after})
+        except Exception:  # not running yet, or no longer: the job's status tells which
+            return None
+        return answer
+
+    def fetch(self, job: str) -> Path:
+        """Download what the job left at the server and return the folder."""
+        return Path(str(_engine(lambda: self._session.download_job_result(job)))) / "workspace"
+
+    def cancel(self, job: str) -> None:
+        """Stop a job."""
+        _engine(lambda: self._session.abort_job(job))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the jobs FLARE knows, newest first."""
+        entries: list[dict[str, Any]] = _engine(lambda: self._session.list_jobs(detailed=True))
+        return sorted(entries, key=lambda entry: str(entry.get("submit_time", "")), reverse=True)
+
+    def remove(self, site: str) -> None:
+        """Shut a site out: its certificate is no longer let in until it is enabled again."""
+        _engine(lambda: self._session.disable_client(site))
+
+    def admit(self, site: str) -> None:
+        """Let a site in that was shut out."""
+        _engine(lambda: self._session.enable_client(site))
+
+    def stop(self) -> None:
+        """End server and sites."""
+        _engine(lambda: self._session.shutdown("all"))
+
+
+def _engine(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        raise TransportError(f"the federation's server must carry out the request; got: {error}.") from error

@@ -1,0 +1,101 @@
+"""What is known of a running study: who is awaited, who failed and why, and a log of events for scripts."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+MAX_EVENTS = 10_000
+
+
+class SiteState(msgspec.Struct):
+    """One site as the coordinator sees it."""
+
+    state: str = "awaited"
+    since: float = 0.0
+    note: str = ""
+
+
+class Snapshot(msgspec.Struct):
+    """The whole study at one instant, as it is sent to the one who asked for the run."""
+
+    phase: str
+    round: int
+    release: int
+    n_releases: int
+    sites: dict[str, SiteState]
+    events: list[dict[str, Any]]
+    cursor: int
+
+
+class Status:
+    """Thread-safe record of a run; every change is also an event, one JSON object per line of the log.
+
+    Parameters
+    ----------
+    sites : names of the sites.
+    log : file that events are appended to, or None.
+    """
+
+    def __init__(self, sites: tuple[str, ...], log: Path | None = None) -> None:
+        self._lock = threading.Lock()
+        self._phase, self._round, self._release, self._n_releases = "starting", 0, 0, 0
+        now = time.time()
+        self._sites = {site: SiteState(since=now) for site in sites}
+        self._events: list[dict[str, Any]] = []
+        self._log = log
+
+    def phase(self, phase: str, **details: Any) -> None:
+        """Enter a phase: gathering, running, finished, failed, cancelled."""
+        with self._lock:
+            self._phase = phase
+            self._event(phase, **details)
+
+    def begin_round(self, number: int, sites: tuple[str, ...]) -> None:
+        """Note that these sites are awaited. Rounds are frequent, so they are no events."""
+        now = time.time()
+        with self._lock:
+            self._round = number
+            for site in sites:
+                self._sites[site] = SiteState("working", now)
+
+    def site(self, name: str, state: str, note: str = "", *, event: bool = True) -> None:
+        """Note a site's state."""
+        with self._lock:
+            self._sites[name] = SiteState(state, time.time(), note)
+            if event:
+                self._event(state, site=name, **({"note": note} if note else {}))
+
+    def release(self, number: int, n_releases: int, **details: Any) -> None:
+        """Note a finished release."""
+        with self._lock:
+            self._release, self._n_releases = number, n_releases
+            self._event("release", number=number, of=n_releases, round=self._round, **details)
+
+    def snapshot(self, after: int = 0) -> dict[str, Any]:
+        """Return the state as plain values, with the events after number ``after``."""
+        with self._lock:
+            snapshot = Snapshot(
+                phase=self._phase,
+                round=self._round,
+                release=self._release,
+                n_releases=self._n_releases,
+                sites=self._sites,
+                events=self._events[max(0, after) :],
+                cursor=len(self._events),
+            )
+            plain: dict[str, Any] = msgspec.to_builtins(snapshot)
+            return plain
+
+    def _event(self, name: str, **details: Any) -> None:
+        entry = {"time": round(time.time(), 3), "event": name, **details}
+        if len(self._events) < MAX_EVENTS:
+            self._events.append(entry)
+        if self._log is not None:
+            with self._log.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(entry) + "\n")
