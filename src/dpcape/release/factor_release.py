@@ -55,7 +55,7 @@ class FactorRelease:
     prior : "multiplicative" (shrinks later factors, [BD11]) or "independent" (equation (4) as printed).
     n_burn_in, n_draws, thin, n_chains : sweeps before the first draw, draws kept per chain, sweeps per
         draw, chains.
-    seed : int or None — the same seed and data give the same result; None takes a fresh one (kept in
+    seed : int or None — same seed and data, same result up to rounding; None takes a fresh one (kept in
         ``seed_``).
     kernel : "auto", "numba" or "lapack".
     missing : "refuse", or "drop" to leave out features with missing values.

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import Progress
+from scipy.stats import chi2
 
 from dpcape.errors import ConvergenceWarning
 from dpcape.release.chain import WEAKLY_IDENTIFIED, Chain, Plan
@@ -128,13 +129,14 @@ def run_chains(
                     bar=shown,
                 )
             )
-    posterior = _combine(chains)
+    posterior = combine(chains)
     if warn:
-        _warn_if_apart(posterior.diagnostics)
+        _warn_if_apart(posterior.diagnostics, n_chains, plan.n_draws)
     return posterior
 
 
-def _combine(chains: list[Chain]) -> Posterior:
+def combine(chains: list[Chain]) -> Posterior:
+    """Put the draws of finished chains together; all are on the same frame."""
     kept = [chain.kept for chain in chains if chain.kept is not None]
     count = sum(k.count for k in kept)
     loadings = sum((k.loadings_sum for k in kept), np.zeros(1)) / count
@@ -156,12 +158,23 @@ def largest_r_hat(diagnostics: dict[str, dict[str, float]]) -> float:
     return max((v for v in values if np.isfinite(v)), default=1.0)
 
 
-def _warn_if_apart(diagnostics: dict[str, dict[str, float]]) -> None:
-    worst = largest_r_hat(diagnostics)
-    if worst > R_HAT_LIMIT:
+def r_hat_limit(n_chains: int, n_draws: int, n_quantities: int) -> float:
+    """Return the R-hat that independent draws exceed in one run of a thousand, but at least 1.1.
+
+    For m half-chains of h independent draws, h (R-hat^2 - 1) is about chi-square with m - 1 degrees of freedom
+    over m - 1. Both the plain and the folded statistic of every quantity are looked at.
+    """
+    halves, length = 2 * n_chains, max(n_draws // 2, 1)
+    quantile = chi2.isf(1e-3 / (2 * n_quantities), halves - 1) / (halves - 1)
+    return max(R_HAT_LIMIT, float(np.sqrt(1.0 + quantile / length)))
+
+
+def _warn_if_apart(diagnostics: dict[str, dict[str, float]], n_chains: int, n_draws: int) -> None:
+    worst, limit = largest_r_hat(diagnostics), r_hat_limit(n_chains, n_draws, len(diagnostics))
+    if worst > limit:
         warnings.warn(
-            f"the chains have not mixed: largest R-hat is {worst:.2f}, above {R_HAT_LIMIT}. "
+            f"the chains have not mixed: largest R-hat is {worst:.2f}, above {limit:.2f}. "
             "Use a longer burn-in and more draws.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )

@@ -29,7 +29,7 @@ class PrivateFactorModel(FederatedEstimator):
 
     Parameters
     ----------
-    n_factors : int or "auto" — "auto" takes the eigenvalues that stand out of the noise, at least one.
+    n_factors : int or "auto" — "auto" counts the eigenvalues that stand out, at least one.
     epsilon : float or mapping — one number, or one per site.
     delta : float.
     n_burn_in, n_draws : sweeps before the first draw, and draws averaged.
@@ -114,9 +114,7 @@ class PrivateFactorModel(FederatedEstimator):
         self.noise_norm_ = noise_norm(private.releases[-1].scale, width)
         values, vectors = np.linalg.eigh((released + released.T) / 2)
         wanted = check_components(self.n_factors, width)
-        # Eigenvalues of pure noise stay below its norm; 10 % covers its fluctuation.
-        outstanding = max(1, int(np.sum(values > 1.1 * self.noise_norm_)))
-        self.n_factors_ = min(outstanding, width - 1) if wanted is None else wanted
+        self.n_factors_ = wanted or outstanding_factors(released, federation.n_records, self.noise_norm_)
         self.moment_ = _positive_definite(values, vectors, self.n_factors_)
         unit = np.sqrt(np.diag(self.moment_))
         posterior = sample_from_moment(
@@ -146,6 +144,19 @@ class PrivateFactorModel(FederatedEstimator):
             )
         factors = _factors(rows, self.loadings_[:, others], self.residual_variance_[others])
         return np.asarray(factors @ self.loadings_[:, column])
+
+
+def outstanding_factors(released: Matrix, n_records: int, noise: float) -> int:
+    """Count the eigenvalues that residual variance, sampling and noise together do not explain; at least one.
+
+    Columns are scaled to unit second moment, so that residual variance alone has eigenvalues of at most one;
+    sampling raises them to the Marchenko-Pastur edge, and noise by its norm (10 % more for its fluctuation).
+    """
+    width = len(released)
+    unit = np.sqrt(np.maximum(np.diag(released), noise))
+    values = np.linalg.eigvalsh(released / np.outer(unit, unit))
+    edge = (1.0 + np.sqrt(width / n_records)) ** 2 + 1.1 * noise / float(np.min(unit)) ** 2
+    return int(np.clip(np.sum(values > edge), 1, max(width - 1, 1)))
 
 
 def _positive_definite(values: Matrix, vectors: Matrix, n_factors: int) -> Matrix:
