@@ -53,6 +53,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
                 f"fit must be given a Federation; got {type(federation).__name__}. "
                 "Write Federation(in_process({'here': rows(X, bound=...)}), protocol=Independent())."
             )
+        # A guarantee of an earlier fit must not outlive a fit that fails half-way.
+        self.__dict__.pop("guarantee_", None)
         private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
         self._fit(federation, private)
         self.n_features_in_ = federation.n_features

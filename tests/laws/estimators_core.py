@@ -1,0 +1,51 @@
+"""Cases of the core analyses. Other topics have files ``estimators_<topic>.py`` of the same form beside this one.
+
+``CASES`` maps a label to (make, records, fitted): ``make(epsilon, delta)`` gives an unfitted estimator, ``records()``
+what each of four sites holds, and ``fitted`` names attributes that tend to the exact result as epsilon grows, with the
+relative error allowed at epsilon 200 (empty where small data cannot show it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpcape import CCA, PCA, Mean, rows, views
+
+SITES = ("ava", "bob", "cid", "dot")
+
+
+def table(n_rows: int = 150, width: int = 4, seed: int = 11) -> dict[str, Any]:
+    """Return rows with one strong and one weaker direction per site, sizes unequal."""
+    generator = np.random.default_rng(seed)
+    spread = np.array([0.5, 0.3, 0.1, 0.05][:width])
+    return {
+        site: 0.1 + generator.normal(size=(n_rows + 10 * index, width)) * spread for index, site in enumerate(SITES)
+    }
+
+
+def _rows() -> dict[str, Any]:
+    names = ["age", "dose", "time", "score"]
+    return {site: rows(data, bound=1.0, feature_names=names) for site, data in table().items()}
+
+
+def _views() -> dict[str, Any]:
+    result = {}
+    for site, data in table().items():
+        shared = data[:, :1]
+        result[site] = views(data[:, :2], np.hstack([shared, data[:, 2:]]), bounds=(1.0, 1.0))
+    return result
+
+
+CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
+    "Mean": (lambda e, d: Mean(epsilon=e, delta=d), _rows, {"mean_": 1e-2, "variance_": 2e-2}),
+    "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_": 1e-2}),
+    "PCA-centred": (
+        lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
+        _rows,
+        {"components_": 1e-1, "explained_": 1e-2, "mean_": 1e-2},
+    ),
+    "CCA": (lambda e, d: CCA(1, epsilon=e, delta=d), _views, {"correlations_": 1e-1}),
+    "CCA-centred": (lambda e, d: CCA(1, epsilon=e, delta=d, center=True), _views, {"correlations_": 1e-1}),
+}

@@ -1,0 +1,90 @@
+"""Cases of the analyses beyond moments: regressions, networks, clusters, topics, mixtures, independent components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpcape import (
+    JointICA,
+    KMeans,
+    LinearRegression,
+    LogisticRegression,
+    MixtureModel,
+    NetworkClassifier,
+    PolynomialLoss,
+    TopicModel,
+    documents,
+    labelled,
+    rows,
+    subjects,
+)
+
+SITES = ("ava", "bob", "cid", "dot")
+
+
+def _generator() -> np.random.Generator:
+    return np.random.default_rng(23)
+
+
+def _features(n_rows: int = 300) -> dict[str, Any]:
+    generator = _generator()
+    return {site: 0.4 * generator.normal(size=(n_rows, 3)) for site in SITES}
+
+
+def _with_response() -> dict[str, Any]:
+    slope = np.array([0.5, -0.3, 0.1])
+    return {site: labelled(x, x @ slope, bound=1.0, response=(-1, 1)) for site, x in _features().items()}
+
+
+def _with_counts() -> dict[str, Any]:
+    return {
+        site: labelled(x, np.minimum(np.rint(4 * np.exp(x[:, 0])), 9), bound=1.0, response=(0, 9))
+        for site, x in _features().items()
+    }
+
+
+def _with_classes() -> dict[str, Any]:
+    return {
+        site: labelled(x, np.where(x[:, 0] > 0, "ill", "well"), bound=1.0, classes=["well", "ill"])
+        for site, x in _features().items()
+    }
+
+
+def _clusters() -> dict[str, Any]:
+    generator = _generator()
+    centres = np.array([[0.7, 0.0], [-0.7, 0.0]])
+    return {
+        site: rows(np.repeat(centres, 150, axis=0) + 0.1 * generator.normal(size=(300, 2)), bound=1.0) for site in SITES
+    }
+
+
+def _documents() -> dict[str, Any]:
+    generator = _generator()
+    topics = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    return {
+        site: documents(np.vstack([generator.multinomial(9, topic, size=150) for topic in topics])) for site in SITES
+    }
+
+
+def _time_points() -> dict[str, Any]:
+    generator = _generator()
+    mixing = np.array([[0.8, 0.6], [0.6, -0.8]])
+    return {site: subjects([generator.laplace(size=(500, 2)) @ mixing], bound=4.0, unit="record") for site in SITES}
+
+
+CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
+    "LinearRegression": (lambda e, d: LinearRegression(epsilon=e, delta=d), _with_response, {"coef_": 5e-2}),
+    "LogisticRegression": (lambda e, d: LogisticRegression(epsilon=e, delta=d), _with_classes, {"coef_": 1e-1}),
+    "PolynomialLoss": (lambda e, d: PolynomialLoss("poisson", epsilon=e, delta=d), _with_counts, {}),
+    "NetworkClassifier": (lambda e, d: NetworkClassifier(3, epsilon=e, delta=d, n_iter=3), _with_classes, {}),
+    "KMeans": (
+        lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, init=np.array([[0.1, 0.0], [-0.1, 0.0]])),
+        _clusters,
+        {"cluster_centers_": 5e-2},
+    ),
+    "TopicModel": (lambda e, d: TopicModel(2, epsilon=e, delta=d), _documents, {}),
+    "MixtureModel": (lambda e, d: MixtureModel(2, epsilon=e, delta=d, noise_variance=0.01), _clusters, {}),
+    "JointICA": (lambda e, d: JointICA(2, epsilon=e, delta=d, basis=np.eye(2)), _time_points, {}),
+}
