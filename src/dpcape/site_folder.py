@@ -165,7 +165,7 @@ class SiteFolder:
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1) -> None:
         """Approve a study, bound to its digest, for one data set and a number of runs."""
         self._require_member(study)
-        chosen = self._chosen(data)
+        chosen = self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
         # Finds out now, with the steward present, what the analysis will ask for.
@@ -190,7 +190,7 @@ class SiteFolder:
 
         self._require_member(study)
         self.keep(study)
-        return review_text(self, study, self._chosen(data))
+        return review_text(self, study, self.chosen(data))
 
     def ledger(self, study: Study, data: str) -> SiteLedger:
         """Return the ledger of a data set as a study spends from it."""
@@ -257,7 +257,8 @@ class SiteFolder:
         if self.name not in study.sites:
             raise InvalidParameter(f"a study must name the site {self.name!r}; got {', '.join(study.sites)}.")
 
-    def _chosen(self, data: str | None) -> str:
+    def chosen(self, data: str | None) -> str:
+        """Return the data set meant: the one named, or the only one."""
         known = sorted(self.data_sets())
         if data is None and len(known) == 1:
             return known[0]

@@ -9,18 +9,23 @@ from typing import Any
 import click
 
 from dpcape._version import __version__
-from dpcape.errors import DpcapeError
+from dpcape.errors import DpcapeError, LedgerRefused
 
 # command -> (module, one line of help)
 _COMMANDS = {
     "account": ("planning", "Tell which guarantee given noise scales really have."),
     "demo": ("demo", "Run a 4-site CAPE study on bundled data and write a report page."),
+    "doctor": ("doctor", "Check clock, TLS, data, bounds, ledger and versions before a study."),
+    "federation": ("federation", "Set up and look after a federation on NVIDIA FLARE."),
     "plan": ("planning", "Tell how noisy a study would be, before anything is spent."),
+    "report": ("run", "Write the page of a run again, from its folder."),
+    "run": ("run", "Run a study, in process or on the federation it names."),
+    "site": ("site", "Guard a site's data: identity, ceilings, approvals, ledger."),
 }
 
 
 class _Commands(click.Group):
-    """Imports a command on first use; turns dpcape's own errors into one line and exit code 2."""
+    """Imports a command on first use; turns dpcape's own errors into one line and exit code 2 (3: refused)."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -41,7 +46,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except DpcapeError as error:
             click.echo(f"dpcape: {error}", err=True)
-            sys.exit(2)
+            # A script must be able to tell "no" from "wrong".
+            sys.exit(3 if isinstance(error, LedgerRefused) else 2)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,13 +1,14 @@
 """Arrays and tables as columns of numbers, read a few rows at a time.
 
-A table is a two-dimensional array (also memory-mapped, float32, integers, lists of lists) or a pandas or
-polars table. None of them is ever copied whole. pandas and polars are recognised by the methods they offer
-and are never imported here. A missing value is NaN in a column of numbers and ``None`` in any other column.
+A table is a two-dimensional array (also memory-mapped, float32, integers, lists of lists), a mapping from name
+to column, or a pandas or polars table. None of them is ever copied whole. pandas and polars are recognised by the
+methods they offer and are never imported here. A missing value is NaN in a column of numbers and ``None`` in any
+other column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -42,6 +43,26 @@ class ArrayTable:
     def values(self, rows: slice, column: int) -> Values:
         """Return one column of the chosen rows."""
         return self._array[rows, column]
+
+
+class ColumnTable:
+    """Columns by name, numbers or objects, as a file reader gives them; recognised as a mapping."""
+
+    def __init__(self, columns: Mapping[str, Any], *, subject: str) -> None:
+        self.subject = subject
+        self._columns = [np.asarray(column) for column in columns.values()]
+        if len({column.shape for column in self._columns}) > 1 or any(column.ndim != 1 for column in self._columns):
+            raise InvalidParameter(f"columns of {subject} must be equally long lists; got others.")
+        self.shape: tuple[int, int] = (len(self._columns[0]) if self._columns else 0, len(self._columns))
+        self.names = tuple(str(name) for name in columns)
+
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+        """Return the chosen rows as numbers, missing values as NaN."""
+        return _side_by_side(self, rows, range(self.shape[1]) if columns is None else columns)
+
+    def values(self, rows: slice, column: int) -> Values:
+        """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
+        return self._columns[column][rows]
 
 
 class PandasTable:
@@ -100,7 +121,7 @@ class PolarsTable:
         return _objects(series.to_list())
 
 
-Table = ArrayTable | PandasTable | PolarsTable
+Table = ArrayTable | ColumnTable | PandasTable | PolarsTable
 
 
 def read_table(data: object, *, subject: str, feature_names: Sequence[str] | None = None) -> Table:
@@ -108,7 +129,8 @@ def read_table(data: object, *, subject: str, feature_names: Sequence[str] | Non
 
     Parameters
     ----------
-    data : two-dimensional array, list of lists, pandas or polars table. It is kept, not copied.
+    data : two-dimensional array, list of lists, mapping from name to column, pandas or polars table; kept, not
+        copied.
     subject : what messages call it, e.g. "X".
     feature_names : names of the columns; for a pandas or polars table they replace its own.
     """
@@ -153,9 +175,7 @@ def is_missing(value: object) -> bool:
     """Tell whether one entry of an object column is a missing value (None, NaN, pandas' NA and NaT)."""
     try:
         return value is None or bool(value != value)
-    except (
-        TypeError
-    ):  # pandas' NA has no truth value; whatever cannot be compared with itself is no value either.
+    except TypeError:  # pandas' NA has no truth value; whatever cannot be compared with itself is no value either.
         return True
 
 
@@ -175,6 +195,8 @@ def vector(data: object, *, subject: str, n_rows: int) -> Values:
 def _open(data: Any, *, subject: str) -> Table:
     """Choose the reader by what the object offers."""
     kind = type(data)
+    if isinstance(data, Mapping):
+        return ColumnTable(data, subject=subject)
     if hasattr(kind, "iloc") and hasattr(kind, "columns"):
         return PandasTable(data, subject=subject)
     if hasattr(kind, "get_columns") and hasattr(kind, "height"):
@@ -182,8 +204,7 @@ def _open(data: Any, *, subject: str) -> Table:
     if hasattr(kind, "collect") or hasattr(kind, "column_names"):
         # Lazy tables would be evaluated per block, and other tables would lose their column names.
         raise InvalidParameter(
-            f"{subject} must be an array or a pandas or polars table; got {kind.__name__}. "
-            "Collect or convert it first."
+            f"{subject} must be an array or a pandas or polars table; got {kind.__name__}. Collect or convert it first."
         )
     return ArrayTable(data, subject=subject)
 
@@ -193,9 +214,7 @@ def _numeric_array(data: Any, *, subject: str) -> Values:
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
     if issparse(data):
-        raise InvalidParameter(
-            f"{subject} must be a dense array; got a sparse one. Use documents() for word counts."
-        )
+        raise InvalidParameter(f"{subject} must be a dense array; got a sparse one. Use documents() for word counts.")
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -223,13 +242,10 @@ def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tupl
     return given
 
 
-def _side_by_side(table: PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> Values:
+def _side_by_side(table: ColumnTable | PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> Values:
     """Return columns of mixed storage as one block of numbers."""
     return np.column_stack(
-        [
-            to_numbers(table.values(rows, column), subject=f"column {table.names[column]!r}")
-            for column in columns
-        ]
+        [to_numbers(table.values(rows, column), subject=f"column {table.names[column]!r}") for column in columns]
     )
 
 
@@ -274,6 +290,5 @@ def _not_numeric(subject: str, got: str) -> InvalidParameter:
 def _masked(subject: str) -> InvalidParameter:
     """Refuse masked arrays, whose hidden values would otherwise be read."""
     return InvalidParameter(
-        f"{subject} must be a plain array; got a masked one. "
-        "Put NaN where values are missing and declare missing=."
+        f"{subject} must be a plain array; got a masked one. Put NaN where values are missing and declare missing=."
     )

@@ -87,9 +87,14 @@ class Section:
 
     def fail(self, key: str, requirement: str, remedy: str = "") -> NoReturn:
         """Complain about a field in the form of the house: must be; got; remedy."""
-        got = f"got {self._content[key]!r}" if key in self._content else "got none"
+        if key in self._content:
+            got, field = f"got {self._content[key]!r}", key
+        else:
+            # Most often a missing field is there under a mistyped name.
+            typed = difflib.get_close_matches(key, [name for name in self._content if name not in self._taken], n=1)
+            got, field = (f"got none, but a field {typed[0]!r}", typed[0]) if typed else ("got none", key)
         text = f"{key} of {self.title} must be {requirement}; {_short(got)}."
-        self.source.fail((*self.path, key), f"{text} {remedy}".rstrip())
+        self.source.fail((*self.path, field), f"{text} {remedy}".rstrip(), at_key=field != key)
 
     def value(self, key: str, default: Any = None) -> Any:
         """Take a field of any type."""

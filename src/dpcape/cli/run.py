@@ -1,0 +1,80 @@
+"""``dpcape run`` and ``dpcape report``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from dpcape.federation import Release
+    from dpcape.run_folder import RunFolder
+    from dpcape.study import Study
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+
+
+@click.command()
+@click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--rehearse", is_flag=True, help="Run in process on made-up records; no data file is opened.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=None, help="Folder of the run.")
+@click.option("--again", is_flag=True, help="Run anew although an earlier run was charged; it is charged too.")
+@_json_option
+def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, as_json: bool) -> None:
+    """Run a study: in process on the files it names, or on the federation it names."""
+    from dpcape.study import Study
+
+    study = Study.load(study_file)
+    base = out if out is not None else _default_folder(study, rehearse)
+    if study.federation is not None and not rehearse:
+        from importlib import import_module
+
+        # The engine is an extra; only a study that names it needs it.
+        folder = import_module("dpcape.transport.flare").run_study(study, base, again=again)
+    else:
+        folder = _in_process(study, base, rehearse=rehearse, again=again, quiet=as_json)
+    _show(folder, as_json)
+
+
+@click.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+@_json_option
+def report(folder: Path, as_json: bool) -> None:
+    """Write the page of a run again, from its folder."""
+    from dpcape.errors import InvalidParameter
+    from dpcape.report.run_page import write_run_page
+    from dpcape.run_folder import RunFolder
+
+    found = RunFolder(folder)
+    if not found.has_result:
+        raise InvalidParameter(f"a run must have a result to report; got {str(folder)!r}, which has none.")
+    write_run_page(found)
+    _show(found, as_json)
+
+
+def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, quiet: bool) -> RunFolder:
+    from dpcape.run import run_in_process
+
+    def progress(release: Release) -> None:
+        if not quiet:
+            click.echo(f"release {release.number + 1} of {release.n_releases}: {release.statistic}", err=True)
+
+    return run_in_process(study, base, again=again, rehearse=rehearse, progress=progress)
+
+
+def _default_folder(study: Study, rehearse: bool) -> Path:
+    return Path("rehearsals" if rehearse else "runs") / f"{study.name}-{study.digest()[:8]}"
+
+
+def _show(folder: RunFolder, as_json: bool) -> None:
+    guarantee: dict[str, Any] = json.loads((folder.path / "guarantee.json").read_text(encoding="utf-8"))
+    if as_json:
+        result = {"run": str(folder.path), "rehearsal": folder.is_rehearsal, "guarantee": guarantee}
+        click.echo(json.dumps(result))
+        return
+    if folder.is_rehearsal:
+        click.echo("Rehearsal on made-up records; nothing real was touched or charged.")
+    click.echo(f"Guarantee: {guarantee['sentence']}")
+    click.echo(f"Report: {folder.path / 'report.html'}")

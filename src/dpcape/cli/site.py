@@ -1,0 +1,251 @@
+"""``dpcape site``: what the data steward of a site does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpcape.cli.output import show
+
+if TYPE_CHECKING:
+    from dpcape.site_folder import SiteFolder
+    from dpcape.study import Study
+
+
+@click.group()
+def site() -> None:
+    """Guard a site's data: identity, ceilings, approvals and the ledger."""
+
+
+_folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    envvar="DPCAPE_SITE",
+    help="The site's folder; the current one, or $DPCAPE_SITE, if absent.",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+_data_option = click.option("--data", default=None, help="Data set; may be left out if there is one only.")
+
+
+def _steward(command: Callable[..., None]) -> Callable[..., None]:
+    return _folder_option(_json_option(command))
+
+
+@site.command()
+@click.argument("path", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--name", required=True, help="The name the consortium knows the site by.")
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Where the identity key and the copy of the ledger's head go; best on another disk than PATH.",
+)
+@_json_option
+def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
+    """Make a site folder with a new identity and an empty ledger."""
+    from dpcape.site_folder import SiteFolder
+
+    folder = SiteFolder.create(path, name=name, keys=keys)
+    show({"site": name, "folder": str(path), "keys": str(folder.keys), **_identity(folder)}, as_json)
+
+
+@site.command()
+@click.argument("name")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--epsilon", type=float, required=True, help="Ceiling of everything ever released from the data set.")
+@click.option("--delta", type=float, required=True)
+@click.option("--per-study", type=float, default=None, help="Ceiling of one study, at the same delta.")
+@_steward
+def add(
+    name: str, path: Path, epsilon: float, delta: float, per_study: float | None, folder: Path, as_json: bool
+) -> None:
+    """Register a data set and the ceiling of what may ever be learnt from it."""
+    place = _open(folder)
+    place.add_data(name, path, epsilon=epsilon, delta=delta, per_study=per_study)
+    show(_budget(place, name), as_json)
+
+
+@site.command()
+@click.argument("study")
+@_data_option
+@_steward
+def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
+    """Tell what a study would do here: what leaves, to whom, how noisy, and what the ledger would show."""
+    place = _open(folder)
+    found = _study(place, study)
+    text = place.review(found, data)
+    if not as_json:
+        click.echo(text)
+        return
+    from dpcape.review import review as review_values
+
+    seen = review_values(place, found, place.chosen(data))
+    result = {"study": found.name, "digest": found.digest(), "data": seen.data, "text": text}
+    numbers = {"spent": seen.spent, "after": seen.after, "ceiling": seen.ceiling, "delta": seen.delta}
+    show({**result, **numbers, "guarantee": seen.guarantee.to_dict()}, True)
+
+
+@site.command()
+@click.argument("name")
+@click.option("--epsilon", type=float, default=None, help="New ceiling; needs --delta.")
+@click.option("--delta", type=float, default=None)
+@click.option("--per-study", type=float, default=None, help="New ceiling of one study.")
+@_steward
+def budget(
+    name: str, epsilon: float | None, delta: float | None, per_study: float | None, folder: Path, as_json: bool
+) -> None:
+    """Show what a data set has spent, or change its ceiling."""
+    from dpcape.errors import InvalidParameter
+    from dpcape.privacy.site_ledger import Ceiling
+
+    place = _open(folder)
+    if (epsilon is None) != (delta is None) or (per_study is not None and epsilon is None):
+        raise InvalidParameter("a ceiling must be given as --epsilon and --delta; got one of them.")
+    if epsilon is not None and delta is not None:
+        place.set_ceiling(name, Ceiling(epsilon, delta, per_study))
+    show(_budget(place, name), as_json)
+
+
+@site.command()
+@click.argument("study")
+@_data_option
+@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="How often it may run.")
+@_steward
+def approve(study: str, data: str | None, runs: int, folder: Path, as_json: bool) -> None:
+    """Approve a study exactly as it is; a changed study is another one."""
+    place = _open(folder)
+    found = _study(place, study)
+    place.approve(found, data, runs=runs)
+    _done("approved", found, as_json, data=place.chosen(data), runs=runs)
+
+
+@site.command()
+@click.argument("study")
+@_steward
+def deny(study: str, folder: Path, as_json: bool) -> None:
+    """Record that a study is not approved."""
+    place = _open(folder)
+    found = _study(place, study)
+    place.deny(found)
+    _done("denied", found, as_json)
+
+
+@site.command()
+@click.argument("study")
+@_steward
+def revoke(study: str, folder: Path, as_json: bool) -> None:
+    """Take an approval back; what was charged stays charged."""
+    place = _open(folder)
+    found = _study(place, study)
+    place.revoke(found)
+    _done("revoked", found, as_json)
+
+
+@site.command()
+@_steward
+def identity(folder: Path, as_json: bool) -> None:
+    """Show this site's identity; others pin it, after comparing the fingerprint by telephone."""
+    place = _open(folder)
+    show({"site": place.name, **_identity(place)}, as_json)
+
+
+@site.command()
+@click.argument("name")
+@click.argument("public_key")
+@_steward
+def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
+    """Fix the identity of another site."""
+    from dpcape.secure_sum import fingerprint_of
+
+    place = _open(folder)
+    place.pin(name, public_key)
+    show({"site": name, "fingerprint": fingerprint_of(bytes.fromhex(public_key))}, as_json)
+
+
+@site.command()
+@click.argument("data", required=False)
+@click.option("--verify", is_flag=True, help="Read everything again and check every hash.")
+@click.option("--export", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as JSON lines.")
+@click.option("--accept-head", is_flag=True, help="Go on after a backup was restored; needs --reason and --lost.")
+@click.option("--reason", default="", help="Why, in the steward's words; becomes part of the log.")
+@click.option(
+    "--lost",
+    multiple=True,
+    metavar="DATA:EPSILON:DELTA",
+    help="What may have been spent since the backup; 'none' if nothing was.",
+)
+@click.option("--seen", default=None, metavar="LENGTH:HASH", help="The head the coordinator saw, if it is the one.")
+@_steward
+def log(
+    data: str | None,
+    verify: bool,
+    export: Path | None,
+    accept_head: bool,
+    reason: str,
+    lost: tuple[str, ...],
+    seen: str | None,
+    folder: Path,
+    as_json: bool,
+) -> None:
+    """Show the ledger; verify, export or repair it."""
+    from dpcape.cli import site_log
+
+    place = _open(folder)
+    if accept_head:
+        site_log.accept_head(place, reason=reason, lost=lost, seen=seen)
+    if verify:
+        site_log.verify(place, as_json)
+    elif export is not None:
+        site_log.export(place, export, as_json)
+    else:
+        site_log.show_rows(place, data, as_json)
+
+
+def _open(folder: Path) -> SiteFolder:
+    from dpcape.site_folder import SiteFolder
+
+    return SiteFolder(folder)
+
+
+def _study(place: SiteFolder, reference: str) -> Study:
+    """Return a study by the path of its file, or one that was reviewed here by name or digest."""
+    from dpcape.study import Study
+
+    return Study.load(reference) if Path(reference).is_file() else place.study(reference)
+
+
+def _identity(place: SiteFolder) -> dict[str, str]:
+    return {"public_key": place.identity.public.hex(), "fingerprint": place.identity.fingerprint()}
+
+
+def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
+    from dpcape.errors import InvalidParameter
+    from dpcape.privacy.guarantee import round_up
+
+    state = place.state()
+    if name not in state.ceilings:
+        raise InvalidParameter(f"a data set must be one of {sorted(state.ceilings)}; got {name!r}.")
+    ceiling = state.ceilings[name]
+    spent = state.spent(name, ceiling.delta)
+    return {
+        "data": name,
+        "epsilon": ceiling.epsilon,
+        "delta": ceiling.delta,
+        "per_study": "no ceiling of its own" if ceiling.per_study is None else ceiling.per_study,
+        "spent": float(round_up(spent)),
+        "studies_charged": len({entry.study for entry in state.charges if entry.data == name}),
+        "charges": len(state.charges_of(name)),
+    }
+
+
+def _done(verb: str, found: Study, as_json: bool, **more: Any) -> None:
+    if as_json:
+        click.echo(json.dumps({"status": verb, "study": found.name, "digest": found.digest(), **more}))
+    else:
+        detail = "".join(f", {key} {value}" for key, value in more.items())
+        click.echo(f"{verb}: {found.name} ({found.digest()[:16]}){detail}")

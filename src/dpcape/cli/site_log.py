@@ -1,0 +1,78 @@
+"""``dpcape site log``: show, verify, export and repair a site's ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpcape.cli.output import show
+from dpcape.errors import InvalidParameter
+from dpcape.privacy.chain import Entry
+from dpcape.privacy.head_copy import Head
+
+if TYPE_CHECKING:
+    from dpcape.site_folder import SiteFolder
+
+
+def show_rows(place: SiteFolder, data: str | None, as_json: bool) -> None:
+    """Print the rows, all of them or those of one data set."""
+    entries = [entry for entry in place.chain.entries() if data is None or entry.body.get("data") == data]
+    if as_json:
+        click.echo(json.dumps({"site": place.name, "rows": [_plain(entry) for entry in entries]}))
+        return
+    for entry in entries:
+        detail = ", ".join(f"{key} {_short(value)}" for key, value in sorted(entry.body.items()) if value is not None)
+        click.echo(f"{entry.number:>6}  {entry.time}  {entry.kind:<8} {detail}")
+
+
+def verify(place: SiteFolder, as_json: bool) -> None:
+    """Check every row and the copy of the head."""
+    head = place.chain.verify()
+    show({"site": place.name, "verified": True, "rows": head.length, "head": head.hash}, as_json)
+
+
+def export(place: SiteFolder, path: Path, as_json: bool) -> None:
+    """Write every row as one JSON line, with its hash: enough to check the chain elsewhere."""
+    entries = place.chain.entries()
+    lines = (json.dumps(_plain(entry), sort_keys=True) for entry in entries)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    show({"site": place.name, "rows": len(entries), "file": str(path), "head": entries[-1].hash}, as_json)
+
+
+def accept_head(place: SiteFolder, *, reason: str, lost: Sequence[str], seen: str | None) -> None:
+    """Accept a ledger that lost rows, with what may have been spent in them."""
+    if not lost:
+        raise InvalidParameter(
+            "what was lost must be said to accept a ledger that lost rows; got nothing. "
+            "Write --lost DATA:EPSILON:DELTA for each data set, or --lost none if surely nothing was spent."
+        )
+    amounts = {} if tuple(lost) == ("none",) else dict(_amount(text) for text in lost)
+    place.accept_head(reason=reason, lost=amounts, seen=None if seen is None else _head(seen))
+
+
+def _amount(text: str) -> tuple[str, tuple[float, float]]:
+    try:
+        name, epsilon, delta = text.split(":")
+        return name, (float(epsilon), float(delta))
+    except ValueError as error:
+        raise InvalidParameter(f"--lost must be DATA:EPSILON:DELTA; got {text!r}.") from error
+
+
+def _head(text: str) -> Head:
+    length, _, digest = text.partition(":")
+    if not length.isdigit() or len(digest) != 64:
+        raise InvalidParameter(f"--seen must be LENGTH:HASH; got {text!r}.")
+    return Head(int(length), digest)
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return entry._asdict()
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:16] + "..."

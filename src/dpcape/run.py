@@ -1,0 +1,147 @@
+"""Run a study in process: on local files, on site folders, or as a rehearsal on made-up records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpcape.errors import InvalidParameter
+from dpcape.federation import Federation, Release
+from dpcape.noise import NoiseSource, OsNoise
+from dpcape.privacy.ledger import Ledger
+from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.run_folder import LoggedLedger, RunFolder
+from dpcape.secure_sum import Identity, fingerprint_of
+from dpcape.site import Site
+from dpcape.site_folder import SiteFolder
+from dpcape.study import Study
+from dpcape.transport.in_process import InProcess
+
+# What a rehearsal takes for the size of a site whose study does not say.
+REHEARSED_RECORDS = 500
+Progress = Callable[[Release], None]
+
+
+def run_in_process(
+    study: Study,
+    out: str | Path,
+    *,
+    again: bool = False,
+    rehearse: bool = False,
+    noise: NoiseSource | None = None,
+    progress: Progress | None = None,
+) -> RunFolder:
+    """Run a study and return its folder; a finished run is returned as it is.
+
+    Parameters
+    ----------
+    out : where the run's folder is made.
+    again : run anew although an earlier run was charged; it is charged too.
+    rehearse : use made-up records of the declared shape; no file of a site is opened.
+    noise : for tests; with a Replay the result says "replayable: no protection".
+    progress : called after each release.
+    """
+    run = RunFolder.begin(out, study, again=again, rehearsal=rehearse)
+    if run.is_finished and not rehearse:
+        return run
+    descriptor = run.lock()
+    try:
+        if rehearse or not run.has_result:
+            if not rehearse:
+                # Asked again under the lock: another process may have run here meanwhile.
+                run.require_unspent()
+            _compute(run, study, rehearse, OsNoise() if noise is None else noise, progress)
+        finish(run)
+    finally:
+        os.close(descriptor)
+    return run
+
+
+def finish(run: RunFolder) -> None:
+    """Write the page of a run whose result is saved, and close its log."""
+    from dpcape.report.run_page import write_run_page
+
+    write_run_page(run)
+    run.log("finished")
+
+
+def participants(
+    federation: Federation, model: Any, identities: Mapping[str, bytes], heads: Mapping[str, tuple[int, str]]
+) -> dict[str, dict[str, Any]]:
+    """Return who took part, for a run's folder."""
+    return {
+        site: {
+            "records": n_records,
+            "identity": fingerprint_of(identities[site]),
+            "took_part": site in model.guarantee_.took_part,
+            "ledger": list(heads.get(site, (0, ""))),
+        }
+        for site, n_records in federation.sites.items()
+    }
+
+
+def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, progress: Progress | None) -> None:
+    def on_release(release: Release) -> None:
+        run.log(
+            "release",
+            number=release.number + 1,
+            of=release.n_releases,
+            statistic=release.statistic,
+            scale=release.scale,
+            survivors=list(release.survivors),
+        )
+        if progress is not None:
+            progress(release)
+
+    line, identities = _line(run, study, rehearse, noise)
+    federation = Federation(
+        line,
+        protocol=study.protocol(),
+        weights=study.weights or None,
+        deadline=study.deadline,
+        on_release=on_release,
+        seen_heads={} if rehearse else run.seen_heads(),
+    )
+    run.log("formed", sites=federation.sites, protocol=repr(study.protocol()))
+    model = study.estimator().fit(federation)
+    heads = federation.ledger_heads()
+    run.keep_heads(heads)
+    run.save(model, participants(federation, model, identities, heads))
+
+
+def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> tuple[InProcess, dict[str, bytes]]:
+    dealer = NoiseDealer(Identity.generate(), noise)
+    members = {name: _member(run, study, name, rehearse, noise) for name in study.sites}
+    identities = {name: site.identity.public for name, site in members.items()}
+    identities[DEALER] = dealer.identity.public
+    dealer.pin(identities)
+    for name, site in members.items():
+        # A site folder keeps to the identities its steward pinned; all it lacks is this process' dealer.
+        site.pin({**identities, **site.pinned} if _folder_of(study, name) and not rehearse else identities)
+    return InProcess(members, dealer), identities
+
+
+def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: NoiseSource) -> Site:
+    member = study.members[name]
+    if rehearse:
+        records = study.synthetic_records(name, member.records or REHEARSED_RECORDS)
+        return Site(name, records, ledger=Ledger(), identity=Identity.generate(), noise=noise)
+    folder = _folder_of(study, name)
+    if folder is not None:
+        site = SiteFolder(folder).site_for(study, noise=noise)
+        site.ledger = LoggedLedger(site.ledger, run, name)
+        return site
+    if member.data is None:
+        raise InvalidParameter(
+            f"site {name!r} must have data, or a folder, to run in process; got neither. "
+            f'Write data = "..." below [sites.{name}], or use --rehearse.'
+        )
+    records = study.records_for(name, study.folder / member.data)
+    return Site(name, records, ledger=LoggedLedger(Ledger(), run, name), identity=Identity.generate(), noise=noise)
+
+
+def _folder_of(study: Study, name: str) -> Path | None:
+    folder = study.members[name].folder
+    return None if folder is None else study.folder / folder
