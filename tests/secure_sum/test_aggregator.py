@@ -98,6 +98,23 @@ class TestAggregator:
         with pytest.raises(SiteLost, match="at least 3 sites must send a share"):
             aggregator.total()
 
+    def test_a_site_that_accepted_other_offers(self) -> None:
+        sites = Consortium(4).begin()
+        offers = [site.offer(epoch=0, n_rounds=1) for site in sites.sites.values()]
+        epoch = AggregatorEpoch(sites.config, hellos=sites.hellos, offers=offers, pinned=sites.pinned)
+        accepted = {n: sites.sites[n].accept(offers) for n in ("site000", "site001")}
+        accepted["site002"] = sites.sites["site002"].accept(offers[:3])
+        epoch.confirm("site000", accepted["site000"])
+        for site, signature in (
+            ("site002", accepted["site002"]),
+            ("site001", accepted["site000"]),
+            ("site001", flipped(accepted["site001"])),
+            ("site001", None),
+            ("stranger", accepted["site000"]),
+        ):
+            with pytest.raises(ProtocolError, match=f"site {site} must have accepted the same offers"):
+                epoch.confirm(site, signature)
+
     def test_epoch_with_missing_identity(self, sites: Consortium) -> None:
         sites.epoch()
         pinned = {name: key for name, key in sites.pinned.items() if name != "site002"}

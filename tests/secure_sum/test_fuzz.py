@@ -43,7 +43,7 @@ class Network:
         for arriving in self._arriving(data, self.past.setdefault(kind, [])):
             try:
                 decoded = msgspec.msgpack.decode(arriving, type=kind)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 continue
             deliver(decoded)
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from dpcape.errors import ProtocolError
 from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.identity import verify
 from dpcape.secure_sum.links import check_hellos
 from dpcape.secure_sum.messages import Hello, Offer
 from dpcape.secure_sum.offers import SUM, check_offers, commitment, entry, public_key
+from dpcape.secure_sum.round_keys import acceptance
 from dpcape.secure_sum.transcript import equal
 
 
@@ -48,14 +50,14 @@ class AggregatorEpoch:
         first = self.offers[self.roster[0]]
         self.number, self.n_rounds = first.epoch, first.n_rounds
 
-    def confirm(self, site: str, accepted: bytes) -> None:
+    def confirm(self, site: str, signature: bytes) -> None:
         """Check that a site accepted this very epoch.
 
         A site that was given other offers masks with other keys, and its vector would turn the sum into noise.
         Treat a site for which this raises as lost: no round may take its vectors.
         """
-        if not isinstance(accepted, bytes) or not equal(accepted, self.digest):
-            raise ProtocolError(f"site {site} must have accepted the same offers; got another digest.")
+        if site not in self.roster or not verify(self.pinned[site], signature, acceptance(self.digest, site)):
+            raise ProtocolError(f"site {site} must have accepted the same offers; got another signature.")
 
     def opens(self, site: str, seed: object, *, round: int, kind: int) -> bool:
         """Whether a seed is the one the site committed to."""

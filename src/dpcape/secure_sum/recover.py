@@ -32,7 +32,7 @@ from dpcape.secure_sum.offers import (
     offer_body,
     open_box,
 )
-from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key, statement
+from dpcape.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
 from dpcape.secure_sum.sealed import Sealed
 from dpcape.secure_sum.site_epoch import SiteEpoch, SiteRound
 from dpcape.secure_sum.transcript import equal
@@ -64,7 +64,7 @@ class Recover(Sealed):
         return self._offered[0]
 
     def accept(self, offers: Sequence[Offer]) -> bytes:
-        """Check the offers of the epoch's roster, keep the shares, return the digest; one try per epoch."""
+        """Check the offers of the epoch's roster, keep the shares, sign what was accepted; once per epoch."""
         if self._offered is None:
             raise ProtocolError("offers must follow this site's own offer, once; got them at another time.")
         (own, secrets), self._offered = self._offered, None
@@ -84,7 +84,7 @@ class Recover(Sealed):
             secrets=secrets,
             shares={name: open_box(self._links, offer) for name, offer in peers.items()},
         )
-        return epoch_digest
+        return self._identity.sign(acceptance(epoch_digest, own.sender))
 
     def mask(self, vector: NDArray[np.uint64], *, round: int) -> NDArray[np.uint64]:
         """Vector to be summed, under its self-mask and the pair masks of the epoch's roster."""

@@ -1,6 +1,4 @@
-"""Keys of a RECOVER round's masks, and the statement its survivors sign; used by sites and aggregator "
-"alike.
-"""
+"""Keys of a RECOVER round's masks, and what its sites sign; used by sites and aggregator alike."""
 
 from __future__ import annotations
 
@@ -30,6 +28,11 @@ def pair_key(private: X25519PrivateKey, public: bytes, *, names: tuple[str, str]
     """Mask key of a pair: owner of `private` first, owner of `public` second."""
     shared = agree(private, public, peer=names[1])
     return extract(shared, salt=context, context=digest("pair mask", *sorted(names)))
+
+
+def acceptance(epoch_digest: bytes, site: str) -> bytes:
+    """What a site signs when it has accepted the offers of an epoch."""
+    return digest("accepted", epoch_digest, site)
 
 
 def statement(

@@ -121,7 +121,7 @@ class Session(Sealed):
     def accept(self, offers: Sequence[Offer]) -> bytes:
         """RECOVER: check the offers of the epoch's roster (its senders) and keep the shares.
 
-        Returns the digest of what was accepted, for `AggregatorEpoch.confirm`.
+        Returns a signature on what was accepted, for `AggregatorEpoch.confirm`.
         """
         with self._alone():
             return _begun(self._recover).accept(offers)
