@@ -91,8 +91,8 @@ def power_method(
 
     All restarts advance together, one matrix product per step; the best one is kept and deflated, and what
     the next search looks at is what is left ([A+14] algorithm 1). Because errors of early components end up
-    in late ones, all are then improved together: v_k becomes the nearest orthonormal set to l_k T(I, v_k,
-    v_k), which never lowers sum l_k^2.
+    in late ones, all are then improved together: the v_k become the nearest orthonormal set to
+    l_k T(I, v_k, v_k), as long as this raises sum l_k^2.
 
     Parameters
     ----------
@@ -139,16 +139,24 @@ def _normalised(vectors: Array) -> Array:
 
 
 def _polished(tensor: Array, vectors: Array, n_steps: int) -> Array:
-    """Improve all components together, keeping them orthonormal (ascent on the summed squared values)."""
-    for _ in range(n_steps):
+    """Return the orthonormal set with the largest summed squared values that joint steps from ``vectors`` meet."""
+    vectors = _orthonormal(vectors)
+    best, most = vectors, -math.inf
+    for _ in range(n_steps + 1):
         images = contract(tensor, vectors)
         values = np.einsum("ik,ik->k", images, vectors)
-        left, _, right = np.linalg.svd(images * values, full_matrices=False)
-        nearest: Array = left @ right
-        if np.abs(nearest - vectors).max() < 1e-12:
-            return nearest
-        vectors = nearest
-    return vectors
+        if float(values @ values) <= most:
+            break
+        best, most = vectors, float(values @ values)
+        vectors = _orthonormal(images * values)
+    return best
+
+
+def _orthonormal(vectors: Array) -> Array:
+    """Return the nearest orthonormal columns (polar factor)."""
+    left, _, right = np.linalg.svd(vectors, full_matrices=False)
+    nearest: Array = left @ right
+    return nearest
 
 
 @lru_cache(maxsize=32)

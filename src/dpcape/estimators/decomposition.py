@@ -88,7 +88,7 @@ def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
             "and were raised to that level: expect that many components to be noise. Ask for fewer components "
             "or words, a larger epsilon, or more records.",
             UtilityWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     n_weak = int(np.sum(found.strengths <= found.noise_level))
     if n_weak:
@@ -96,5 +96,5 @@ def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
             f"{n_weak} of {n_components} components of the third moment are not stronger than its noise "
             f"({found.noise_level:.3g}); do not interpret them without other evidence.",
             UtilityWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
