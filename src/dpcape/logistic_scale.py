@@ -11,47 +11,50 @@ and the length is 1 / E[s'(t)]. At m = 0 this is the scaled least squares of Erd
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit
 
-# Spread of the log-odds beyond which data of bounded size do not tell lengths apart.
-_LARGEST_SPREAD = 12.0
+# Spread of the log-odds beyond which records of bounded size do not tell lengths apart.
+_LARGEST_SPREAD = 6.0
 _LEAST_PROBABILITY = 1e-6
-_NODES = np.linspace(-8.5, 8.5, 1361)
+_NODES = np.linspace(-8.5, 8.5, 681)
 _MASSES = np.exp(-(_NODES**2) / 2)
 _MASSES /= _MASSES.sum()
 
 
-def logistic_scale(variance: float, probability: float) -> tuple[float, float]:
+def logistic_scale(variance: float, probability: float, *, noise: float = 0.0) -> tuple[float, float]:
     """Return the factor that turns least-squares coefficients into logistic ones, and the mean log-odds.
 
     Parameters
     ----------
     variance : of the least-squares fit to labels 0 and 1, around its mean.
     probability : mean label; noise may have put it outside [0, 1].
+    noise : standard deviation of the noise of ``probability``, which is kept that far from 0 and 1.
     """
-    share = min(max(probability, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
-    low, high = 0.0, _LARGEST_SPREAD
-    # spread * slope grows with the spread, so bisection finds the root, or the largest spread.
-    for _ in range(60):
-        middle = (low + high) / 2
-        _, slope = _mean_and_slope(middle, share)
-        low, high = (middle, high) if middle * slope < np.sqrt(max(variance, 0.0)) else (low, middle)
-    offset, slope = _mean_and_slope(low, share)
+    margin = min(max(noise, _LEAST_PROBABILITY), 0.25)
+    share = min(max(probability, margin), 1 - margin)
+    wanted = math.sqrt(max(variance, 0.0))
+    # spread * slope grows with the spread: one root, or none up to the largest spread.
+    largest = _LARGEST_SPREAD * _mean_and_slope(_LARGEST_SPREAD, share)[1]
+    spread = _LARGEST_SPREAD
+    if wanted < largest:
+        spread = brentq(lambda t: t * _mean_and_slope(t, share)[1] - wanted, 0.0, _LARGEST_SPREAD, xtol=1e-10)
+    offset, slope = _mean_and_slope(spread, share)
     return 1 / slope, offset
 
 
 def _mean_and_slope(spread: float, share: float) -> tuple[float, float]:
     """Return the mean of normal log-odds that gives this share of ones, and E[s'(t)] there."""
     # The share lies between those of the extreme log-odds.
-    centre = float(np.log(share / (1 - share)))
-    low, high = centre - 9 * spread - 1, centre + 9 * spread + 1
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _expected(middle, spread) < share else (low, middle)
-    ones: NDArray[np.float64] = expit(low + spread * _NODES)
-    return low, float(_MASSES @ (ones * (1 - ones)))
+    centre = math.log(share / (1 - share))
+    reach = 9 * spread + 1
+    mean = brentq(lambda m: _expected(m, spread) - share, centre - reach, centre + reach, xtol=1e-11)
+    ones: NDArray[np.float64] = expit(mean + spread * _NODES)
+    return mean, float(_MASSES @ (ones * (1 - ones)))
 
 
 def _expected(mean: float, spread: float) -> float:

@@ -57,7 +57,7 @@ class LogisticRegression(FederatedEstimator):
     ----------
     ==============================  ==============================================================
     more or fewer than two classes  refused
-    one class never occurs          constant model, its probability kept within [1e-6, 1 - 1e-6]
+    one class never occurs          probabilities kept off 0 and 1 by at least the noise of the mean label
     separable classes               length limited: probabilities stay short of 0 and 1
     uncentred, no intercept         "auto" leaves the Taylor solution as it is
     indefinite noisy matrix         eigenvalues cleaned and floored
@@ -128,7 +128,7 @@ class LogisticRegression(FederatedEstimator):
             # Labels are -1 and 1, half their covariance is the Taylor gradient, and 1/4 its curvature.
             return 2.0, 2.0 * fit.intercept
         # In least squares of labels 0 and 1 everything is half as long.
-        length, offset = logistic_scale(fit.variance / 4, (1 + response_mean) / 2)
+        length, offset = logistic_scale(fit.variance / 4, (1 + response_mean) / 2, noise=fit.response_noise / 2)
         return length / 2, offset - float(mean @ fit.coefficients) * length / 2
 
     def decision_function(self, X: ArrayLike) -> Vector:

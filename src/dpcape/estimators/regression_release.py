@@ -30,6 +30,7 @@ class LeastSquares:
     intercept_variance : of the intercept.
     variance : of the fitted values around their mean.
     residual : mean square of what is left.
+    response_noise : standard deviation of the noise of the mean response; 0 without an intercept.
     """
 
     coefficients: Vector
@@ -38,6 +39,7 @@ class LeastSquares:
     intercept_variance: float
     variance: float
     residual: float
+    response_noise: float
 
 
 def check_regression(federation: Federation, *, classes: bool, ridge: float, confidence: float) -> None:
@@ -96,6 +98,7 @@ def least_squares(
         intercept_variance=constant + float(blocks.mean @ covariance @ blocks.mean),
         variance=solution.energy,
         residual=residual,
+        response_noise=scale / (math.sqrt(2) * a * b) if b else 0.0,
     )
 
 
