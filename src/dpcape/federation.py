@@ -139,6 +139,11 @@ class Federation:
         check_terms(terms)
         return terms
 
+    @property
+    def identities(self) -> Mapping[str, bytes]:
+        """Public keys of the sites, as they described themselves."""
+        return dict(self._identities)
+
     def ledger_heads(self) -> dict[str, tuple[int, str]]:
         """Ask every site for the head of its ledger now, to be shown to it the next time (``seen_heads``)."""
         described = self._describe({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from dpcape.federation import Federation, Release
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealer import DEALER, NoiseDealer
-from dpcape.run_folder import LoggedLedger, RunFolder
+from dpcape.run_folder import LoggedLedger, RunFolder, write_text
 from dpcape.secure_sum import Identity, fingerprint_of
 from dpcape.site import Site
 from dpcape.site_folder import SiteFolder
@@ -59,22 +60,38 @@ def run_in_process(
     return run
 
 
+def run_on_federation(study: Study, out: str | Path, *, again: bool = False) -> RunFolder:
+    """Run a study on the engine it names and return its folder; a finished run is returned as it is."""
+    run = RunFolder.begin(out, study, again=again)
+    if run.is_finished:
+        return run
+    descriptor = run.lock()
+    try:
+        if not run.has_result:
+            run.require_unspent()
+            # The engine is an extra; only a study that names it needs it.
+            import_module("dpcape.transport.flare").run_study(study, run.path)
+        finish(run)
+    finally:
+        os.close(descriptor)
+    return run
+
+
 def finish(run: RunFolder) -> None:
     """Write the page of a run whose result is saved, and close its log."""
     from dpcape.report.run_page import write_run_page
 
+    write_text(run.path / "guarantee.json", run.model().guarantee_.to_json() + "\n")
     write_run_page(run)
     run.log("finished")
 
 
-def participants(
-    federation: Federation, model: Any, identities: Mapping[str, bytes], heads: Mapping[str, tuple[int, str]]
-) -> dict[str, dict[str, Any]]:
+def participants(federation: Federation, model: Any, heads: Mapping[str, tuple[int, str]]) -> dict[str, dict[str, Any]]:
     """Return who took part, for a run's folder."""
     return {
         site: {
             "records": n_records,
-            "identity": fingerprint_of(identities[site]),
+            "identity": fingerprint_of(federation.identities[site]),
             "took_part": site in model.guarantee_.took_part,
             "ledger": list(heads.get(site, (0, ""))),
         }
@@ -95,9 +112,8 @@ def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, p
         if progress is not None:
             progress(release)
 
-    line, identities = _line(run, study, rehearse, noise)
     federation = Federation(
-        line,
+        _line(run, study, rehearse, noise),
         protocol=study.protocol(),
         weights=study.weights or None,
         deadline=study.deadline,
@@ -108,10 +124,10 @@ def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, p
     model = study.estimator().fit(federation)
     heads = federation.ledger_heads()
     run.keep_heads(heads)
-    run.save(model, participants(federation, model, identities, heads))
+    run.save(model, participants(federation, model, heads))
 
 
-def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> tuple[InProcess, dict[str, bytes]]:
+def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> InProcess:
     dealer = NoiseDealer(Identity.generate(), noise)
     members = {name: _member(run, study, name, rehearse, noise) for name in study.sites}
     identities = {name: site.identity.public for name, site in members.items()}
@@ -120,7 +136,7 @@ def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> t
     for name, site in members.items():
         # A site folder keeps to the identities its steward pinned; all it lacks is this process' dealer.
         site.pin({**identities, **site.pinned} if _folder_of(study, name) and not rehearse else identities)
-    return InProcess(members, dealer), identities
+    return InProcess(members, dealer)
 
 
 def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: NoiseSource) -> Site:

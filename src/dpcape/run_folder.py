@@ -122,26 +122,26 @@ class RunFolder:
     @property
     def is_finished(self) -> bool:
         """Whether the run is complete."""
-        return any(event["event"] == "finished" for event in self.events())
+        return any(event.get("event") == "finished" for event in self.events())
 
     @property
     def is_charged(self) -> bool:
-        """Whether a site may have been charged."""
-        return any(event["event"] == "charging" for event in self.events())
+        """Whether a site may have been charged: it was about to be, or a federation has the study as a job."""
+        return (self.path / "job.txt").exists() or any(event.get("event") == "charging" for event in self.events())
 
     @property
     def is_rehearsal(self) -> bool:
         """Whether the records were made up."""
-        return any(event["event"] == "begun" and event["rehearsal"] for event in self.events())
+        return any(event.get("event") == "begun" and event["rehearsal"] for event in self.events())
 
     @property
     def has_result(self) -> bool:
         """Whether the result was saved."""
-        return (self.path / "model.npz").is_file() and (self.path / "participants.json").is_file()
+        return (self.path / "model.npz").is_file()
 
     def require(self, study: Study, *, rehearsal: bool) -> None:
         """Refuse to mix studies, or rehearsals and runs, in one folder."""
-        begun = next((event for event in self.events() if event["event"] == "begun"), {})
+        begun = next((event for event in self.events() if event.get("event") == "begun"), {})
         if begun.get("digest") != study.digest() or begun.get("rehearsal") != rehearsal:
             raise InvalidParameter(
                 f"a run folder must belong to one study, as it was; got {str(self.path)!r} of another, or of a "
@@ -165,14 +165,26 @@ class RunFolder:
         return analyses()[self.study().analysis].load(self.path / "model.npz")
 
     def participants(self) -> dict[str, Any]:
-        """Return who took part."""
-        found: dict[str, Any] = json.loads((self.path / "participants.json").read_text(encoding="utf-8"))
-        return found
+        """Return who took part: records, identity, ledger head; from the guarantee where a run left no more."""
+        path = self.path / "participants.json"
+        if path.is_file():
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return found
+        guarantee = self.model().guarantee_
+        return {
+            name: {
+                "records": site.n_records,
+                "identity": "",
+                "took_part": name in guarantee.took_part,
+                "ledger": [0, ""],
+            }
+            for name, site in guarantee.sites.items()
+        }
 
     def save(self, model: FederatedEstimator, participants: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep the result, what may be claimed and who took part; each file appears complete or not at all."""
-        _write(self.path / "guarantee.json", model.guarantee_.to_json() + "\n")
-        _write(self.path / "participants.json", json.dumps(participants, indent=1) + "\n")
+        write_text(self.path / "guarantee.json", model.guarantee_.to_json() + "\n")
+        write_text(self.path / "participants.json", json.dumps(participants, indent=1) + "\n")
         draft = self.path / "model.new.npz"
         model.save(draft)
         draft.replace(self.path / "model.npz")
@@ -197,7 +209,7 @@ class RunFolder:
         """Keep the ledger heads sites show now, so that a restored backup is noticed next time."""
         known = self.seen_heads() | {site: head for site, head in heads.items() if head[0] > 0}
         if known:
-            _write(self.path.parent / HEADS, json.dumps(known, indent=1) + "\n")
+            write_text(self.path.parent / HEADS, json.dumps(known, indent=1) + "\n")
 
 
 class LoggedLedger:
@@ -254,7 +266,8 @@ def _number(run: RunFolder) -> int:
     return int(number) if mark and number.isdigit() else 1
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file durably, completely or not at all."""
     draft = path.with_name(path.name + ".new")
     with draft.open("w", encoding="utf-8") as stream:
         stream.write(text)

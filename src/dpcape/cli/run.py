@@ -29,10 +29,9 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, as_json
     study = Study.load(study_file)
     base = out if out is not None else _default_folder(study, rehearse)
     if study.federation is not None and not rehearse:
-        from importlib import import_module
+        from dpcape.run import run_on_federation
 
-        # The engine is an extra; only a study that names it needs it.
-        folder = import_module("dpcape.transport.flare").run_study(study, base, again=again)
+        folder = run_on_federation(study, base, again=again)
     else:
         folder = _in_process(study, base, rehearse=rehearse, again=again, quiet=as_json)
     _show(folder, as_json)
