@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpcape.cli.output import show
+from dpcape.cli.site_serve import serve
 
 if TYPE_CHECKING:
     from dpcape.site_folder import SiteFolder
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 @click.group()
 def site() -> None:
     """Guard a site's data: identity, ceilings, approvals and the ledger."""
+
+
+site.add_command(serve)
 
 
 _folder_option = click.option(

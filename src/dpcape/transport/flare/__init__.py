@@ -9,6 +9,7 @@ ends; no code travels, and nothing of FLARE is visible outside this package::
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,12 @@ if TYPE_CHECKING:
 
 
 def run_study(study: Study, out: str | Path) -> None:
-    """Run a study on the federation it names, with a live table of who is awaited; see ``run.py``."""
-    try:
-        from dpcape.transport.flare.run import run_study as run
-    except ModuleNotFoundError as error:
-        raise InvalidParameter(
-            "a federation must have NVIDIA FLARE installed; got none. Install dpcape[engine]."
-        ) from error
+    """Run a study on the federation it names, in the run folder ``out``, with a live table of who is awaited."""
+    if find_spec("nvflare") is None:
+        raise InvalidParameter("a federation must have NVIDIA FLARE installed; got none. Install dpcape[engine].")
+    from dpcape.run_folder import RunFolder
+    from dpcape.transport.flare.run import compute
     from dpcape.transport.flare.table import live_table
 
     with live_table(study.name) as listen:
-        run(study, out, listen=listen)
+        compute(study, RunFolder(out), listen=listen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from nvflare.apis.signal import Signal
 from dpcape.secure_sum import Identity
 from dpcape.study import Study
 from dpcape.transport.flare.carrier import Carrier
-from dpcape.transport.flare.conduct import conduct
-from dpcape.transport.flare.job import RESULT_FOLDER, STUDY_FOLDER
+from dpcape.transport.flare.conduct import EVENTS, Conduct
+from dpcape.transport.flare.job import RESULT_FOLDER, STUDY_FOLDER, read_heads
 from dpcape.transport.flare.line import Call, FlareLine
 from dpcape.transport.flare.local_settings import COORDINATOR_KEY
 from dpcape.transport.flare.preset import PRESET, STATUS_TOPIC
@@ -28,36 +29,32 @@ class StudyController(Controller):  # type: ignore[misc]
 
     Parameters
     ----------
-    study : str — digest of the study that travels with the job.
     carrier : str — "push", or "tasks" for the fallback.
     only_check : bool — stop once all sites are ready and described: nothing is opened, nothing charged.
     start : float — seconds for all sites to be ready.
     """
 
-    def __init__(
-        self, study: str, carrier: str = "push", only_check: bool = False, start: float = PRESET.start
-    ) -> None:
+    def __init__(self, carrier: str = "push", only_check: bool = False, start: float = PRESET.start) -> None:
         super().__init__()
-        self._digest, self._carrier_name, self._only_check, self._start = study, carrier, only_check, start
+        self._carrier_name, self._only_check, self._start = carrier, only_check, start
         self._status: Status | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Read the study and let the one who submitted the job ask how it stands."""
         workspace: Any = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         job = fl_ctx.get_job_id()
-        self._study = Study.load(Path(workspace.get_app_config_dir(job)) / STUDY_FOLDER / "study.toml")
+        config = Path(workspace.get_app_config_dir(job))
+        self._study, self._heads = Study.load(config / STUDY_FOLDER / "study.toml"), read_heads(config)
         key = Path(workspace.get_site_config_dir()) / COORDINATOR_KEY
-        self._call = Call(job=job, study=self._digest, identity=Identity.from_private_bytes(key.read_bytes()))
+        self._call = Call(job=job, study=self._study.digest(), identity=Identity.from_private_bytes(key.read_bytes()))
         self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
         self._out.mkdir(mode=0o700, exist_ok=True)
-        self._status = Status(self._study.sites, self._out / "log.jsonl")
+        self._status = Status(self._study.sites, self._out / EVENTS)
         fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._tell)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Carry the study through; a failure ends the job as failed, with the reason in its results."""
         assert self._status is not None
-        from dataclasses import replace
-
         line = FlareLine(
             self._study.sites,
             self._carrier(fl_ctx),
@@ -66,7 +63,8 @@ class StudyController(Controller):  # type: ignore[misc]
             timing=replace(PRESET, start=self._start),
             is_cancelled=lambda: bool(abort_signal.triggered),
         )
-        failure = conduct(self._study, line, status=self._status, out=self._out, only_check=self._only_check)
+        conduct = Conduct(self._study, line, status=self._status, out=self._out, seen_heads=self._heads)
+        failure = conduct.run(only_check=self._only_check)
         if failure:
             self.system_panic(failure, fl_ctx)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from dpcape.transport.flare.preset import CONTROLLER, EXECUTOR, PRESET, TASK
 STUDY_FOLDER = "study"
 RESULT_FOLDER = "dpcape"
 SERVER_APP, SITE_APP = "coordinator", "site"
+_HEADS = "heads.json"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class JobSettings:
     start: float = PRESET.start
 
 
-def write_job(study: Study, folder: Path, settings: JobSettings) -> None:
+def write_job(
+    study: Study, folder: Path, settings: JobSettings, seen_heads: Mapping[str, tuple[int, str]] | None = None
+) -> None:
     """Write the job of a study; sites get the digest alone, since they hold the study they approved."""
     minimum = study.protocol().settings(len(study.sites)).minimum_sites
     meta = {
@@ -35,14 +39,20 @@ def write_job(study: Study, folder: Path, settings: JobSettings) -> None:
         "resource_spec": {},
     }
     _write(folder / "meta.json", meta)
-    _write(folder / SERVER_APP / "config" / "config_fed_server.json", _server_config(study, settings))
+    _write(folder / SERVER_APP / "config" / "config_fed_server.json", _server_config(settings))
     _write(folder / SITE_APP / "config" / "config_fed_client.json", _site_config(study, settings))
+    _write(folder / SERVER_APP / "config" / _HEADS, dict(seen_heads or {}))
     _copy_study(study, folder / SERVER_APP / "config" / STUDY_FOLDER)
 
 
-def _server_config(study: Study, settings: JobSettings) -> dict[str, Any]:
+def read_heads(config: Path) -> dict[str, tuple[int, str]]:
+    """Return the ledger heads that travelled with a job."""
+    content = json.loads((config / _HEADS).read_text(encoding="utf-8"))
+    return {site: (int(length), str(head)) for site, (length, head) in content.items()}
+
+
+def _server_config(settings: JobSettings) -> dict[str, Any]:
     arguments = {
-        "study": study.digest(),
         "carrier": settings.carrier,
         "only_check": settings.only_check,
         "start": settings.start,

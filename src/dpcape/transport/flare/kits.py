@@ -16,7 +16,7 @@ from dpcape.errors import InvalidParameter, TransportError
 from dpcape.secure_sum import Identity
 from dpcape.site_folder import write_private
 from dpcape.transport.flare.local_settings import COORDINATOR_KEY, SETTINGS_FILE, SiteSettings
-from dpcape.transport.flare.preset import AUTHORIZATION, server_resources, site_resources
+from dpcape.transport.flare.preset import authorization, server_resources, site_resources
 
 PROJECT = "dpcape"
 ADMIN = "coordinator@dpcape.org"
@@ -129,7 +129,7 @@ class FederationFolder:
             resources = site_resources(default)
             SiteSettings(coordinator=self.coordinator().public.hex()).save(local / SETTINGS_FILE)
         _write_json(local / "resources.json", resources)
-        _write_json(local / "authorization.json", AUTHORIZATION)
+        _write_json(local / "authorization.json", authorization(at_server=kind == SERVER_KIT))
         shutil.copyfile(local / "log_config.json.default", local / "log_config.json")
 
 

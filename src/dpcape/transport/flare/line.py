@@ -77,7 +77,7 @@ class FlareLine(Transport):
             for site, reply in self._call_on(waiting).items():
                 heard[site] = time.monotonic()
                 if reply.state == "ok":
-                    about[site] = reply.about
+                    about[site] = {**reply.about, "heard": time.time()}
                 self._status.site(site, "ready" if reply.state == "ok" else "opening", event=reply.state == "ok")
             if len(about) == len(self._sites):
                 return about

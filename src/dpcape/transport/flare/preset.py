@@ -48,10 +48,13 @@ _RIGHTS = {
     "server-predeployed-flwr": "none",
 }
 _NO_RIGHTS = {**dict.fromkeys(_RIGHTS, "none"), "view": "any"}
-AUTHORIZATION = {
-    "format_version": "1.0",
-    "permissions": {"project_admin": _RIGHTS, "org_admin": _NO_RIGHTS, "lead": _NO_RIGHTS, "member": _NO_RIGHTS},
-}
+
+
+def authorization(*, at_server: bool) -> dict[str, Any]:
+    """Return authorization.json; at the server a job may also be asked how it stands."""
+    rights = {**_RIGHTS, "app_command": "any"} if at_server else _RIGHTS
+    roles = {"project_admin": rights, "org_admin": _NO_RIGHTS, "lead": _NO_RIGHTS, "member": _NO_RIGHTS}
+    return {"format_version": "1.0", "permissions": roles}
 
 
 def site_resources(default: dict[str, Any]) -> dict[str, Any]:

@@ -7,60 +7,111 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dpcape import errors
 from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError
+from dpcape.run_folder import RunFolder
 from dpcape.study import Study
-from dpcape.transport.flare.conduct import OUTCOME
+from dpcape.transport.flare.conduct import HEADS, OUTCOME, RESULTS
 from dpcape.transport.flare.job import RESULT_FOLDER, JobSettings, write_job
 from dpcape.transport.flare.kits import FederationFolder
 from dpcape.transport.flare.preset import PRESET
-from dpcape.transport.flare.session import COMPLETED, Coordination, opened
+from dpcape.transport.flare.session import Coordination, opened
 
 FOLDER_VARIABLE = "DPCAPE_FEDERATION"
-_POLL_SECONDS = 0.25
-# FLARE starts a job's processes after it was submitted; longer than this, it will not.
-_SCHEDULE_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+# FLARE takes seconds to start a job's processes and to notice that they ended; longer than this, something is wrong.
+_SILENCE_SECONDS = 120.0
 _FIELDS = {"engine", "folder", "carrier", "start"}
 
 Listener = Callable[[dict[str, Any]], None]
 
 
-def run_study(study: Study, out: str | Path, *, listen: Listener | None = None, only_check: bool = False) -> None:
-    """Run a study on the federation it names and leave its files in ``out``.
+def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> None:
+    """Run a study on the federation it names and leave the result in the run's folder, which the caller has locked.
+
+    A run whose job was submitted is never submitted twice: after a crash of this process the same job is followed.
 
     Parameters
     ----------
     study : Study — with a [federation] table.
-    out : folder that receives model.npz, guarantee.json, log.jsonl, outcome.json.
+    run : RunFolder — nothing was charged in it yet.
     listen : called several times a second with the state of the run: phase, sites, events.
-    only_check : stop when all sites are ready and described; nothing is opened, nothing charged.
 
     Raises
     ------
-    DpcapeError — of the kind, and in the words, of whoever stopped the study; the files in ``out`` say more.
+    DpcapeError — of the kind, and in the words, of whoever stopped the study; the run's log says more.
     """
-    settings = job_settings(study, only_check=only_check)
-    folder = Path(out)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings = job_settings(study, only_check=False)
     with opened(federation_folder(study).admin_kit) as coordination:
-        _await_sites(coordination, study, settings.start, listen or _ignore)
-        with tempfile.TemporaryDirectory() as place:
-            write_job(study, Path(place) / "job", settings)
-            job = coordination.submit(Path(place) / "job")
-        (folder / "job.txt").write_text(job + "\n", encoding="utf-8")
+        job = _open_job(run)
+        if job is None:
+            job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore)
+            run.log("submitted", job=job)
         try:
-            _watch(coordination, job, folder, listen or _ignore)
+            _watch(coordination, job, run.log, listen or _ignore)
         except KeyboardInterrupt:
             coordination.cancel(job)
+            run.log("charging", site="any", note="cancelled while it ran")
+            run.log("ended", job=job)
             raise TransportError(
                 "a run must not be cancelled to give a result; got a cancellation. The job was stopped; what sites "
                 "have charged stays charged."
             ) from None
-        _conclude(coordination, job, folder)
+        with tempfile.TemporaryDirectory() as place:
+            status, outcome = _conclude(coordination, job, Path(place))
+            _take_over(Path(place), run, job, status, outcome)
+
+
+def check_sites(study: Study, out: Path, *, listen: Listener | None = None) -> None:
+    """Have every site of a study say that it is ready; nothing is opened, nothing charged."""
+    with opened(federation_folder(study).admin_kit) as coordination:
+        job = _submit(coordination, study, job_settings(study, only_check=True), {}, listen or _ignore)
+        _watch(coordination, job, _ignore_event, listen or _ignore)
+        _require_computed(*_conclude(coordination, job, out))
+
+
+def _open_job(run: RunFolder) -> str | None:
+    """Return the job that this run submitted and did not see the end of."""
+    last = [event for event in run.events() if event["event"] in ("submitted", "ended")][-1:]
+    return str(last[0]["job"]) if last and last[0]["event"] == "submitted" else None
+
+
+def _submit(
+    coordination: Coordination,
+    study: Study,
+    settings: JobSettings,
+    heads: Mapping[str, tuple[int, str]],
+    listen: Listener,
+) -> str:
+    _await_sites(coordination, study, settings.start, listen)
+    with tempfile.TemporaryDirectory() as place:
+        write_job(study, Path(place) / "job", settings, heads)
+        return coordination.submit(Path(place) / "job")
+
+
+def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: dict[str, Any]) -> None:
+    """Move what a job left into the run's folder; note a charge before anything else, unless there was none."""
+    if outcome.get("may_be_charged", True):
+        run.log("charging", site="any")
+    run.log("ended", job=job, status=status)
+    if (fetched / HEADS).is_file():
+        run.keep_heads(json.loads((fetched / HEADS).read_text(encoding="utf-8")))
+    _require_computed(status, outcome)
+    for name in RESULTS:
+        # The model comes last of the files that make a result.
+        shutil.copyfile(fetched / name, run.path / f"{name}.new")
+    for name in reversed(RESULTS):
+        (run.path / f"{name}.new").replace(run.path / name)
+    run.log("saved")
+
+
+def _require_computed(status: str, outcome: dict[str, Any]) -> None:
+    if outcome.get("state") != "computed":
+        raise _failure(outcome, status)
 
 
 def federation_folder(study: Study) -> FederationFolder:
@@ -111,40 +162,38 @@ def _await_sites(coordination: Coordination, study: Study, seconds: float, liste
         time.sleep(_POLL_SECONDS)
 
 
-def _watch(coordination: Coordination, job: str, out: Path, listen: Listener) -> None:
+def _watch(coordination: Coordination, job: str, keep: Callable[..., None], listen: Listener) -> None:
     """Follow a job until it is over; pass on what its controller says, and keep the events as they come."""
-    after, started, end = 0, False, time.monotonic() + _SCHEDULE_SECONDS
+    after, heard, is_done = 0, time.monotonic(), False
     while not coordination.is_over(job):
-        snapshot = coordination.snapshot(job, after)
+        # Past its last word the controller is gone; FLARE then only waits for the sites' processes to end.
+        snapshot = None if is_done else coordination.snapshot(job, after)
         if snapshot is not None:
-            started, after = True, int(snapshot["cursor"])
-            _keep_events(snapshot["events"], out)
+            after, heard = int(snapshot["cursor"]), time.monotonic()
+            is_done = snapshot["phase"] in ("computed", "failed")
+            for event in snapshot["events"]:
+                keep(event["event"], **{key: value for key, value in event.items() if key not in ("event", "time")})
             listen(snapshot)
-            if snapshot["phase"] in ("finished", "failed"):
-                end = min(end, time.monotonic()) + _SCHEDULE_SECONDS
-        if not started and time.monotonic() > end:
+        if time.monotonic() - heard > _SILENCE_SECONDS:
             coordination.cancel(job)
             raise TransportError(
-                f"FLARE must start a job within {_SCHEDULE_SECONDS:g} s; it did not. The job was cancelled, nothing "
-                "was charged."
+                f"a job must be heard from every {_SILENCE_SECONDS:g} s; it was not. It was cancelled; what sites have "
+                "charged stays charged. See the server's log."
             )
         time.sleep(_POLL_SECONDS)
 
 
-def _conclude(coordination: Coordination, job: str, out: Path) -> None:
-    """Fetch what the job left; raise what stopped it."""
-    status = coordination.status(job)
-    fetched = coordination.fetch(job)
+def _conclude(coordination: Coordination, job: str, place: Path) -> tuple[str, dict[str, Any]]:
+    """Fetch what a job left; return FLARE's word for its end, and dpcape's own record of it."""
+    status, fetched = coordination.status(job), coordination.fetch(job)
     for path in sorted((fetched / RESULT_FOLDER).glob("*")):
-        shutil.copyfile(path, out / path.name)
+        shutil.copyfile(path, place / path.name)
     shutil.rmtree(fetched.parent, ignore_errors=True)
     try:
-        outcome = json.loads((out / OUTCOME).read_text(encoding="utf-8"))
+        outcome: dict[str, Any] = json.loads((place / OUTCOME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         outcome = {}
-    if outcome.get("state") == "finished" and status == COMPLETED:
-        return
-    raise _failure(outcome, status)
+    return status, outcome
 
 
 def _failure(outcome: dict[str, Any], status: str) -> DpcapeError:
@@ -158,10 +207,9 @@ def _failure(outcome: dict[str, Any], status: str) -> DpcapeError:
     return kind(text)
 
 
-def _keep_events(events: list[dict[str, Any]], out: Path) -> None:
-    with (out / "log.jsonl").open("a", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(event) + "\n" for event in events)
-
-
 def _ignore(state: dict[str, Any]) -> None:
     """Do nothing with the state of a run."""
+
+
+def _ignore_event(event: str, **fields: Any) -> None:
+    """Do nothing with an event."""

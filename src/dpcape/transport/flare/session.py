@@ -15,7 +15,6 @@ from dpcape.transport.flare.kits import ADMIN
 from dpcape.transport.flare.preset import STATUS_TOPIC
 
 _FINISHED = "FINISHED"
-COMPLETED = "FINISHED:COMPLETED"
 _CONNECT_SECONDS = 10.0
 
 
@@ -85,11 +84,11 @@ class Coordination:
         entries: list[dict[str, Any]] = _engine(lambda: self._session.list_jobs(detailed=True))
         return sorted(entries, key=lambda entry: str(entry.get("submit_time", "")), reverse=True)
 
-    def remove(self, site: str) -> None:
+    def shut_out(self, site: str) -> None:
         """Shut a site out: its certificate is no longer let in until it is enabled again."""
         _engine(lambda: self._session.disable_client(site))
 
-    def admit(self, site: str) -> None:
+    def let_in(self, site: str) -> None:
         """Let a site in that was shut out."""
         _engine(lambda: self._session.enable_client(site))
 

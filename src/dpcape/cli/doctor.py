@@ -1,0 +1,34 @@
+"""``dpcape doctor``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@click.command()
+@click.option("--study", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Check for this study.")
+@click.option("--folder", type=_folder, help="A site's folder: identity, ledger, approval, data.")
+@click.option("--kit", type=_folder, help="A participant's kit: permissions, clock, TLS.")
+@click.option("--federation", type=_folder, help="The coordinator's folder: versions and clocks on both ends.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def doctor(study: Path | None, folder: Path | None, kit: Path | None, federation: Path | None, as_json: bool) -> None:
+    """Check clock, TLS, data, bounds, ledger and versions; exit code 1 if anything is not in order."""
+    from dpcape.doctor import examine
+    from dpcape.study import Study
+
+    loaded = None if study is None else Study.load(study)
+    findings = examine(study=loaded, folder=folder, kit=kit, federation=federation)
+    good = all(finding.good for finding in findings)
+    if as_json:
+        click.echo(json.dumps({"good": good, "findings": [asdict(finding) for finding in findings]}))
+    else:
+        for finding in findings:
+            click.echo(f"{'ok     ' if finding.good else 'NOT OK '}{finding.subject}: {finding.text}")
+    sys.exit(0 if good else 1)

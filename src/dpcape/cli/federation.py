@@ -1,0 +1,142 @@
+"""``dpcape federation``: what the coordinator does besides running studies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpcape.cli.output import show
+from dpcape.errors import InvalidParameter
+from dpcape.secure_sum.identity import fingerprint_of
+
+_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+
+
+@click.group()
+def federation() -> None:
+    """Set up and look after a federation on NVIDIA FLARE (extra engine)."""
+
+
+@federation.command()
+@_folder
+@click.option("--site", "sites", multiple=True, required=True, help="Name of a site; once per site.")
+@click.option("--host", default="localhost", show_default=True, help="Server's name; localhost listens on loopback.")
+@click.option("--port", type=int, default=18002, show_default=True)
+@_as_json
+def init(folder: Path, sites: tuple[str, ...], host: str, port: int, as_json: bool) -> None:
+    """Write the FLARE project file and, through FLARE's provisioning, a kit with certificates for everybody."""
+    made = _federation_folder(folder)
+    made.create(list(sites), host=host, port=port)
+    result = {
+        "federation": str(folder),
+        "server": f"{host}:{port}",
+        "coordinator": fingerprint_of(made.coordinator().public),
+        "kits": [str(made.kits / name) for name in ["server", "admin", *made.site_names()]],
+    }
+    show(result, as_json)
+
+
+@federation.command()
+@_folder
+def serve(folder: Path) -> None:
+    """Run the federation's server in the foreground."""
+    from dpcape.transport.flare.serving import become
+
+    _require_engine()
+    become(_federation_folder(folder).server_kit)
+
+
+@federation.command()
+@_folder
+@_as_json
+def status(folder: Path, as_json: bool) -> None:
+    """Tell which sites are connected and which jobs FLARE knows."""
+
+    def ask(coordination: Any) -> dict[str, Any]:
+        connected = coordination.connected()
+        names = _federation_folder(folder).site_names()
+        jobs = [{"job": job["job_id"], "name": job["job_name"], "status": job["status"]} for job in coordination.jobs()]
+        return {"connected": sorted(connected), "absent": sorted(set(names) - set(connected)), "jobs": jobs}
+
+    show(_with_server(folder, ask), as_json)
+
+
+@federation.command()
+@_folder
+@click.argument("job")
+def cancel(folder: Path, job: str) -> None:
+    """Stop a job; what sites have charged stays charged."""
+    _with_server(folder, lambda coordination: coordination.cancel(job))
+    click.echo(f"{job} was cancelled. What sites have charged stays charged.")
+
+
+@federation.command("add-site")
+@_folder
+@click.argument("site")
+def add_site(folder: Path, site: str) -> None:
+    """Make a kit for a further site; the other kits stay valid."""
+    made = _federation_folder(folder)
+    made.add(site)
+    click.echo(f"Kit for {site}: {made.kits / site}")
+
+
+@federation.command("replace-site")
+@_folder
+@click.argument("site")
+def replace_site(folder: Path, site: str) -> None:
+    """Make a new kit, with a new certificate, for a site that lost its machine."""
+    made = _federation_folder(folder)
+    made.replace(site)
+    click.echo(f"New kit for {site}: {made.kits / site}. The old certificate stays valid: see docs/consortium.md.")
+
+
+@federation.command("shut-out")
+@_folder
+@click.argument("site")
+def shut_out(folder: Path, site: str) -> None:
+    """Keep a site from connecting, whatever certificate it shows."""
+    _with_server(folder, lambda coordination: coordination.shut_out(site))
+    click.echo(f"{site} is shut out. 'dpcape federation let-in' admits it again.")
+
+
+@federation.command("let-in")
+@_folder
+@click.argument("site")
+def let_in(folder: Path, site: str) -> None:
+    """Admit a site that was shut out."""
+    _with_server(folder, lambda coordination: coordination.let_in(site))
+    click.echo(f"{site} may connect again.")
+
+
+@federation.command()
+@_folder
+def stop(folder: Path) -> None:
+    """End the server and every connected site."""
+    _with_server(folder, lambda coordination: coordination.stop())
+    click.echo("The server and the sites were told to end.")
+
+
+def _federation_folder(folder: Path) -> Any:
+    _require_engine()
+    from dpcape.transport.flare.kits import FederationFolder
+
+    return FederationFolder(folder.resolve())
+
+
+def _with_server(folder: Path, ask: Callable[[Any], Any]) -> Any:
+    made = _federation_folder(folder)
+    from dpcape.transport.flare.session import opened
+
+    with opened(made.admin_kit) as coordination:
+        return ask(coordination)
+
+
+def _require_engine() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("nvflare") is None:
+        raise InvalidParameter("a federation must have NVIDIA FLARE installed; got none. Install dpcape[engine].")
