@@ -1,0 +1,105 @@
+"""Private Lloyd rounds, end to end."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcape import Cape, Exact, Federation, Independent, KMeans, Replay, in_process, rows
+from dpcape.errors import InvalidParameter
+from dpcape.statistics import cluster_sums
+
+Vector = NDArray[np.float64]
+TRUTH = np.array([[0.6, 0.0], [-0.3, 0.5], [-0.3, -0.5]])
+
+
+def blobs(n_records: int = 6000) -> Vector:
+    generator = np.random.default_rng(0)
+    return TRUTH[generator.integers(0, 3, n_records)] + generator.normal(0, 0.08, (n_records, 2))
+
+
+def federation(X: Vector, protocol: Any, seed: int = 0, n_sites: int = 4) -> Federation:
+    records = {f"site{k}": rows(X[k::n_sites], bound=1.0) for k in range(n_sites)}
+    return Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
+
+
+def distance(centres: Vector) -> float:
+    """Largest distance from a true centre to the nearest one found."""
+    return float(np.linalg.norm(TRUTH[:, None] - centres, axis=2).min(axis=1).max())
+
+
+def test_without_noise_it_is_lloyd() -> None:
+    X = blobs()
+    start = TRUTH + 0.1
+    model = KMeans(3, epsilon=1.0, delta=1e-5, n_iter=3, init=start).fit(federation(X, Exact()))
+    centres = start.copy()
+    for _ in range(3):
+        chosen = np.argmin(((X[:, None] - centres) ** 2).sum(axis=2), axis=1)
+        centres = np.array([X[chosen == k].mean(axis=0) for k in range(3)])
+    np.testing.assert_allclose(model.cluster_centers_, centres, atol=1e-9)
+    np.testing.assert_allclose(model.shares_.sum(), 1.0)
+
+
+def test_clusters_are_found_under_noise() -> None:
+    X = blobs()
+    found = [
+        distance(KMeans(3, epsilon=1.0, delta=1e-5).fit(federation(X, Cape(n_colluding=1), seed)).cluster_centers_)
+        for seed in range(4)
+    ]
+    assert max(found) < 0.05
+
+
+def test_cape_is_closer_than_conventional() -> None:
+    X, start = blobs(2000), TRUTH + 0.05
+    error = {}
+    for name, protocol in (("cape", Cape(n_colluding=1)), ("conventional", Independent())):
+        runs = [
+            distance(KMeans(3, epsilon=0.5, delta=1e-5, init=start).fit(federation(X, protocol, seed)).cluster_centers_)
+            for seed in range(6)
+        ]
+        error[name] = np.mean(runs)
+    assert error["cape"] < error["conventional"]
+
+
+def test_sizes_ride_along_within_the_diameter_of_the_sums() -> None:
+    facts = rows(np.zeros((1, 3)), bound=2.0).facts()
+    assert cluster_sums(facts, centres=np.eye(3)).diameter == pytest.approx(4.0)
+
+
+def test_rounds_are_declared_and_the_model_travels(tmp_path: Any) -> None:
+    model = KMeans(3, epsilon=1.0, delta=1e-5, n_iter=5).fit(federation(blobs(900), Cape(n_colluding=1)))
+    assert model.guarantee_.releases == 5
+    assert model.guarantee_.epsilon <= 1.0
+    model.save(tmp_path / "clusters.npz")
+    again = KMeans.load(tmp_path / "clusters.npz")
+    np.testing.assert_array_equal(again.predict(TRUTH), model.predict(TRUTH))
+
+
+def test_empty_clusters_and_pure_noise_stay_finite() -> None:
+    X = np.full((200, 2), 0.3)
+    for epsilon in (0.01, 5.0):
+        model = KMeans(6, epsilon=epsilon, delta=1e-5).fit(federation(X, Cape(n_colluding=1)))
+        assert np.isfinite(model.cluster_centers_).all()
+        assert np.linalg.norm(model.cluster_centers_, axis=1).max() <= 1 + 1e-12
+        assert model.shares_.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_clusters": 0}, {"n_clusters": 1000}, {"n_clusters": 2, "n_iter": 0}, {"n_clusters": 2.0}]
+)
+def test_parameters_without_meaning_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        KMeans(**options, epsilon=1.0, delta=1e-5).fit(federation(blobs(100), Independent()))
+
+
+@pytest.mark.parametrize("centres", [np.zeros((2, 3)), np.full((2, 2), math.nan), np.zeros((0, 2)), [[0.0, 0.0]]])
+def test_centres_from_the_wire_are_checked(centres: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        cluster_sums(rows(np.zeros((1, 2)), bound=1.0).facts(), centres=centres)
+    if isinstance(centres, np.ndarray) and centres.shape != (2, 2):
+        with pytest.raises(InvalidParameter):
+            KMeans(2, epsilon=1.0, delta=1e-5, init=centres).fit(federation(blobs(50), Independent()))
