@@ -11,22 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dpcape import errors
 from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, SiteLost
 from dpcape.facts import Facts
-from dpcape.messages import (
-    Agreed,
-    Describe,
-    Described,
-    FromSite,
-    Open,
-    Refused,
-    Request,
-    ToSite,
-    decode_from_site,
-    encode,
-    public_arrays,
-)
+from dpcape.line import Line
+from dpcape.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
 from dpcape.privacy.calibrate import Plan, plan_release, target_mus
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.guarantee import NONE, VERIFIED, Guarantee, SiteGuarantee
@@ -113,7 +101,7 @@ class Federation:
         shares : parts of mu^2, one per release, adding to at most one.
         """
         terms = self.terms(epsilon, delta, shares)
-        line = _Line(self._transport, terms.allowance, self._identities, self._deadline)
+        line = Line(self._transport, terms.allowance, self._identities, self._deadline)
         replies, missing = line.ask(dict.fromkeys(terms.sites, Open(terms=terms)))
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
@@ -150,7 +138,7 @@ class Federation:
         return {name: (entry.ledger_length, entry.ledger_head) for name, entry in described.items()}
 
     def _describe(self, seen: Mapping[str, tuple[int, str]]) -> dict[str, Described]:
-        line = _Line(self._transport, "", {}, self._deadline)
+        line = Line(self._transport, "", {}, self._deadline)
         messages: dict[str, ToSite] = {
             name: Describe(seen_length=length, seen_head=head)
             for name, (length, head) in ((name, seen.get(name, (0, ""))) for name in self._transport.sites)
@@ -205,7 +193,7 @@ class Allowance:
         self,
         federation: Federation,
         terms: Terms,
-        line: _Line,
+        line: Line,
         on_release: Callable[[Release], None] | None,
     ) -> None:
         self._federation, self._terms = federation, terms
@@ -328,47 +316,6 @@ def _output_only(terms: Terms, plans: Sequence[Plan]) -> float:
         mus.append(target_mus(terms)[site] * math.sqrt(left))
         epsilons.append(_epsilon(terms, site, compose(mus)))
     return max(epsilons)
-
-
-class _Line:
-    """The coordinator's line to the sites for one allowance (``protocols.base.Conversation``)."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        allowance: str,
-        identities: Mapping[str, bytes],
-        deadline: float | None,
-    ) -> None:
-        self._transport, self._allowance, self._deadline = transport, allowance, deadline
-        self.identities: Mapping[str, bytes] = identities
-        self.keys: Mapping[str, bytes] = {}
-
-    @property
-    def dealer(self) -> str | None:
-        return self._transport.dealer
-
-    def ask(self, messages: Mapping[str, ToSite]) -> tuple[dict[str, FromSite], tuple[str, ...]]:
-        encoded: dict[int, bytes] = {}
-        data = {}
-        for site, message in messages.items():
-            # One message is often sent to every site: encode it once.
-            if id(message) not in encoded:
-                encoded[id(message)] = encode(message, allowance=self._allowance)
-            data[site] = encoded[id(message)]
-        answers, missing = self._transport.ask(data, self._deadline)
-        return {site: self._reply(site, answer) for site, answer in answers.items()}, tuple(missing)
-
-    def _reply(self, site: str, answer: bytes) -> FromSite:
-        allowance, reply = decode_from_site(answer)
-        if isinstance(reply, Refused):
-            kind = getattr(errors, reply.error, ProtocolError)
-            if not (isinstance(kind, type) and issubclass(kind, errors.DpcapeError)):
-                kind = ProtocolError
-            raise kind(f"{site}: {reply.text}")
-        if allowance != self._allowance:
-            raise ProtocolError(f"{site} must answer for the allowance it was asked about; got another.")
-        return reply
 
 
 def _common_facts(described: Mapping[str, Described]) -> Facts:
