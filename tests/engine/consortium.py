@@ -8,14 +8,18 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 
+from dpcape import Federation, Replay, in_process
+from dpcape.run_folder import RunFolder
 from dpcape.site_folder import SiteFolder
 from dpcape.study import Study
 from dpcape.transport.flare import serving
 from dpcape.transport.flare.kits import FederationFolder
+from dpcape.transport.flare.run import Listener, compute
 from dpcape.transport.flare.session import opened
 
 SITES = ["lima", "lyon", "oslo", "pune"]
@@ -29,13 +33,65 @@ def free_port() -> int:
 
 
 def write_data(folder: Path, sites: list[str], n_records: int = 300) -> None:
-    """Four columns with two directions that stand out; the last two follow the first two, for CCA."""
+    """Write rows of two Laplace sources in four columns, and the same as two views, for PCA, ICA and CCA."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, site in enumerate(sites):
         draw = np.random.default_rng(number)
         latent = draw.laplace(size=(n_records + 10 * number, 2))
         mixed = np.hstack([latent @ [[1.0, 0.4], [0.2, 0.8]], latent @ [[0.7, -0.5], [0.3, 0.9]]])
-        np.savez(folder / f"{site}.npz", X=0.2 * (mixed + 0.1 * draw.normal(size=mixed.shape)))
+        rows = 0.2 * (mixed + 0.1 * draw.normal(size=mixed.shape))
+        np.savez(folder / f"{site}.npz", X=rows, left=rows[:, :2], right=rows[:, 2:])
+
+
+HEAD = """[study]
+name = "{name}"
+analysis = "{analysis}"
+epsilon = {epsilon}
+delta = 1e-5
+{parameters}
+[protocol]
+kind = "{kind}"
+n_colluding = 0
+minimum_sites = {minimum}
+deadline = "60s"
+"""
+ROWS = """[data]
+kind = "rows"
+features = 4
+array = "X"
+bound = 1.0
+"""
+VIEWS = """[data]
+kind = "views"
+bounds = [1.0, 1.0]
+x = { features = 2, array = "left" }
+y = { features = 2, array = "right" }
+"""
+SUBJECTS = """[data]
+kind = "subjects"
+features = 4
+array = "X"
+bound = 1.0
+unit = "record"
+"""
+
+
+def study_text(
+    name: str,
+    analysis: str,
+    *,
+    data: str = ROWS,
+    parameters: str = "",
+    kind: str = "cape",
+    minimum: int = 3,
+    epsilon: float = 5.0,
+    extra: str = "",
+    sites: list[str] | None = None,
+) -> str:
+    """The text of a study; ``extra`` ends the [federation] table."""
+    head = HEAD.format(name=name, analysis=analysis, epsilon=epsilon, parameters=parameters, kind=kind, minimum=minimum)
+    tables = "".join(f"[sites.{site}]\n" for site in sites or SITES)
+    return f'{head}{tables}{data}[federation]\nengine = "flare"\nfolder = "federation"\n{extra}'
 
 
 class Consortium:
@@ -45,7 +101,6 @@ class Consortium:
         self.path, self.sites = path, list(SITES if sites is None else sites)
         self.federation = FederationFolder(path / "federation")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._seen: dict[int, float] = {}
 
     def create(self, *, epsilon: float = 1000.0, delta: float = 1e-3) -> None:
         self.federation.create(self.sites, host="localhost", port=free_port())
@@ -62,6 +117,24 @@ class Consortium:
     def kit(self, name: str) -> Path:
         return self.federation.kits / name
 
+    def study(self, name: str, analysis: str, **options: Any) -> Study:
+        """Write a study beside the federation's folder."""
+        path = self.path / f"{name}.toml"
+        path.write_text(study_text(name, analysis, **options), encoding="utf-8")
+        return Study.load(path)
+
+    def run(self, study: Study, listen: Listener | None = None) -> RunFolder:
+        """Run a study on this federation, in a run folder of its own."""
+        run = RunFolder.begin(self.path / "runs" / study.name, study)
+        compute(study, run, listen=listen)
+        return run
+
+    def model_in_process(self, study: Study) -> Any:
+        """Fit the study to the same records in this process, with the same draws."""
+        records = {site: study.records_for(site, self.path / "data" / f"{site}.npz") for site in study.sites}
+        line = in_process(records, noise=Replay(SEED))
+        return study.estimator().fit(Federation(line, protocol=study.protocol(), weights=study.weights or None))
+
     def approve(self, study: Study, sites: list[str] | None = None, *, runs: int = 1) -> None:
         for site in self.sites if sites is None else sites:
             SiteFolder(self.folder(site)).approve(study, runs=runs)
@@ -75,17 +148,17 @@ class Consortium:
 
     def start_one(self, name: str, kit: Path | None = None) -> None:
         where = self.kit(name) if kit is None else kit
-        out = (self.path / f"{name}.out").open("ab")
-        self.running[name] = subprocess.Popen(
-            serving.command(where),
-            env=serving.environment(),
-            cwd=where,
-            stdout=out,
-            stderr=out,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            umask=0o077,
-        )
+        with (self.path / f"{name}.out").open("ab") as out:
+            self.running[name] = subprocess.Popen(
+                serving.command(where),
+                env=serving.environment(),
+                cwd=where,
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                umask=0o077,
+            )
 
     def await_connected(self, sites: list[str], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
@@ -109,7 +182,6 @@ class Consortium:
             members = [parent, *parent.children(recursive=True)]
         except psutil.NoSuchProcess:
             members = []
-        self._seen |= {process.pid: process.create_time() for process in members}
         return members
 
     def kill(self, name: str) -> None:

@@ -1,0 +1,322 @@
+"""End to end on NVIDIA FLARE: provisioned server and four site processes on loopback, mutual TLS (make test-engine)."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvflare")
+
+import psutil
+
+from dpcape.doctor import examine
+from dpcape.errors import DpcapeError, LedgerRefused, SiteLost, TransportError
+from dpcape.privacy.site_ledger import Ceiling
+from dpcape.run_folder import RunFolder
+from dpcape.site_folder import SiteFolder
+from dpcape.study import Study
+from dpcape.transport.flare import serving
+from dpcape.transport.flare.job import JobSettings, write_job
+from dpcape.transport.flare.kits import FederationFolder
+from dpcape.transport.flare.session import opened
+
+from .consortium import SITES, SUBJECTS, VIEWS, Consortium
+
+pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("default")]
+
+INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntolerance = 1e-12'
+
+
+def assert_same_model(run: RunFolder, expected: Any) -> None:
+    found = run.model()
+    for name in expected._fitted:
+        assert np.array_equal(getattr(found, name), getattr(expected, name), equal_nan=True), name
+    assert found.guarantee_.replayable
+    assert "NO PROTECTION" in str(found.guarantee_)
+
+
+@pytest.mark.parametrize(
+    ("analysis", "options"),
+    [
+        ("pca", {"parameters": "n_components = 2"}),
+        ("cca", {"parameters": "n_components = 1", "data": VIEWS, "kind": "secure-sum"}),
+        ("joint_ica", {"parameters": INFOMAX.format(50), "data": SUBJECTS, "epsilon": 50.0}),
+    ],
+)
+def test_result_equals_the_run_in_process_bit_for_bit(
+    consortium: Consortium, analysis: str, options: dict[str, Any]
+) -> None:
+    study = consortium.study(f"equal-{analysis}", analysis, **options)
+    consortium.approve(study)
+    run = consortium.run(study)
+    assert_same_model(run, consortium.model_in_process(study))
+    assert all(entry["took_part"] for entry in run.participants().values())
+
+
+def test_tasks_are_a_fallback_with_the_same_result(consortium: Consortium) -> None:
+    study = consortium.study("fallback", "mean", extra='carrier = "tasks"\n')
+    consortium.approve(study)
+    assert_same_model(consortium.run(study), consortium.model_in_process(study))
+
+
+def test_nothing_listens_beyond_loopback(consortium: Consortium) -> None:
+    listening = [
+        connection.laddr.ip
+        for name in consortium.running
+        for process in consortium.processes(name)
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert set(listening) <= {"127.0.0.1", "::1"}
+
+
+def run_and_kill(consortium: Consortium, study: Study, site: str) -> tuple[RunFolder, float]:
+    """Run a study, kill a site after the third release, bring it back; return the run and the time of the kill."""
+    killed: list[float] = []
+
+    def listen(state: dict[str, Any]) -> None:
+        if state["release"] >= 3 and not killed:
+            killed.append(time.time())
+            consortium.kill(site)
+
+    try:
+        consortium.run(study, listen)
+    finally:
+        assert killed, "the study ended before a site could be killed"
+        consortium.start_one(site)
+        consortium.await_connected(SITES)
+    return RunFolder(consortium.path / "runs" / study.name), killed[0]
+
+
+def lost_after(run: RunFolder, site: str, killed: float) -> float:
+    from datetime import datetime
+
+    lost = next(event for event in run.events() if event["event"] == "lost")
+    assert lost["site"] == site
+    return datetime.fromisoformat(lost["time"]).timestamp() - killed
+
+
+def test_a_killed_site_is_noticed_and_the_study_finishes_without_it(consortium: Consortium) -> None:
+    study = consortium.study("one-killed", "joint_ica", parameters=INFOMAX.format(250), data=SUBJECTS, epsilon=50.0)
+    consortium.approve(study)
+    run, killed = run_and_kill(consortium, study, "oslo")
+    assert lost_after(run, "oslo", killed) < 5.0
+    assert run.model().guarantee_.took_part == ("lima", "lyon", "pune")
+    assert not run.participants()["oslo"]["took_part"]
+
+
+def test_below_the_minimum_the_study_ends_and_the_charge_stands(consortium: Consortium) -> None:
+    study = consortium.study(
+        "too-few", "joint_ica", parameters=INFOMAX.format(250), data=SUBJECTS, epsilon=50.0, minimum=4
+    )
+    consortium.approve(study, runs=2)
+    with pytest.raises(SiteLost, match=r"at least 4 sites must finish.*lyon"):
+        run_and_kill(consortium, study, "lyon")
+    with pytest.raises(LedgerRefused, match="--again"):
+        RunFolder.begin(consortium.path / "runs" / study.name, study)
+    spent = SiteFolder(consortium.folder("lima")).state().charges_of("main", study.digest())
+    assert len(spent) == 1
+
+
+def test_an_exhausted_ledger_refuses_before_anything_is_charged(consortium: Consortium) -> None:
+    study = consortium.study("exhausted", "mean")
+    consortium.approve(study)
+    folder = SiteFolder(consortium.folder("pune"))
+    folder.set_ceiling("main", Ceiling(0.01, 1e-3))
+    try:
+        with pytest.raises(LedgerRefused, match=r"^pune: "):
+            consortium.run(study)
+    finally:
+        folder.set_ceiling("main", Ceiling(1000.0, 1e-3))
+    assert not RunFolder(consortium.path / "runs" / study.name).is_charged
+    assert SiteFolder(consortium.folder("lima")).state().charges_of("main", study.digest()) == []
+
+
+def test_a_study_that_differs_from_the_approved_one_is_refused(consortium: Consortium) -> None:
+    approved = consortium.study("changed", "mean", epsilon=1.0)
+    consortium.approve(approved)
+    changed = consortium.study("changed", "mean", epsilon=1.5)
+    consortium.approve(changed, ["lima", "lyon", "oslo"])
+    with pytest.raises(LedgerRefused, match=r"^pune: .*must be approved"):
+        consortium.run(changed)
+
+
+def test_a_restored_ledger_is_noticed_by_the_coordinator(consortium: Consortium) -> None:
+    """Ledger and head copy are both put back: the site cannot know, but the coordinator saw a later head."""
+    study = consortium.study("restored", "mean")
+    consortium.approve(study, ["lima", "oslo", "pune"])
+    run = RunFolder.begin(consortium.path / "runs" / study.name, study)
+    folder = consortium.folder("lyon")
+    files = [folder / "ledger.sqlite", folder / "keys" / "ledger.head"]
+    now = [path.read_bytes() for path in files]
+    # A ledger of the site's own key, forked before the rows that the coordinator saw.
+    seen = SiteFolder(folder)
+    seen.approve(study)
+    run.keep_heads({"lyon": tuple(seen.chain.head())})
+    seen.chain.close()
+    for path, content in zip(files, now, strict=True):
+        path.write_bytes(content)
+    SiteFolder(folder).set_ceiling("main", Ceiling(1000.0, 1e-3))
+    SiteFolder(folder).approve(study)
+    with pytest.raises(LedgerRefused, match=r"^lyon: .*head it showed before"):
+        consortium.run(study)
+    run.keep_heads({"lyon": tuple(SiteFolder(folder).chain.head())})
+
+
+def port_of(kit: Path) -> int:
+    servers = json.loads((kit / "startup" / "fed_client.json").read_text())["servers"]
+    return int(servers[0]["service"]["target"].rpartition(":")[2])
+
+
+def test_a_foreign_certificate_is_not_let_in(consortium: Consortium, tmp_path: Path) -> None:
+    port = port_of(consortium.kit("lima"))
+    other = FederationFolder(tmp_path / "other")
+    other.create(["kobe", "quito"], host="localhost", port=port)
+    serving.prepare_site(other.kits / "kobe", consortium.folder("lima"))
+    findings = {finding.subject: finding for finding in examine(kit=other.kits / "kobe")}
+    assert findings["clock"].good
+    assert not findings["TLS"].good
+    consortium.start_one("kobe", other.kits / "kobe")
+    try:
+        time.sleep(8.0)
+        with opened(consortium.federation.admin_kit) as coordination:
+            assert set(coordination.connected()) == set(SITES)
+        assert "CERTIFICATE_VERIFY_FAILED" in (consortium.path / "kobe.out").read_text()
+    finally:
+        consortium.kill("kobe")
+
+
+def test_a_job_that_brings_code_is_refused(consortium: Consortium, tmp_path: Path) -> None:
+    study = consortium.study("code", "mean")
+    write_job(study, tmp_path / "job", JobSettings())
+    custom = tmp_path / "job" / "site" / "custom"
+    custom.mkdir()
+    (custom / "extra.py").write_text("raise SystemExit\n")
+    with opened(consortium.federation.admin_kit) as coordination:
+        job = coordination.submit(tmp_path / "job")
+        end = time.monotonic() + 60
+        while not coordination.is_over(job) and time.monotonic() < end:
+            time.sleep(0.3)
+        assert coordination.status(job) == "FINISHED:FAILED_TO_RUN"
+
+
+def job_of(consortium: Consortium, study: Study) -> str:
+    events = RunFolder(consortium.path / "runs" / study.name).events()
+    return str(next(event["job"] for event in events if event["event"] == "submitted"))
+
+
+def test_a_cancelled_run_ends(consortium: Consortium) -> None:
+    study = consortium.study("cancelled", "joint_ica", parameters=INFOMAX.format(400), data=SUBJECTS, epsilon=50.0)
+    consortium.approve(study)
+
+    def listen(state: dict[str, Any]) -> None:
+        if state["release"] >= 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(TransportError, match="cancelled"):
+        consortium.run(study, listen)
+    with opened(consortium.federation.admin_kit) as coordination:
+        assert coordination.is_over(job_of(consortium, study))
+
+
+def test_a_run_follows_its_job_after_the_coordinators_process_died(consortium: Consortium) -> None:
+    study = consortium.study("resumed", "mean")
+    consortium.approve(study)
+
+    class Died(Exception):
+        pass
+
+    def listen(state: dict[str, Any]) -> None:
+        if state["phase"] != "connecting":
+            raise Died
+
+    with pytest.raises(Died):
+        consortium.run(study, listen)
+    run = consortium.run(study)
+    assert [event["event"] for event in run.events()].count("submitted") == 1
+    assert_same_model(run, consortium.model_in_process(study))
+
+
+def test_replaced_site_with_new_kit_and_new_identity(consortium: Consortium) -> None:
+    """A site that lost its machine: new kit, and a new folder whose identity the others must pin first."""
+    consortium.kill("pune")
+    consortium.federation.replace("pune")
+    consortium.folder("pune").rename(consortium.path / "lost-pune")
+    folder = SiteFolder.create(consortium.folder("pune"), name="pune")
+    folder.add_data("main", consortium.path / "data" / "pune.npz", epsilon=100.0, delta=1e-3)
+    for site in SITES:
+        folder.pin(site, SiteFolder(consortium.folder(site)).identity.public.hex())
+    serving.prepare_site(consortium.kit("pune"), consortium.folder("pune"), replay_for_tests=11)
+    consortium.start_one("pune")
+    consortium.await_connected(SITES)
+    study = consortium.study("replaced", "mean", extra="start = 60\n")
+    consortium.approve(study, runs=3)
+    # The coordinator remembers the old ledger's head: the new ledger is accepted under a new place for runs.
+    run = RunFolder.begin(consortium.path / "after" / study.name, study)
+    from dpcape.transport.flare.run import compute
+
+    with pytest.raises(DpcapeError):
+        compute(study, run)
+    for site in ("lima", "lyon", "oslo"):
+        SiteFolder(consortium.folder(site)).pin("pune", folder.identity.public.hex())
+    run = RunFolder.begin(consortium.path / "after" / "pinned", study)
+    compute(study, run)
+    assert_same_model(run, consortium.model_in_process(study))
+
+
+def test_doctor_finds_everything_in_order(consortium: Consortium) -> None:
+    study = consortium.study("doctor", "mean")
+    consortium.approve(study)
+    findings = examine(
+        study=study,
+        folder=consortium.folder("lima"),
+        kit=consortium.kit("lima"),
+        federation=consortium.federation.path,
+    )
+    assert [finding for finding in findings if not finding.good] == []
+    subjects = {finding.subject for finding in findings}
+    assert {"clock", "TLS", "ledger", "data and bounds", "versions", "site lima", "site pune"} <= subjects
+    assert SiteFolder(consortium.folder("lima")).state().charges_of("main", study.digest()) == []
+
+
+def test_a_site_that_is_not_there_ends_the_wait(consortium: Consortium) -> None:
+    consortium.kill("lima")
+    study = consortium.study("absent", "mean", extra="start = 15\n")
+    consortium.approve(study)
+    begun = time.monotonic()
+    try:
+        with pytest.raises(SiteLost, match="lima"):
+            consortium.run(study)
+        assert time.monotonic() - begun < 60
+    finally:
+        consortium.start_one("lima")
+        consortium.await_connected(SITES)
+
+
+def test_files_are_private_and_logs_hold_no_secret(consortium: Consortium) -> None:
+    secrets = [consortium.federation.coordinator().private_bytes()]
+    secrets += [SiteFolder(consortium.folder(site)).identity.private_bytes() for site in SITES]
+    for path in [*consortium.federation.path.rglob("*"), *(consortium.path / "folders").rglob("*")]:
+        if path.is_symlink() or not path.exists():
+            continue
+        assert path.stat().st_mode & 0o077 == 0, path
+        if path.is_file() and path.name not in ("coordinator.key", "identity.key"):
+            content = path.read_bytes()
+            assert not any(secret in content or secret.hex().encode() in content for secret in secrets), path
+    for path in consortium.path.glob("*.out"):
+        content = path.read_bytes()
+        assert not any(secret in content or secret.hex().encode() in content for secret in secrets), path
+
+
+def test_threads_of_the_coordinator_end(consortium: Consortium) -> None:
+    """Sessions that were closed leave no thread that would keep a script from ending."""
+    main = threading.main_thread()
+    lingering = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
+    assert lingering == []
