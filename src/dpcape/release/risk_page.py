@@ -29,7 +29,8 @@ def _bars(axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured 
             name = label if i == 0 else None
             axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
             axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
-            axes.text(x, max(measured.value, 0) + 0.03, f"{measured.value:.2f}", ha="center", color=INK, fontsize=9)
+            top = max(measured.value, 0) + 2 * np.nan_to_num(measured.standard_error) + 0.02
+            axes.text(x, top, f"{measured.value:.2f}", ha="center", va="bottom", color=INK, fontsize=9)
             axes.hlines(measured.chance, x - width / 2, x + width / 2, color=INK, linestyles="dotted", linewidth=2)
     axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])
     axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.15)
