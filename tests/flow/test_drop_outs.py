@@ -159,6 +159,23 @@ def test_later_releases_run_among_those_that_remain(protocol: Cape | SecureSum) 
 
 
 @pytest.mark.parametrize("protocol", [CAPE, SUM], ids=lambda p: p.name)
+@pytest.mark.parametrize("losses", [[], [Loss(A, "Renew")], [Loss(B, "Renew", after=True)], [Loss(A, "Accept", nth=1)]])
+def test_round_secrets_are_renewed(
+    protocol: Cape | SecureSum, losses: list[Loss], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With epochs of two rounds, five releases need three epochs; a site lost at the renewal is left out."""
+    monkeypatch.setattr("dpcape.protocols.session.EPOCH_ROUNDS", 2)
+    line = line_of(FIVE, losses)
+    private = open_allowance(line, protocol, n=5)
+    statistic = second_moment(private._federation.facts)
+    for number in range(5):
+        check_sum(FIVE, private, private.mean(statistic), release=number)
+    assert line.of_kind("Renew")
+    expected = [5, 5, *[5 - len(losses)] * 3]
+    assert [len(release.survivors) for release in private.releases] == expected
+
+
+@pytest.mark.parametrize("protocol", [CAPE, SUM], ids=lambda p: p.name)
 def test_a_site_that_missed_the_opening_of_the_allowance_is_left_out(protocol: Cape | SecureSum) -> None:
     line = line_of(FIVE, [Loss("site02", "Open", returns=True)])
     private = open_allowance(line, protocol)

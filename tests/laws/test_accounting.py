@@ -368,6 +368,18 @@ def test_a_ledger_composes_exactly_and_refuses_the_rest() -> None:
     assert not ledger.is_charged("c")
 
 
+def test_a_ledger_says_infinity_where_the_proof_for_integer_noise_ends() -> None:
+    """Four studies of epsilon 100 each at delta 1e-12: as ideal Gaussians epsilon 276, beyond what is proved."""
+    mu = mu_of(100.0, 1e-12)
+    ledger = Ledger()
+    for name in "abcd":
+        ledger.charge(Charge(allowance=name, mu=mu, gap=5e-7, tail=tail_reserve(1e-12), n_releases=1))
+    assert epsilon_of(1e-12, compose([mu] * 4)) > 260
+    assert delta_tail(n_draws=1, epsilon=epsilon_of(1e-12, compose([mu] * 4))) > 1e-12
+    assert ledger.spent(1e-12) == math.inf
+    assert Ledger(charges=ledger.charges[:1]).spent(1e-12) <= 100.0 * (1 + 1e-4)
+
+
 def test_releases_are_counted_once_and_in_order() -> None:
     ledger = Ledger()
     with pytest.raises(ProtocolError, match="charged before"):

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
+from dpcape.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.privacy.terms import printed_epsilon
 
 
@@ -35,7 +36,11 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     if math.isinf(mu):
         return math.inf
     gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
-    return printed_epsilon(delta, mu, gap=gap, tail=tail)
+    epsilon = printed_epsilon(delta, mu, gap=gap, tail=tail)
+    # A tail was checked at its own allowance's epsilon and grows with that of all together (docs/noise.md): beyond
+    # this the proof for integer noise says nothing, and so does the ledger.
+    least = min((entry.tail for entry in charges if entry.tail > 0), default=1.0)
+    return epsilon if epsilon <= TAIL_EXPONENT - 1 + math.log(least) else math.inf
 
 
 class Spending(Protocol):
