@@ -101,19 +101,19 @@ class RegressionMoment(Statistic):
 
     def total(self, records: Any) -> Vector:
         width = self.facts.n_features
-        moment, cross, sums = np.zeros((width, width), order="F"), np.zeros(width), np.zeros(width)
-        n_records, response, square = 0, 0.0, 0.0
+        moment, sums = np.zeros((width, width), order="F"), np.zeros((2, width))
+        # Powers of the response: number of records, sum, sum of squares.
+        powers = np.zeros(3)
         for block, targets in records.blocks(BLOCK_ROWS):
             y = self._responses(targets)
             # A C-ordered block is a Fortran-ordered transpose, so nothing is copied.
             moment = dsyrk(1.0, block.T, beta=1.0, c=moment, overwrite_c=1, lower=0)
-            cross += y @ block
-            sums += block.sum(axis=0)
-            n_records += len(y)
-            response += float(y.sum())
-            square += float(y @ y)
-        means = RegressionBlocks(moment, cross, sums, response, square)
-        return pack(self._matrix(means, n_records))
+            # Two products with a vector: cheaper than one with two rows, or than summing columns.
+            sums[0] += np.ones_like(y) @ block
+            sums[1] += y @ block
+            powers += np.array([len(y), float(y.sum()), float(y @ y)])
+        means = RegressionBlocks(moment, sums[1], sums[0], float(powers[1]), float(powers[2]))
+        return pack(self._matrix(means, int(powers[0])))
 
     def _responses(self, targets: NDArray[Any]) -> Vector:
         if self.facts.classes is None:
