@@ -306,8 +306,8 @@ def _lost_body(data: str, charge: Charge, entry: Entry) -> dict[str, Any]:
         "study": "lost",
         "allowance": f"lost-{entry.number}-{data}",
         "mu": repr(charge.mu),
-        "gap": "0.0",
-        "tail": "0.0",
+        "gap": repr(charge.gap),
+        "tail": repr(charge.tail),
         "n_releases": 0,
     }
 

@@ -15,6 +15,7 @@ from dpcape.privacy.chain import Chain, Entry
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.terms import epsilon_reserve, tail_reserve
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,8 @@ def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
 
 def lost_charge(epsilon: float, delta: float) -> Charge:
     """Return a charge that stands for spending whose rows were lost."""
-    return Charge(allowance="", mu=mu_of(epsilon, delta), gap=0.0, tail=0.0, n_releases=0)
+    gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
+    return Charge(allowance="", mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0)
 
 
 def _next_release(entries: tuple[Entry, ...], allowance: str) -> int:
