@@ -98,8 +98,8 @@ class JointICA(FederatedEstimator):
         basis: ArrayLike | None = None,
         kurtosis: str = "positive",
         n_timepoints: int = 250,
-        n_iter: int = 400,
-        learning_rate: float = 0.5,
+        n_iter: int = 200,
+        learning_rate: float = 3.0,
         tolerance: float = 1e-6,
     ) -> None:
         self.n_components = n_components

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.statistics.infomax_scores import MOST_CONDITION, condition
+
 Matrix = NDArray[np.float64]
 
 # An unmixing of whitened data has entries near one; beyond this the rate was too large.
@@ -38,7 +40,7 @@ class Infomax:
         change = self.rate * gradient
         self.unmixing, self.bias = self.unmixing + change, self.bias + self.rate * bias_gradient
         self.done += 1
-        if not np.isfinite(self.unmixing).all() or np.abs(self.unmixing).max() > _LARGEST_WEIGHT:
+        if self._ran_away():
             self.rate /= 2
             self._restart()
         elif 2 * self.done > self.n_iter:
@@ -48,6 +50,12 @@ class Infomax:
     def result(self) -> Matrix:
         """Return the averaged unmixing, or the last one if the run ended before averaging began."""
         return self._sum / self._n_averaged if self._n_averaged else self.unmixing
+
+    def _ran_away(self) -> bool:
+        """Tell whether weights are too large or too skewed for sites to accept; a margin keeps it off the edge."""
+        if not np.isfinite(self.unmixing).all() or np.abs(self.unmixing).max() > _LARGEST_WEIGHT:
+            return True
+        return condition(self.unmixing) > 0.9 * MOST_CONDITION or np.abs(self.bias).max() > _LARGEST_WEIGHT
 
     def _restart(self) -> None:
         n = self.n_components

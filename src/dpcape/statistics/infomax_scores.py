@@ -8,11 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
 from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
 
 Vector = NDArray[np.float64]
+
+
+MOST_CONDITION = 200.0
+"""Largest |W|_F over its smallest singular value; sqrt(R) for a rotation."""
+
+
+def check_condition(unmixing: Vector) -> None:
+    """Refuse an unmixing so skewed that rounding in the clipped gradients would not be small."""
+    if not condition(unmixing) <= MOST_CONDITION:
+        raise InvalidParameter(
+            f"unmixing must have a norm of at most {MOST_CONDITION:g} times its smallest singular value; got a larger "
+            "ratio. Lower the learning rate."
+        )
+
+
+def condition(unmixing: Vector) -> float:
+    """Return |W|_F over the smallest singular value, infinite for a singular matrix."""
+    values = np.linalg.svd(unmixing, compute_uv=False)
+    return float(np.linalg.norm(values) / values[-1]) if values[-1] > 0 else math.inf
 
 
 @known
@@ -45,6 +65,7 @@ class InfomaxScores(Statistic):
             clip=checked_positive("clip", clip),
             bias_clip=checked_positive("bias_clip", bias_clip),
         )
+        check_condition(turn)
         self._projection, self._unmixing, self._bias = matrix, turn, shift
         self._width, self._clip, self._bias_clip = width, float(clip), float(bias_clip)
 
@@ -59,6 +80,14 @@ class InfomaxScores(Statistic):
     @property
     def diameter(self) -> float:
         return 2 * self.radius
+
+    def rounding(self, n_records: int) -> float:
+        """Bound floating point's error, cancellation in I + y z' included.
+
+        |I + y z'|_F >= .44 (1 + |y||z|), so the terms that cancel are at most |W|_F (1 + |y||z|) <= 2.3
+        MOST_CONDITION |G|.
+        """
+        return 2.3 * MOST_CONDITION * super().rounding(n_records)
 
     def total(self, records: Any) -> Vector:
         step = GhostStep(self._unmixing, self._bias, clip=self._clip, bias_clip=self._bias_clip)

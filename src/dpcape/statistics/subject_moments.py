@@ -87,8 +87,8 @@ class SubjectProjector(OfSubjects):
             raise InvalidParameter(
                 f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}."
             )
-        check_lengths(facts, int(n_components))
         super().__init__(facts, basis=matrix, n_components=int(n_components))
+        check_lengths(facts, int(n_components))
         self._basis, self._n_components = matrix, int(n_components)
 
     @property
@@ -143,8 +143,8 @@ class _OfReducedSubjects(OfSubjects):
     def __init__(self, facts: Facts, projection: Vector, whitener: Vector, **more: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         inner = checked_matrix("whitener", whitener, (matrix.shape[1], matrix.shape[1]))
-        check_lengths(facts, int(matrix.shape[1]))
         super().__init__(facts, projection=matrix, whitener=inner, **more)
+        check_lengths(facts, int(matrix.shape[1]))
         self._projection, self._whitener = matrix, inner
 
     @property
@@ -204,6 +204,9 @@ class SubjectTensor(_OfReducedSubjects):
 
     name = "subject_tensor"
     _fills = True
+
+    def __init__(self, facts: Facts, projection: Vector, whitener: Vector) -> None:
+        super().__init__(facts, projection, whitener)
 
     @property
     def size(self) -> int:

@@ -1,0 +1,80 @@
+"""NIfTI in, maps out; skipped where the extra ``neuro`` is not installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpcape import Exact, Federation, JointICA, in_process
+from dpcape.errors import InvalidParameter
+from dpcape.neuro import nifti_subjects, write_maps
+
+nibabel = pytest.importorskip("nibabel", reason="the extra 'neuro' is not installed")
+pytest.importorskip("nilearn", reason="the extra 'neuro' is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SHAPE = (4, 3, 2)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    generator = np.random.default_rng(0)
+    inside = np.ones(SHAPE, dtype=np.int8)
+    inside[0, 0, 0] = 0
+    nibabel.save(nibabel.Nifti1Image(inside, np.eye(4)), tmp_path / "mask.nii.gz")
+    (tmp_path / "people").mkdir()
+    mixing = generator.standard_normal((24, 2))
+    for index in range(6):
+        volume = (generator.laplace(size=(80, 2)) @ mixing.T).T.reshape(*SHAPE, 80)
+        image = nibabel.Nifti1Image(volume.astype(np.float32), np.eye(4))
+        nibabel.save(image, tmp_path / "people" / f"sub{index}.nii.gz")
+    return tmp_path
+
+
+def read(folder, unit="subject", **options):
+    return nifti_subjects(folder / "people", mask=folder / "mask.nii.gz", bound=50.0, unit=unit, **options)
+
+
+def test_images_become_maps_and_images_again(folder):
+    records = read(folder, standardize="zscore_sample")
+    assert (records.n_records, records.n_features) == (6, 23)
+    model = JointICA(2, epsilon=1.0, delta=1e-5, n_timepoints=80).fit(
+        Federation(in_process({"lyon": records}), protocol=Exact())
+    )
+    write_maps(model.mixing_, folder / "maps.nii.gz", mask=folder / "mask.nii.gz")
+    maps = np.asarray(nibabel.load(folder / "maps.nii.gz").dataobj)
+    assert maps.shape == (*SHAPE, 2)
+    inside = np.asarray(nibabel.load(folder / "mask.nii.gz").dataobj) != 0
+    np.testing.assert_allclose(maps[inside], model.mixing_, rtol=1e-5, atol=1e-6)
+    assert not maps[0, 0, 0].any()
+
+
+def test_mixing_time_points_is_refused_at_the_record_unit(folder):
+    assert read(folder, unit="record").n_records == 480
+    for options in ({"standardize": "zscore_sample"}, {"detrend": True}, {"low_pass": 0.1}):
+        with pytest.raises(InvalidParameter, match="time points must be left apart"):
+            read(folder, unit="record", **options)
+
+
+def test_sites_with_other_masks_are_refused(folder):
+    other = np.ones(SHAPE, dtype=np.int8)
+    other[3, 2, 1] = 0
+    nibabel.save(nibabel.Nifti1Image(other, np.eye(4)), folder / "other.nii.gz")
+    elsewhere = nifti_subjects(folder / "people", mask=folder / "other.nii.gz", bound=50.0, unit="subject")
+    with pytest.raises(InvalidParameter, match="feature_names must be the same at all sites"):
+        Federation(in_process({"lyon": read(folder), "oslo": elsewhere}), protocol=Exact())
+
+
+def test_other_grids_and_empty_folders_are_refused(folder):
+    nibabel.save(nibabel.Nifti1Image(np.ones((2, 2, 2, 5), dtype=np.float32), np.eye(4)), folder / "small.nii")
+    with pytest.raises(InvalidParameter, match="4D on the mask's grid"):
+        nifti_subjects([folder / "small.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject")
+    moved = nibabel.Nifti1Image(np.ones((*SHAPE, 5), dtype=np.float32), np.diag([2.0, 2, 2, 1]))
+    nibabel.save(moved, folder / "moved.nii")
+    with pytest.raises(InvalidParameter, match="mask's affine"):
+        nifti_subjects([folder / "moved.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject")
+    (folder / "empty").mkdir()
+    with pytest.raises(InvalidParameter, match="at least one NIfTI file"):
+        nifti_subjects(folder / "empty", mask=folder / "mask.nii.gz", bound=1.0, unit="subject")
+    with pytest.raises(InvalidParameter, match="one row per voxel of the mask"):
+        write_maps(np.ones((5, 2)), folder / "maps.nii.gz", mask=folder / "mask.nii.gz")
