@@ -52,15 +52,15 @@ def check_range(bound_steps: int, n_sites: int) -> None:
 
 
 def to_ring(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """View grid integers as ring elements (a copy; the argument is left alone)."""
+    """View grid integers as ring elements; the memory is shared, and the secure sum only reads it."""
     _check(values, np.dtype(np.int64), "values")
-    return np.array(values, order="C").view(np.uint64)
+    return values.view(np.uint64)
 
 
 def from_ring(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """View ring elements as grid integers (a copy; the argument is left alone)."""
+    """View ring elements as grid integers; the memory is shared."""
     _check(words, np.dtype(np.uint64), "words")
-    return np.array(words, order="C").view(np.int64)
+    return words.view(np.int64)
 
 
 def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDArray[np.int64]:

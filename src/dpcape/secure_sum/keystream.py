@@ -25,7 +25,7 @@ def masked(
     vector: NDArray[np.uint64], *, plus: Sequence[bytes] = (), minus: Sequence[bytes] = ()
 ) -> NDArray[np.uint64]:
     """Copy of `vector` with the mask of every key in `plus` added and of every key in `minus` taken off."""
-    result = np.array(vector, dtype=np.uint64, order="C")
+    result = np.empty(vector.size, dtype=np.uint64)
     streams = [(_stream(key), np.add) for key in plus] + [(_stream(key), np.subtract) for key in minus]
     n_piece = min(PIECE_WORDS, result.size)
     zeros = memoryview(bytes(_WORD.itemsize * n_piece))
@@ -33,6 +33,7 @@ def masked(
     words = np.frombuffer(buffer, dtype=_WORD, count=n_piece)
     for start in range(0, result.size, PIECE_WORDS):
         piece = result[start : start + PIECE_WORDS]
+        piece[:] = vector[start : start + PIECE_WORDS]
         for stream, combine in streams:
             stream.update_into(zeros[: piece.nbytes], buffer)
             combine(piece, words[: piece.size], out=piece)

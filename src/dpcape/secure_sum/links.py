@@ -37,7 +37,7 @@ class Links(Sealed):
 def make_hello(name: str, identity: Identity, *, config: Config, private: X25519PrivateKey) -> Hello:
     """Signed hello with a fresh nonce."""
     nonce, key = os.urandom(NONCE_BYTES), private.public_key().public_bytes_raw()
-    signature = identity.sign(_hello_body(name, nonce=nonce, key=key, config=config))
+    signature = identity.sign(_hello_body(name, nonce=nonce, key=key, terms=config.digest()))
     return Hello(sender=name, nonce=nonce, key=key, signature=signature)
 
 
@@ -50,12 +50,13 @@ def check_hellos(
     senders = [hello.sender for hello in hellos]
     if any(not isinstance(sender, str) for sender in senders) or sorted(senders) != list(config.sites):
         raise ProtocolError("there must be exactly one hello of each agreed site; got another list of senders.")
+    terms = config.digest()
     for hello in hellos:
-        _check_hello(hello, config=config, public=pinned[hello.sender])
+        _check_hello(hello, terms=terms, public=pinned[hello.sender])
     if len({hello.key for hello in hellos}) != len(hellos):
         raise ProtocolError("session keys must be distinct; got one key under two names.")
     by_sender = {hello.sender: hello for hello in sorted(hellos, key=lambda hello: hello.sender)}
-    return by_sender, _session_id(by_sender, config)
+    return by_sender, _session_id(by_sender, terms)
 
 
 def make_links(
@@ -78,11 +79,11 @@ def agree(private: X25519PrivateKey, public: bytes, *, peer: str) -> bytes:
         raise ProtocolError(f"the key of site {peer} must be a proper X25519 key; got a degenerate one.") from None
 
 
-def _check_hello(hello: Hello, *, config: Config, public: bytes) -> None:
+def _check_hello(hello: Hello, *, terms: bytes, public: bytes) -> None:
     """Refuse a hello of wrong shape or that the pinned identity did not sign."""
     if not _is_bytes(hello.nonce, NONCE_BYTES) or not _is_bytes(hello.key, KEY_BYTES):
         raise ProtocolError(f"the hello of site {hello.sender} must hold a nonce and a key; got other lengths.")
-    body = _hello_body(hello.sender, nonce=hello.nonce, key=hello.key, config=config)
+    body = _hello_body(hello.sender, nonce=hello.nonce, key=hello.key, terms=terms)
     if not verify(public, hello.signature, body):
         raise ProtocolError(
             f"the hello of site {hello.sender} must be signed by its pinned identity for this configuration; "
@@ -90,13 +91,13 @@ def _check_hello(hello: Hello, *, config: Config, public: bytes) -> None:
         )
 
 
-def _hello_body(name: str, *, nonce: bytes, key: bytes, config: Config) -> bytes:
-    return digest("hello", name, nonce, key, config.digest())
+def _hello_body(name: str, *, nonce: bytes, key: bytes, terms: bytes) -> bytes:
+    return digest("hello", name, nonce, key, terms)
 
 
-def _session_id(hellos: Mapping[str, Hello], config: Config) -> bytes:
+def _session_id(hellos: Mapping[str, Hello], terms: bytes) -> bytes:
     parts = [part for hello in hellos.values() for part in (hello.sender, hello.nonce, hello.key)]
-    return digest("session", config.digest(), *parts)
+    return digest("session", terms, *parts)
 
 
 def _is_bytes(value: object, length: int) -> bool:

@@ -79,9 +79,7 @@ def _weights(indices: tuple[int, ...], at: int) -> tuple[int, ...]:
 
 
 def _weight(indices: tuple[int, ...], i: int, at: int) -> int:
-    """Lagrange weight of one point; the factors are small, so they are multiplied before the one "
-    "reduction.
-    """
+    """Lagrange weight of one point; the factors are small, so one reduction at the end is enough."""
     top = math.prod(at - j for j in indices if j != i)
     bottom = math.prod(i - j for j in indices if j != i)
     return top * pow(bottom, -1, PRIME) % PRIME

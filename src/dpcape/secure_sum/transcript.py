@@ -14,20 +14,17 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
     Type and length make the encoding injective, so two different lists of parts never hash the same string.
     Integers must lie in [0, 2^64).
     """
-    state = hashlib.sha256()
-    for part in (VERSION, label, *parts):
-        kind, body = _encoded(part)
-        state.update(kind + len(body).to_bytes(8, "big") + body)
-    return state.digest()
+    return hashlib.sha256(b"".join([_encoded(part) for part in (VERSION, label, *parts)])).digest()
 
 
-def _encoded(part: bytes | str | int) -> tuple[bytes, bytes]:
-    """Type mark and bytes of one part."""
+def _encoded(part: bytes | str | int) -> bytes:
+    """Type mark, length and bytes of one part."""
     if isinstance(part, bytes):
-        return b"b", part
+        return b"b" + len(part).to_bytes(8, "big") + part
     if isinstance(part, str):
-        return b"s", part.encode()
-    return b"i", part.to_bytes(8, "big")
+        text = part.encode()
+        return b"s" + len(text).to_bytes(8, "big") + text
+    return b"i" + part.to_bytes(8, "big")
 
 
 def equal(left: bytes, right: bytes) -> bool:
