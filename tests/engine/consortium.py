@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import psutil
+from threadpoolctl import threadpool_limits
 
 from dpcape import Federation, Replay, in_process
 from dpcape.run_folder import RunFolder
 from dpcape.site_folder import SiteFolder
 from dpcape.study import Study
+from dpcape.transport.base import Transport
 from dpcape.transport.flare import serving
 from dpcape.transport.flare.kits import FederationFolder
 from dpcape.transport.flare.run import Listener, compute
@@ -40,7 +42,9 @@ def write_data(folder: Path, sites: list[str], n_records: int = 300) -> None:
         latent = draw.laplace(size=(n_records + 10 * number, 2))
         mixed = np.hstack([latent @ [[1.0, 0.4], [0.2, 0.8]], latent @ [[0.7, -0.5], [0.3, 0.9]]])
         rows = 0.2 * (mixed + 0.1 * draw.normal(size=mixed.shape))
-        np.savez(folder / f"{site}.npz", X=rows, left=rows[:, :2], right=rows[:, 2:])
+        np.savez(
+            folder / f"{site}.npz", X=rows, left=rows[:, :2], right=rows[:, 2:], starts=[0, n_records // 2, len(rows)]
+        )
 
 
 HEAD = """[study]
@@ -71,6 +75,7 @@ SUBJECTS = """[data]
 kind = "subjects"
 features = 4
 array = "X"
+subject = "starts"
 bound = 1.0
 unit = "record"
 """
@@ -133,6 +138,12 @@ class Consortium:
         """Fit the study to the same records in this process, with the same draws."""
         records = {site: study.records_for(site, self.path / "data" / f"{site}.npz") for site in study.sites}
         line = in_process(records, noise=Replay(SEED))
+        # The same number of BLAS threads as at the sites: sums then round alike.
+        with threadpool_limits(limits=1):
+            return self._fit(study, line)
+
+    @staticmethod
+    def _fit(study: Study, line: Transport) -> Any:
         return study.estimator().fit(Federation(line, protocol=study.protocol(), weights=study.weights or None))
 
     def approve(self, study: Study, sites: list[str] | None = None, *, runs: int = 1) -> None:

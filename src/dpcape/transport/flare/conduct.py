@@ -112,9 +112,10 @@ class Conduct:
 
     def _conclude(self, state: str, **details: Any) -> None:
         sites = self._status.snapshot()["sites"]
-        outcome = {"state": state, "may_be_charged": self._may_be_charged, **details, "sites": sites}
+        speed = self._status.speed()
+        outcome = {"state": state, "may_be_charged": self._may_be_charged, **details, "speed": speed, "sites": sites}
         _write(self._out / OUTCOME, outcome)
-        self._status.phase(state, **details)
+        self._status.phase(state, **details, **speed)
 
 
 def compared(about: Mapping[str, Mapping[str, str | float]], status: Status) -> dict[str, Any]:

@@ -109,6 +109,7 @@ class FlareLine(Transport):
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        begun = time.monotonic()
         self._number += 1
         present = tuple(site for site in messages_by_site if site not in self._lost)
         self._status.begin_round(self._number, present)
@@ -116,6 +117,7 @@ class FlareLine(Transport):
         seconds = self._timing.round if deadline is None else deadline
         self._send(present, "round", messages_by_site, seconds, arrivals)
         replies = self._collect(set(present), arrivals, seconds)
+        self._status.end_round(time.monotonic() - begun)
         return replies, tuple(site for site in messages_by_site if site not in replies)
 
     def _collect(

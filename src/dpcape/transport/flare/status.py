@@ -48,6 +48,7 @@ class Status:
         now = time.time()
         self._sites = {site: SiteState(since=now) for site in sites}
         self._events: list[dict[str, Any]] = []
+        self._seconds: list[float] = []
         self._log = log
 
     def phase(self, phase: str, **details: Any) -> None:
@@ -63,6 +64,21 @@ class Status:
             self._round = number
             for site in sites:
                 self._sites[site] = SiteState("working", now)
+
+    def end_round(self, seconds: float) -> None:
+        """Note how long a round took."""
+        with self._lock:
+            self._seconds.append(seconds)
+
+    def speed(self) -> dict[str, float]:
+        """Return how many rounds there were, and the median and 95 % point of their milliseconds."""
+        with self._lock:
+            ordered = sorted(self._seconds)
+        if not ordered:
+            return {"rounds": 0}
+        at = {"median_ms": 0.5, "p95_ms": 0.95}
+        points = {name: round(1000 * ordered[int(part * (len(ordered) - 1))], 2) for name, part in at.items()}
+        return {"rounds": len(ordered), **points}
 
     def site(self, name: str, state: str, note: str = "", *, event: bool = True) -> None:
         """Note a site's state."""

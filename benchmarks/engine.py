@@ -1,0 +1,114 @@
+"""Rounds and throughput on NVIDIA FLARE with 4, 8 and 16 site processes on this machine; 200 sites in process.
+
+Wall-clock times, since waiting is what is measured: run it on an otherwise idle machine. Figures: docs/scale.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpcape import PCA, Cape, Federation, Replay, SecureSum, in_process, rows
+
+ROOT = Path(__file__).resolve().parents[1]
+INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = 100\ntolerance = 1e-12'
+WIDE = '[data]\nkind = "rows"\nfeatures = 1000000\narray = "wide"\nbound = 1.0\n'
+
+
+def seconds_between(events: list[dict[str, Any]], first: str, last: str) -> float:
+    """Return the time between two events of a run."""
+    stamps = {event["event"]: datetime.fromisoformat(event["time"]).timestamp() for event in events}
+    return stamps[last] - stamps[first]
+
+
+def measure(n_sites: int, place: Path) -> None:
+    """Run an iterative and a wide study with this many site processes."""
+    sys.path.insert(0, str(ROOT))
+    from tests.engine.consortium import SUBJECTS, Consortium, study_text
+
+    from dpcape.run_folder import RunFolder
+    from dpcape.study import Study
+
+    names = [f"site-{number}" for number in range(n_sites)]
+    consortium = Consortium(place / str(n_sites), names)
+    consortium.create()
+    draw = np.random.default_rng(0)
+    for name in names:
+        path = consortium.path / "data" / f"{name}.npz"
+        with np.load(path) as stored:
+            arrays = dict(stored)
+        np.savez(path, **arrays, wide=1e-3 * draw.normal(size=(4, 10**6)))
+
+    def run(name: str, analysis: str, **options: Any) -> RunFolder:
+        path = consortium.path / f"{name}.toml"
+        text = study_text(name, analysis, minimum=n_sites, epsilon=50.0, sites=names, **options)
+        path.write_text(text, encoding="utf-8")
+        study = Study.load(path)
+        consortium.approve(study)
+        return consortium.run(study)
+
+    try:
+        begun = time.monotonic()
+        consortium.start(replay=None)
+        print(f"{n_sites:>3} sites connected after {time.monotonic() - begun:.1f} s")
+        iterated = run("iterated", "joint_ica", parameters=INFOMAX, data=SUBJECTS)
+        report_rounds(n_sites, iterated.events())
+        for kind in ("secure-sum", "cape"):
+            report_width(n_sites, kind, run(f"wide-{kind}", "mean", data=WIDE, kind=kind).events())
+    finally:
+        consortium.stop()
+
+
+def report_rounds(n_sites: int, events: list[dict[str, Any]]) -> None:
+    done = next(event for event in events if event["event"] == "computed")
+    releases = [event for event in events if event["event"] == "release"]
+    seconds = seconds_between(events, "formed", "computed")
+    print(
+        f"{n_sites:>3} sites: {done['rounds']} rounds, median {done['median_ms']:.1f} ms, 95 % "
+        f"{done['p95_ms']:.1f} ms; {len(releases) / seconds:.1f} releases/s; submitted to computed "
+        f"{seconds_between(events, 'submitted', 'computed'):.1f} s"
+    )
+
+
+def report_width(n_sites: int, kind: str, events: list[dict[str, Any]]) -> None:
+    done = next(event for event in events if event["event"] == "computed")
+    seconds = seconds_between(events, "formed", "release")
+    moved = n_sites * 8.0 * (1 if kind == "secure-sum" else 3)
+    print(
+        f"{n_sites:>3} sites: mean of 1e6 columns under {kind} in {seconds:.2f} s, "
+        f"{moved / seconds:.0f} MB/s of vectors; slowest rounds {done['p95_ms']:.0f} ms"
+    )
+
+
+def many_in_process(n_sites: int = 200) -> None:
+    """A PCA over many sites in one process."""
+    draw = np.random.default_rng(1)
+    records = {f"site-{number:03d}": rows(0.1 * draw.normal(size=(50, 20)), bound=1.0) for number in range(n_sites)}
+    for protocol in (SecureSum(n_colluding=2), Cape(n_colluding=2)):
+        line = in_process(records, noise=Replay(3))
+        begun = time.process_time()
+        PCA(3, epsilon=1.0, delta=1e-5).fit(Federation(line, protocol=protocol))
+        print(
+            f"{n_sites} sites in process, PCA of 20 columns, {type(protocol).__name__}: {time.process_time() - begun:.1f} s CPU"
+        )
+
+
+def main() -> None:
+    many_in_process()
+    if find_spec("nvflare") is None:
+        print("NVIDIA FLARE is not installed (dpcape[engine]); nothing more to measure.")
+        return
+    with tempfile.TemporaryDirectory() as place:
+        for n_sites in [int(text) for text in sys.argv[1:]] or [4, 8, 16]:
+            measure(n_sites, Path(place))
+
+
+if __name__ == "__main__":
+    main()
