@@ -95,9 +95,8 @@ def many_in_process(n_sites: int = 200) -> None:
         line = in_process(records, noise=Replay(3))
         begun = time.process_time()
         PCA(3, epsilon=1.0, delta=1e-5).fit(Federation(line, protocol=protocol))
-        print(
-            f"{n_sites} sites in process, PCA of 20 columns, {type(protocol).__name__}: {time.process_time() - begun:.1f} s CPU"
-        )
+        seconds = time.process_time() - begun
+        print(f"{n_sites} sites in process, PCA of 20 columns, {type(protocol).__name__}: {seconds:.1f} s CPU")
 
 
 def main() -> None:

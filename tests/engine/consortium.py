@@ -209,9 +209,15 @@ class Consortium:
             self.kill(name)
 
     def survivors(self) -> list[str]:
-        """Processes that still run a kit of this federation; job processes name it on their command line."""
-        mark, found = str(self.path), []
-        for process in psutil.process_iter(["pid", "cmdline"]):
-            if process.pid != os.getpid() and any(mark in part for part in process.info["cmdline"] or []):
-                found.append(f"{process.pid}: {' '.join(process.info['cmdline'])[:200]}")
-        return found
+        """Processes that still run a kit of this federation."""
+        return [f"{process.pid}: {' '.join(process.cmdline())[:200]}" for process in running_under(self.path)]
+
+
+def running_under(path: Path) -> list[psutil.Process]:
+    """Processes of kits below a folder: FLARE's processes name their kit on the command line."""
+    mark, found = str(path), []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if process.pid != os.getpid() and "nvflare" in " ".join(command) and any(mark in part for part in command):
+            found.append(process)
+    return found
