@@ -27,8 +27,8 @@ Vector = NDArray[np.float64]
 _RANK_TOLERANCE = 1e-10
 # Half the 95 % quantile of chi-square with one degree of freedom: a likelihood interval.
 _LIKELIHOOD_DROP = 1.92
-# What a direction hidden by noise may at least have, as a share of the floor, when intervals are computed.
-_LOWEST_SHARE = 0.1
+# What a direction hidden by noise is taken to have at least, in units of the noise, when intervals are computed.
+_FAINTEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,7 @@ def shrunken_solution(
     if cross_scale > 0:
         best, _ = _prior_variance(heights, curvature, cross_scale)
         kept = 1 - cross_scale**2 / (best * curvature**2 + cross_scale**2)
-        # For the uncertainty, directions that the floor raised count with what little they may have.
-        lowest = np.maximum(cleaned, _LOWEST_SHARE * scale * math.sqrt(values.size))
-        noise = cross_scale**2 + 0.5 * scale**2 * float(np.sum((kept * heights / curvature) ** 2))
-        _, likely = _prior_variance(heights, lowest, math.sqrt(noise))
-        hidden = likely * noise / (likely * lowest**2 + noise)
+        hidden = _hidden_variance(heights, cleaned, scale=scale, cross_scale=cross_scale)
     gains = kept * keep / (curvature + ridge)
     return Solution(
         coefficients=vectors @ (gains * heights),
@@ -101,6 +97,20 @@ def shrunken_solution(
         response=(vectors * gains) @ vectors.T,
         energy=float(np.sum(curvature * (gains * heights) ** 2)),
     )
+
+
+def _hidden_variance(heights: Vector, cleaned: Vector, *, scale: float, cross_scale: float) -> Vector:
+    """Return the variance that noise and shrinking leave in each coefficient, on the side of too much."""
+    # Below the floor single values are noise, but their mean is not: it stands for each of them.
+    faint = cleaned <= scale * math.sqrt(cleaned.size)
+    mean = float(cleaned[faint].mean()) if faint.any() else 0.0
+    curvature = np.where(faint, max(mean, _FAINTEST * scale), cleaned)
+    _, likely = _prior_variance(heights, curvature, cross_scale)
+    # Noise on the moment acts through the coefficients, whose squared length is about D times their variance.
+    noise = cross_scale**2 + 0.5 * scale**2 * cleaned.size * likely
+    _, likely = _prior_variance(heights, curvature, math.sqrt(noise))
+    hidden: Vector = likely * noise / (likely * curvature**2 + noise)
+    return hidden
 
 
 def _prior_variance(heights: Vector, curvature: Vector, cross_scale: float) -> tuple[float, float]:
