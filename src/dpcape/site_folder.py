@@ -147,6 +147,10 @@ class SiteFolder:
                 copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_private(copy, file.read_bytes())
             write_private(folder / "study.toml", study.text)
+        if Study.load(folder / "study.toml").digest() != digest:
+            raise ProtocolError(
+                "a study's files must not change while it is reviewed; got other ones. Review it again."
+            )
         return digest
 
     def study(self, reference: str) -> Study:

@@ -56,9 +56,10 @@ def outline(study: Study, n_records: Mapping[str, int], site: str) -> tuple[Guar
     with warnings.catch_warnings():
         # Warnings would be about the made-up records.
         warnings.simplefilter("ignore", DpcapeWarning)
-        study.estimator().fit(federation)
+        # The model's own guarantee: some analyses add assumptions of theirs.
+        guarantee = study.estimator().fit(federation).guarantee_
     assert federation.opened is not None
-    return federation.opened.guarantee(), [federation.opened.step(index, site) for index in federation.opened.used]
+    return guarantee, [federation.opened.step(index, site) for index in federation.opened.used]
 
 
 def statistic_names(study: Study) -> frozenset[str]:

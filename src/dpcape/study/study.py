@@ -49,7 +49,7 @@ class Study:
     data : DataPlan — what the records are, in public.
     federation : mapping or None — settings of the engine; None runs in process.
     text : str — the file as written.
-    folder : Path — where files that belong to the study stand.
+    folder : Path — where files that belong to the study stand; ``files`` has their digests.
 
     Edge cases
     ----------
@@ -93,6 +93,7 @@ class Study:
     text: str
     folder: Path
     content: Mapping[str, Any]
+    files: Mapping[str, str]
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -130,6 +131,8 @@ class Study:
             text=text,
             folder=where.parent,
             content=source.content,
+            # Taken now: a file that changes later must not change what this study is.
+            files={_relative(path, where.parent): _sha256(path) for path in data.files},
         )
         data_section.within(None, study.facts)
         Section(source, ("study",)).within("analysis", lambda: study.shares(dict.fromkeys(members, 2**20)))
@@ -145,8 +148,7 @@ class Study:
 
         Comments and layout do not count; every value does.
         """
-        files = {_relative(path, self.folder): _sha256(path) for path in self.data.files}
-        canonical = json.dumps(["dpcape study 1", self.content, files], sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(["dpcape study 1", self.content, self.files], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
 
     def estimator(self) -> FederatedEstimator:
@@ -230,7 +232,8 @@ def _read_head(section: Section, members: Mapping[str, Member], settings: Mappin
     if delta is None or not 0 < delta < 1:
         section.fail("delta", "strictly between 0 and 1")
     wanted = parameters(known[analysis])
-    given = {name: section.value(name) for name in wanted if name in section}
+    values = {name: section.value(name) for name in wanted}
+    given = {name: value for name, value in values.items() if value is not None}
     for name, required in wanted.items():
         if required and name not in given:
             section.fail(name, f"given for {analysis}")

@@ -1,0 +1,49 @@
+"""Study texts for tests."""
+
+from __future__ import annotations
+
+HEAD = """\
+[study]
+name = "first"
+analysis = "{analysis}"
+epsilon = 2.0
+delta = 1e-5
+{parameters}
+
+[protocol]
+kind = "cape"
+n_colluding = 1
+
+[sites.lima]
+[sites.lyon]
+[sites.oslo]
+
+[data]
+{data}
+"""
+
+ROWS = 'kind = "rows"\nfeatures = 6\nbound = 1.0'
+VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\nfeatures = 4\n[data.y]\ncolumns = ["p", "q", "r"]'
+RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
+CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
+DOCUMENTS = 'kind = "documents"\nfeatures = 30'
+SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
+
+# analysis -> (parameters, data)
+ANALYSES = {
+    "mean": ("", ROWS),
+    "pca": ("n_components = 2", ROWS),
+    "cca": ("n_components = 2", VIEWS),
+    "kmeans": ("n_clusters = 3\nn_iter = 3", ROWS),
+    "linear_regression": ("", RESPONSE),
+    "logistic_regression": ("", CLASSES),
+    "network_classifier": ("n_hidden = 4\nn_iter = 3", CLASSES),
+    "topic_model": ("n_components = 3", DOCUMENTS),
+    "mixture_model": ("n_components = 2\nnoise_variance = 0.002", ROWS),
+    "joint_ica": ("n_components = 3", SERIES),
+}
+
+
+def text_of(analysis: str = "pca") -> str:
+    parameters, data = ANALYSES[analysis]
+    return HEAD.format(analysis=analysis, parameters=parameters, data=data)
