@@ -281,6 +281,14 @@ def test_unequal_scales_too_far_apart_for_the_grid_are_refused_before_any_charge
         plan_release(terms, 0, second_moment(terms.facts), Independent())
 
 
+def test_noise_that_outgrows_the_grid_by_its_own_rounding_is_refused() -> None:
+    """At epsilon and delta of 1e-12 a step of the grid exceeds the sensitivity, and scales must grow for it."""
+    protocol = Cape(n_colluding=0, cancelling_ratio=1e6)
+    terms = terms_of(protocol, epsilon=1e-12, delta=1e-12, width=60)
+    with pytest.raises(InvalidParameter, match="64-bit"):
+        plan_release(terms, 0, second_moment(terms.facts), protocol)
+
+
 def test_too_small_a_delta_is_refused() -> None:
     terms = terms_of(Independent(), epsilon=240.0, delta=1e-12)
     with pytest.raises(InvalidParameter, match="cut-off"):

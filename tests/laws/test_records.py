@@ -134,9 +134,7 @@ def test_bound_holds_exactly_after_ranges_levels_and_narrow_types():
 # --- blocks -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "dtype", ["f2", "f4", "f8", ">f8", ">f4", "g", "u1", "i1", "i2", "i4", "i8", "u8", "?"]
-)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f8", ">f4", "g", "u1", "i1", "i2", "i4", "i8", "u8", "?"])
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed"])
 def test_number_types_and_layouts_do_not_matter(dtype, layout):
     base = np.random.default_rng(1).integers(0, 2 if dtype == "?" else 100, (50, 9)).astype(dtype)
@@ -184,9 +182,7 @@ def test_callers_arrays_are_never_changed():
 def test_memory_does_not_grow_with_the_number_of_rows(tmp_path):
     peaks = []
     for n_rows in (2_000, 20_000):
-        X = np.lib.format.open_memmap(
-            tmp_path / f"{n_rows}.npy", mode="w+", dtype=np.float32, shape=(n_rows, 784)
-        )
+        X = np.lib.format.open_memmap(tmp_path / f"{n_rows}.npy", mode="w+", dtype=np.float32, shape=(n_rows, 784))
         X[:] = 0.25
         X.flush()
         mapped = np.load(tmp_path / f"{n_rows}.npy", mmap_mode="r")
@@ -280,9 +276,7 @@ def test_a_mapping_selects_and_orders_columns_and_ignores_others():
         assert records.facts().feature_names == ("age", "sex=F", "sex=M", "weight")
         assert records.n_features == 4
     X = np.array([[50.0, 9.0, 25], [100, 9, 200]])
-    named = rows(
-        X, bound=10.0, ranges={"age": (0, 100), "weight": (0, 200)}, feature_names=["weight", "no", "age"]
-    )
+    named = rows(X, bound=10.0, ranges={"age": (0, 100), "weight": (0, 200)}, feature_names=["weight", "no", "age"])
     assert np.allclose(all_blocks(named), [[-0.5, -0.5], [1, 0]])
 
 
@@ -343,9 +337,7 @@ REFUSED = {
     "short y": lambda: labelled([[1.0], [2.0]], [SECRET], bound=1.0, response=(0, 1)),
     "two-dimensional y": lambda: labelled([[1.0]], [[SECRET]], bound=1.0, response=(0, 1)),
     "NaN response": lambda: labelled([[1.0]], [np.nan], bound=1.0, response=(0, 1)),
-    "null response": lambda: labelled(
-        [[1.0]], pl.Series([None], dtype=pl.Float64), bound=1.0, response=(0, 1)
-    ),
+    "null response": lambda: labelled([[1.0]], pl.Series([None], dtype=pl.Float64), bound=1.0, response=(0, 1)),
     "NA response": lambda: labelled([[1.0]], pd.array([pd.NA], dtype="Int64"), bound=1.0, response=(0, 1)),
     "infinite response": lambda: labelled([[1.0]], [np.inf], bound=1.0, response=(0, 1)),
     "text response": lambda: labelled([[1.0]], ["98765.4321"], bound=1.0, response=(0, 1)),
@@ -408,9 +400,7 @@ def test_views_are_clipped_each_to_its_own_bound():
 
 def test_views_take_pairs_of_ranges_fills_and_names():
     X, Y = [[5.0], [np.nan]], [[1.0], [2.0]]
-    records = views(
-        X, Y, bounds=(1.0, 9.0), ranges=([(0, 10)], None), missing=(10, None), feature_names=(["u"], ["v"])
-    )
+    records = views(X, Y, bounds=(1.0, 9.0), ranges=([(0, 10)], None), missing=(10, None), feature_names=(["u"], ["v"]))
     assert np.allclose(all_blocks(records), [[0, 1], [1, 2]])
     assert records.facts().feature_names == ("u", "v")
     assert records.facts().preparation.endswith(" none")
@@ -439,9 +429,7 @@ def test_responses_always_end_in_the_unit_interval(values, low, width):
     assert all(np.sign(m) in (0, np.sign(v - middle)) for v, m in zip(values, mapped, strict=True))
 
 
-@pytest.mark.parametrize(
-    "wrap", [list, np.array, pd.Series, pl.Series, lambda y: np.array(y, dtype=np.float32)]
-)
+@pytest.mark.parametrize("wrap", [list, np.array, pd.Series, pl.Series, lambda y: np.array(y, dtype=np.float32)])
 def test_responses_are_mapped_from_any_container(wrap):
     records = labelled(np.eye(3), wrap([0.0, 75.0, 1000.0]), bound=1.0, response=(0, 100))
     (block, y), *rest = records.blocks()
@@ -499,9 +487,7 @@ def test_short_documents_become_zero_and_stay_counted(counts, size):
     blocks = list(records.blocks(size))
     dense = np.vstack([block.toarray() for block in blocks])
     assert np.array_equal(dense, COUNTS * (COUNTS.sum(axis=1, keepdims=True) >= 3))
-    assert all(
-        block.format == "csr" and block.dtype == np.float64 and (block.data > 0).all() for block in blocks
-    )
+    assert all(block.format == "csr" and block.dtype == np.float64 and (block.data > 0).all() for block in blocks)
     assert records.n_records == 5
     assert records.facts().bounds == (1.0,)
     with pytest.raises(InvalidParameter, match="got documents"):

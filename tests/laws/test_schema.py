@@ -202,9 +202,7 @@ REFUSED = {
     "absent column": lambda: Schema.of({"a": (0, 1)}).apply({"b": [SECRET]}),
     "wrong width": lambda: Schema.of({"a": (0, 1)}).apply(np.full((3, 2), SECRET)),
     "unequal columns": lambda: Schema.of({"a": (0, 1), "b": ["x", "y"]}).apply({"a": [1.0], "b": ["x", "y"]}),
-    "two-dimensional column": lambda: Schema.of({"a": (0, 1), "b": ["x"]}).apply(
-        [np.ones((2, 2)), np.ones((2, 2))]
-    ),
+    "two-dimensional column": lambda: Schema.of({"a": (0, 1), "b": ["x"]}).apply([np.ones((2, 2)), np.ones((2, 2))]),
     "missing number": lambda: Schema.of({"a": (0, 1)}).apply({"a": [SECRET, math.nan]}),
     "missing number in a block": lambda: Schema.of({"a": (0, 1)}).apply(np.array([[SECRET], [math.nan]])),
     "missing level": lambda: Schema.of({"a": ["x", "y"]}).apply({"a": ["98765", None]}),
