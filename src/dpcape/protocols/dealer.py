@@ -229,6 +229,9 @@ class NoiseDealer:
             return encode(Dealt(boxes=self._deal(message)), allowance=allowance)
         except DpcapeError as error:
             return encode(Refused(error=type(error).__name__, text=str(error)), allowance=allowance)
+        except Exception as error:  # fail closed, as a site does
+            text = f"the noise dealer failed with {type(error).__name__}; see its log."
+            return encode(Refused(error="ProtocolError", text=text), allowance=allowance)
 
     def _deal(self, message: Deal) -> dict[str, bytes]:
         mark = (message.terms, message.release)

@@ -80,7 +80,7 @@ def in_process(
         name: Site(
             name,
             held,
-            ledger=(ledgers or {}).get(name) or Ledger(),
+            ledger=(ledgers or {}).get(name, Ledger()),
             identity=Identity.generate(),
             noise=source,
         )

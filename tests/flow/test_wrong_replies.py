@@ -1,0 +1,213 @@
+"""Sites that answer with something else: the coordinator stops, in words, and forms no result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcape import Cape, Dealer, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
+from dpcape import messages as m
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.messages import decode_from_site, decode_to_site, encode
+from dpcape.noise import NoiseSource
+from dpcape.protocols import Protocol
+from dpcape.protocols.dealer import NoiseDealer
+from dpcape.secure_sum import Identity
+from dpcape.site import Site
+from dpcape.statistics import second_moment
+from dpcape.transport.base import Transport
+from dpcape.transport.in_process import InProcess
+
+from .lines import LosingLine, example_rows
+
+FOUR = example_rows(4)
+NAMES = tuple(FOUR)
+Change = Callable[[m.ToSite, m.FromSite], m.FromSite]
+
+
+class LyingLine(LosingLine):
+    """Changes what the last site answers."""
+
+    def __init__(self, inner: InProcess, change: Change) -> None:
+        super().__init__(inner)
+        self._change = change
+
+    def ask(self, messages_by_site: Mapping[str, bytes], deadline: float | None) -> Any:
+        replies, missing = super().ask(messages_by_site, deadline)
+        liar = NAMES[-1]
+        if liar in replies:
+            _, message = decode_to_site(messages_by_site[liar])
+            allowance, reply = decode_from_site(replies[liar])
+            replies[liar] = encode(self._change(message, reply), allowance=allowance)
+        return replies, missing
+
+
+def run(protocol: Protocol, change: Change) -> None:
+    records = {name: rows(table, bound=1.0) for name, table in FOUR.items()}
+    federation = Federation(LyingLine(in_process(records, noise=Replay(2)), change), protocol=protocol)
+    federation.allow(1.0, 1e-5).mean(second_moment(federation.facts))
+
+
+def vectors_become(array: Any) -> Change:
+    def change(message: m.ToSite, reply: m.FromSite) -> m.FromSite:
+        return m.Vector(array=m.Array.of(array)) if isinstance(reply, m.Vector) else reply
+
+    return change
+
+
+WRONG = {
+    "short": np.zeros(5, dtype=np.int64),
+    "real numbers": np.zeros(6),
+    "a matrix": np.zeros((2, 3), dtype=np.int64),
+    "short words": np.zeros(5, dtype=np.uint64),
+}
+ALL = [Independent(), Cape(n_colluding=1), SecureSum(n_colluding=1), Dealer(n_colluding=1)]
+
+
+@pytest.mark.parametrize("protocol", ALL, ids=lambda p: p.name)
+@pytest.mark.parametrize("what", WRONG)
+def test_vectors_of_another_form_are_refused(protocol: Protocol, what: str) -> None:
+    with pytest.raises(ProtocolError, match=NAMES[-1]):
+        run(protocol, vectors_become(WRONG[what]))
+
+
+@pytest.mark.parametrize("protocol", ALL, ids=lambda p: p.name)
+def test_replies_of_another_kind_are_refused(protocol: Protocol) -> None:
+    def change(message: m.ToSite, reply: m.FromSite) -> m.FromSite:
+        return m.Signed(signature=b"") if isinstance(message, m.Submit) else reply
+
+    with pytest.raises(ProtocolError, match=f"{NAMES[-1]} must answer with Vector; got Signed"):
+        run(protocol, change)
+
+
+def test_a_site_that_does_not_describe_itself_is_refused() -> None:
+    def change(message: m.ToSite, reply: m.FromSite) -> m.FromSite:
+        return m.Agreed() if isinstance(message, m.Describe) else reply
+
+    with pytest.raises(ProtocolError, match="must describe its records"):
+        run(Independent(), change)
+
+
+def test_a_refusal_is_raised_with_its_kind_and_its_site() -> None:
+    for kind, expected in (
+        ("LedgerRefused", "LedgerRefused"),
+        ("SystemExit", "ProtocolError"),
+        ("annotations", "ProtocolError"),
+    ):
+
+        def change(message: m.ToSite, reply: m.FromSite, kind: str = kind) -> m.FromSite:
+            return m.Refused(error=kind, text="not today.") if isinstance(message, m.Submit) else reply
+
+        with pytest.raises(Exception, match=f"{NAMES[-1]}: not today.") as caught:
+            run(Independent(), change)
+        assert type(caught.value).__name__ == expected
+
+
+# The agreed sum at a site.
+
+
+@pytest.mark.parametrize("agreed", [None, np.zeros(6), np.zeros(5, dtype=np.int64)], ids=["none", "real", "short"])
+def test_an_agreed_sum_of_another_form_is_refused(agreed: Any) -> None:
+    refused = _submit_changed(lambda submit: {"agreed": None if agreed is None else m.Array.of(agreed)})
+    assert "agreed sum" in refused
+
+
+def test_a_roster_other_than_that_of_the_draw_is_refused() -> None:
+    assert "roster" in _submit_changed(lambda submit: {"roster": submit.roster[:3]})
+
+
+def _submit_changed(change: Callable[[m.Submit], dict[str, Any]]) -> str:
+    import msgspec
+
+    class Changing(LosingLine):
+        def ask(self, messages_by_site: Mapping[str, bytes], deadline: float | None) -> Any:
+            changed = {}
+            for site, data in messages_by_site.items():
+                allowance, message = decode_to_site(data)
+                if isinstance(message, m.Submit):
+                    message = msgspec.structs.replace(message, **change(message))
+                changed[site] = encode(message, allowance=allowance)
+            return super().ask(changed, deadline)
+
+    records = {name: rows(table, bound=1.0) for name, table in FOUR.items()}
+    line = Changing(in_process(records, noise=Replay(2)))
+    federation = Federation(line, protocol=Cape(n_colluding=1))
+    with pytest.raises(ProtocolError) as caught:
+        federation.allow(1.0, 1e-5).mean(second_moment(federation.facts))
+    assert not any(line.inner.site(name).ledger.charges for name in NAMES)
+    return str(caught.value)
+
+
+# The dealer's place on the line.
+
+
+class WithoutDealer(Transport):
+    def __init__(self, inner: InProcess) -> None:
+        self._inner = inner
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return self._inner.sites
+
+    def ask(self, messages_by_site: Mapping[str, bytes], deadline: float | None) -> Any:
+        return self._inner.ask(messages_by_site, deadline)
+
+
+def test_a_transport_without_a_dealer_cannot_run_its_protocol() -> None:
+    inner = in_process({name: rows(table, bound=1.0) for name, table in FOUR.items()}, noise=Replay(2))
+    federation = Federation(WithoutDealer(inner), protocol=Dealer(n_colluding=0))
+    private = federation.allow(1.0, 1e-5)
+    with pytest.raises(ProtocolError, match="without one"):
+        private.mean(second_moment(federation.facts))
+
+
+def test_a_site_that_pins_no_dealer_refuses_its_protocol() -> None:
+    noise: NoiseSource = Replay(2)
+    members = {
+        name: Site(name, rows(table, bound=1.0), ledger=Ledger(), identity=Identity.generate(), noise=noise)
+        for name, table in FOUR.items()
+    }
+    identities = {name: site.identity.public for name, site in members.items()}
+    for site in members.values():
+        site.pin(identities)
+    line = InProcess(members, NoiseDealer(Identity.generate(), noise))
+    federation = Federation(line, protocol=Dealer(n_colluding=0))
+    with pytest.raises(ProtocolError, match="must be pinned"):
+        federation.allow(1.0, 1e-5)
+
+
+def test_a_dealer_only_deals() -> None:
+    dealer = NoiseDealer(Identity.generate(), Replay(1))
+    for data in (encode(m.Describe()), b"nonsense"):
+        assert isinstance(decode_from_site(dealer.answer(data))[1], m.Refused)
+
+
+def test_a_dealer_asked_for_the_impossible_refuses() -> None:
+    signer, noise = Identity.generate(), Replay(1)
+    dealer = NoiseDealer(signer, noise)
+    dealer.pin({"lyon": signer.public})
+    for scale, size in ((float("nan"), 3), (0.0, 3), (1e6, -1), (1e6, 2**62)):
+        deal = m.Deal(terms=b"t", release=0, size=size, shared_steps={"lyon": scale}, receivers={"lyon": b""})
+        assert isinstance(decode_from_site(dealer.answer(encode(deal)))[1], m.Refused)
+
+
+def test_what_cannot_be_put_on_a_line_is_refused() -> None:
+    held = rows(np.eye(3), bound=1.0)
+    with pytest.raises(InvalidParameter, match="at least one site"):
+        in_process({})
+    with pytest.raises(InvalidParameter, match="dealer"):
+        in_process({"dealer": held})
+    with pytest.raises(InvalidParameter, match="unknown oslo"):
+        in_process({"lyon": held}, ledgers={"oslo": Ledger()})
+
+
+@pytest.mark.parametrize(
+    ("other", "field"), [(rows(np.eye(3), bound=2.0), "bounds"), (rows(np.eye(4), bound=1.0), "widths")]
+)
+def test_sites_that_differ_in_what_must_be_equal_are_refused(other: Any, field: str) -> None:
+    line = in_process({"lyon": rows(np.eye(3), bound=1.0), "oslo": other})
+    with pytest.raises(InvalidParameter, match=f"{field} must be the same at all sites"):
+        Federation(line, protocol=Independent())
