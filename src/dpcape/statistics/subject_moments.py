@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
@@ -217,6 +216,9 @@ class SubjectTensor(_OfReducedSubjects):
         return 1.0
 
     def _contribution(self, series: Vector) -> Vector:
+        # Imported here: it takes half the start of every command and site process, and few analyses need it.
+        from scipy.signal import lfilter
+
         pairs = pair_products(limited(whitened(series)))
         # y_t = F_(t-1) + .7 y_(t-1), the exponentially weighted past.
         past = lfilter([0.0, 1.0], [1.0, -_DECAY], pairs, axis=1)

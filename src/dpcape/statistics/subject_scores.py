@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from dpcape.facts import Facts
 from dpcape.statistics.base import known
@@ -69,6 +68,9 @@ class SubjectPolish(OfSubjects):
 
 def _surroundings(squares: Vector) -> Vector:
     """Return the exponentially weighted mean of each entry's past and future, without the present."""
+    # Imported here: it takes half the start of every command and site process, and few analyses need it.
+    from scipy.signal import lfilter
+
     stacked = np.stack([squares, squares[::-1]])
     sums = lfilter([0.0, 1.0], [1.0, -_DECAY], stacked, axis=1)
     steps = np.arange(len(squares))
