@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import shutil
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -59,12 +58,6 @@ def test_result_equals_the_run_in_process_bit_for_bit(
     run = consortium.run(study)
     assert_same_model(run, consortium.model_in_process(study))
     assert all(entry["took_part"] for entry in run.participants().values())
-
-
-def test_tasks_are_a_fallback_with_the_same_result(consortium: Consortium) -> None:
-    study = consortium.study("fallback", "mean", extra='carrier = "tasks"\n')
-    consortium.approve(study)
-    assert_same_model(consortium.run(study), consortium.model_in_process(study))
 
 
 def test_nothing_listens_beyond_loopback(consortium: Consortium) -> None:
@@ -232,7 +225,8 @@ def test_a_cancelled_run_ends(consortium: Consortium) -> None:
 
 
 def test_a_run_follows_its_job_after_the_coordinators_process_died(consortium: Consortium) -> None:
-    study = consortium.study("resumed", "mean")
+    """Here over tasks, the fallback, which gives the same result."""
+    study = consortium.study("resumed", "mean", extra='carrier = "tasks"\n')
     consortium.approve(study)
 
     class Died(Exception):
@@ -318,10 +312,3 @@ def test_files_are_private_and_logs_hold_no_secret(consortium: Consortium) -> No
     for path in consortium.path.glob("*.out"):
         content = path.read_bytes()
         assert not any(secret in content or secret.hex().encode() in content for secret in secrets), path
-
-
-def test_threads_of_the_coordinator_end(consortium: Consortium) -> None:
-    """Sessions that were closed leave no thread that would keep a script from ending."""
-    main = threading.main_thread()
-    lingering = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
-    assert lingering == []
