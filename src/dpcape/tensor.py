@@ -109,8 +109,9 @@ def power_method(
         left -= value * np.multiply.outer(np.multiply.outer(found, found), found)
     vectors = _polished(tensor, vectors, n_polish)
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
-    order = np.argsort(-values)
-    return values[order], vectors[:, order]
+    # T(-v, -v, -v) = -T(v, v, v): a value may be taken as positive, and the component l v is the same.
+    order = np.argsort(-np.abs(values))
+    return np.abs(values)[order], (vectors * np.where(values < 0, -1.0, 1.0))[:, order]
 
 
 def contract(tensor: Array, vectors: Array) -> Array:

@@ -81,20 +81,21 @@ def second_moment_share(share: float | str, *, n_features: int, n_components: in
 
 def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
     """Warn when released numbers cannot be told from noise; all of them are public."""
-    n_components = len(found.strengths)
+    n_components, reasons = len(found.strengths), []
     if whitening.n_floored:
-        warnings.warn(
-            f"{whitening.n_floored} of {n_components} directions of the second moment are not above its noise "
-            "and were raised to that level: expect that many components to be noise. Ask for fewer components "
-            "or words, a larger epsilon, or more records.",
-            UtilityWarning,
-            stacklevel=4,
+        reasons.append(
+            f"{whitening.n_floored} of {n_components} directions of the second moment are not above its noise and were "
+            "raised to that level"
         )
     n_weak = int(np.sum(found.strengths <= found.noise_level))
     if n_weak:
-        warnings.warn(
+        reasons.append(
             f"{n_weak} of {n_components} components of the third moment are not stronger than its noise "
-            f"({found.noise_level:.3g}); do not interpret them without other evidence.",
-            UtilityWarning,
-            stacklevel=4,
+            f"({found.noise_level:.3g})"
         )
+    if reasons:
+        text = (
+            f"{'; '.join(reasons)}. Expect as many components to be noise. Ask for fewer components or words, a larger "
+            "epsilon, or more records."
+        )
+        warnings.warn(text, UtilityWarning, stacklevel=4)

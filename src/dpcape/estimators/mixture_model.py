@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[np.float64]
 
+# Clipping in whitened coordinates biases a little, so the whole third moment may have this much more noise.
+_PREFERENCE = 1.5
+
 
 class MixtureModel(FederatedEstimator):
     """Means and weights of a mixture of Gaussians with common spherical noise, over the rows of all sites.
@@ -165,7 +168,7 @@ class MixtureModel(FederatedEstimator):
         whole = third_moment(federation.facts, noise_variance=variance)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         noise_clipped = tensor_noise_norm(clipped.diameter, coordinates.inner)
-        if self.design == "full" or noise_whole <= noise_clipped:
+        if self.design == "full" or noise_whole <= _PREFERENCE * noise_clipped:
             return "full", whole, coordinates
         return "whitened", clipped, coordinates
 

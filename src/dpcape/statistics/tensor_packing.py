@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 # Middle indices handled in one matrix product: wide enough for a fast product, at little waste.
-_GROUP = 8
+_GROUP = 4
 # Up to this width all middle indices make one group.
 _NARROW = 20
 

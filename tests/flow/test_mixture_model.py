@@ -1,0 +1,162 @@
+"""Mixtures of spherical Gaussians end to end, in process."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from dpcape import Cape, Exact, Federation, Independent, MixtureModel, Replay, documents, in_process, rows
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.metrics import component_error, match_components
+
+Array = NDArray[np.float64]
+MEANS = np.array([[0.9, 0.1, 0.0, 0.2], [-0.3, 0.8, 0.2, 0.0], [0.1, -0.2, -0.9, 0.1]])
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+VARIANCE = 0.04
+
+
+def sample(n_records: int, seed: int) -> tuple[Array, NDArray[np.intp]]:
+    rng = np.random.default_rng(seed)
+    which = rng.choice(3, n_records, p=WEIGHTS)
+    return MEANS[which] + np.sqrt(VARIANCE) * rng.normal(size=(n_records, 4)), which
+
+
+def federation(X: Array, *, seed: int = 1, protocol: Any = None, n_sites: int = 3, bound: float = 1.8) -> Federation:
+    sites = {f"site{k}": rows(X[k::n_sites], bound=bound) for k in range(n_sites)}
+    return Federation(in_process(sites, noise=Replay(seed)), protocol=protocol or Cape(n_colluding=1))
+
+
+def model_of(epsilon: float = 2.0, **options: Any) -> MixtureModel:
+    return MixtureModel(3, epsilon=epsilon, delta=1e-6, noise_variance=VARIANCE, **options)
+
+
+@pytest.fixture(scope="module")
+def X() -> Array:
+    return sample(30000, 0)[0]
+
+
+def test_without_noise_the_full_design_finds_the_truth(X: Array) -> None:
+    model = model_of(design="full").fit(federation(X, protocol=Exact()))
+    order = match_components(model.means_, MEANS)
+    np.testing.assert_allclose(model.means_[order], MEANS, atol=0.02)
+    np.testing.assert_allclose(model.weights_[order], WEIGHTS, atol=0.02)
+
+
+def test_without_noise_a_wide_clip_loses_nothing(X: Array) -> None:
+    wide = model_of(design="whitened", clip_factor=6.0).fit(federation(X, protocol=Exact()))
+    full = model_of(design="full").fit(federation(X, protocol=Exact()))
+    np.testing.assert_allclose(wide.means_, full.means_, atol=1e-6)
+    np.testing.assert_allclose(wide.weights_, full.weights_, atol=1e-6)
+    narrow = model_of(design="whitened", clip_factor=1.2).fit(federation(X, protocol=Exact()))
+    assert component_error(narrow.means_, MEANS) > 3 * component_error(wide.means_, MEANS)
+
+
+@pytest.mark.parametrize("design", ["full", "whitened"])
+def test_a_private_fit_is_close(X: Array, design: str) -> None:
+    model = model_of(design=design).fit(federation(X))
+    assert component_error(model.means_, MEANS) < 0.1
+    np.testing.assert_allclose(model.weights_.sum(), 1.0, atol=1e-12)
+    assert len(model.releases_) == model.guarantee_.releases == 2
+    assert model.guarantee_.epsilon <= 2.0
+    assert model.design_ == design
+    third = {"full": "third_moment", "whitened": "whitened_third_moment"}[design]
+    assert [release.statistic for release in model.releases_] == ["second_moment", third]
+
+
+def test_the_share_moves_noise_between_the_releases(X: Array) -> None:
+    half, less = (model_of(design="full", second_moment_share=share).fit(federation(X)) for share in (0.5, 0.125))
+    assert less.releases_[0].scale / half.releases_[0].scale == pytest.approx(2.0, rel=1e-6)
+    assert less.releases_[1].scale / half.releases_[1].scale == pytest.approx(np.sqrt(4 / 7), rel=1e-6)
+    assert less.guarantee_.mu == pytest.approx(half.guarantee_.mu, rel=1e-9)
+
+
+def test_cape_beats_conventional_beats_local(X: Array) -> None:
+    def mean_error(make: Any) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UtilityWarning)
+            fits = [model_of(0.3).fit(make(seed)) for seed in range(4)]
+        return float(np.mean([component_error(fit.means_, MEANS) for fit in fits]))
+
+    cape = mean_error(lambda seed: federation(X, seed=seed, n_sites=5))
+    conventional = mean_error(lambda seed: federation(X, seed=seed, n_sites=5, protocol=Independent()))
+    alone = mean_error(lambda seed: federation(X[::5], seed=seed, n_sites=1, protocol=Independent()))
+    assert cape < conventional < alone
+
+
+def test_responsibilities_predictions_and_scores(X: Array) -> None:
+    model = model_of(10.0).fit(federation(X))
+    fresh, which = sample(2000, 7)
+    responsibilities = model.transform(fresh)
+    np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0, atol=1e-12)
+    order = match_components(model.means_, MEANS)
+    assert np.mean(model.predict(fresh) == order[which]) > 0.97
+    densities = [norm.logpdf(fresh, mean, np.sqrt(VARIANCE)).sum(axis=1) for mean in model.means_]
+    expected = np.log(np.exp(np.array(densities).T) @ model.weights_).mean()
+    assert model.score(fresh) == pytest.approx(expected, rel=1e-9)
+
+
+def test_save_load_and_plots(X: Array, tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    model = model_of().fit(federation(X))
+    model.save(tmp_path / "mixture.npz")
+    again = MixtureModel.load(tmp_path / "mixture.npz")
+    np.testing.assert_array_equal(again.means_, model.means_)
+    assert again.design_ == model.design_
+    np.testing.assert_array_equal(again.transform(X[:5]), model.transform(X[:5]))
+    assert model.plot_means().get_xlabel() == "column"
+    assert model.plot_strengths().get_xlabel() == "component"
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"n_components": 5}, "n_components"),
+        ({"n_components": -1}, "n_components"),
+        ({"noise_variance": -0.1}, "noise_variance"),
+        ({"noise_variance": np.nan}, "noise_variance"),
+        ({"noise_variance": "small"}, "noise_variance"),
+        ({"design": "both"}, "design"),
+        ({"clip_factor": 0.0}, "clip_factor"),
+        ({"second_moment_share": 1.0}, "second_moment_share"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused(X: Array, changed: dict[str, Any], message: str) -> None:
+    options: dict[str, Any] = {"n_components": 3, "noise_variance": VARIANCE, "epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(InvalidParameter, match=message):
+        MixtureModel(**{**options, **changed}).fit(federation(X[:30]))
+
+
+def test_documents_are_refused() -> None:
+    fed = Federation(in_process({"a": documents(np.full((4, 4), 2))}), protocol=Independent())
+    with pytest.raises(InvalidParameter, match="kind"):
+        model_of().fit(fed)
+
+
+def test_hopeless_noise_is_a_warning() -> None:
+    with pytest.warns(UtilityWarning, match="second moment"):
+        model = model_of(0.1).fit(federation(sample(300, 3)[0]))
+    assert np.isfinite(model.means_).all()
+    assert (model.weights_ > 0).all()
+
+
+def test_a_noise_variance_larger_than_the_data_is_a_warning_not_a_crash(X: Array) -> None:
+    with pytest.warns(UtilityWarning, match="second moment"):
+        model = MixtureModel(3, epsilon=5.0, delta=1e-6, noise_variance=5.0).fit(federation(X))
+    assert np.isfinite(model.means_).all()
+
+
+def test_dependent_means_are_floored_without_noise() -> None:
+    rng = np.random.default_rng(2)
+    X = np.outer(rng.choice([-1.0, 0.5], 5000), [0.6, 0.0, 0.8, 0.0])
+    with pytest.warns(UtilityWarning, match="2 of 3"):
+        model = MixtureModel(3, epsilon=1.0, delta=1e-6, noise_variance=0.0).fit(federation(X, protocol=Exact()))
+    assert np.isfinite(model.means_).all()
