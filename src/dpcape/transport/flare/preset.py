@@ -27,7 +27,7 @@ class Timing:
     ping: float = 1.0
     ping_timeout: float = 5.0
     # Long computations may hold a site's interpreter; a machine that is gone stays silent for longer.
-    silent_pings: int = 12
+    silent_pings: int = 25
     # Past a finished job FLARE waits this long for sites that died (its default is 900).
     outcome_wait: int = 5
 
