@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.statistics.polynomials import monomial_count, monomials, multiplicities
+from dpcape.statistics.monomials import monomial_count, monomials, multiplicities
 
 Vector = NDArray[np.float64]
 

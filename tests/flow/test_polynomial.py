@@ -17,7 +17,8 @@ from dpcape.estimators.polynomial_loss import minimise_in_ball
 from dpcape.facts import Facts
 from dpcape.polynomial import PackedPolynomial
 from dpcape.statistics import RecordLoss, known_loss, polynomial_coefficients
-from dpcape.statistics.polynomials import LinearPredictorLoss, monomials, multiplicities, powers
+from dpcape.statistics.losses import LinearPredictorLoss
+from dpcape.statistics.monomials import monomials, multiplicities, powers
 
 Vector = NDArray[np.float64]
 
@@ -210,6 +211,18 @@ def test_a_subclass_that_states_its_own_diameter_is_not_called_proved() -> None:
 
     assert polynomial_coefficients(facts_of(), loss="test squared, computed").proved
     assert not polynomial_coefficients(facts_of(), loss="test squared, own statement").proved
+
+
+def test_a_loss_that_gives_no_numbers_is_refused() -> None:
+    @known_loss
+    class Broken(_Squared):
+        name: ClassVar[str] = "test broken"
+
+        def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+            return [np.full_like(block, math.nan) for block in super().coefficients(rows, targets, facts)]
+
+    with pytest.raises(InvalidParameter, match="apart"):
+        polynomial_coefficients(facts_of(), loss="test broken")
 
 
 # Polynomials

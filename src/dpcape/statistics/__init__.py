@@ -5,10 +5,11 @@ from dpcape.statistics.clusters import cluster_sums
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.gradients import network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
+from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.moments import centred_moments, first_moments, histogram, second_moment
 from dpcape.statistics.objectives import regression_moment
 from dpcape.statistics.poisson_loss import PoissonLoss
-from dpcape.statistics.polynomials import LinearPredictorLoss, RecordLoss, known_loss, polynomial_coefficients
+from dpcape.statistics.polynomials import polynomial_coefficients
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.polynomials import LinearPredictorLoss, known_loss
+from dpcape.statistics.losses import LinearPredictorLoss, known_loss
 
 Vector = NDArray[np.float64]
 

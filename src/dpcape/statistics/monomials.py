@@ -1,0 +1,47 @@
+"""Monomials of several variables, in one fixed order: non-decreasing tuples of positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+def monomials(width: int, degree: int) -> Iterator[tuple[int, ...]]:
+    """Yield the monomials of a degree as non-decreasing tuples of parameter positions."""
+    return combinations_with_replacement(range(width), degree)
+
+
+def monomial_count(width: int, degree: int) -> int:
+    """Return how many monomials of a degree there are."""
+    return math.comb(width + degree - 1, degree)
+
+
+@lru_cache(maxsize=32)
+def _positions(width: int, degree: int) -> NDArray[np.intp]:
+    listed = np.array(list(monomials(width, degree)), dtype=np.intp)
+    return listed.reshape(monomial_count(width, degree), degree)
+
+
+@lru_cache(maxsize=32)
+def multiplicities(width: int, degree: int) -> Vector:
+    """Return in how many orders each monomial's factors can be written."""
+    counts = [
+        math.factorial(degree) / math.prod(math.factorial(positions.count(p)) for p in set(positions))
+        for positions in monomials(width, degree)
+    ]
+    return np.array(counts)
+
+
+def powers(rows: Vector, degree: int) -> Vector:
+    """Return the monomials of each row, (records, monomials)."""
+    result = np.ones((len(rows), monomial_count(rows.shape[1], degree)))
+    for factor in _positions(rows.shape[1], degree).T:
+        result *= rows[:, factor]
+    return result
