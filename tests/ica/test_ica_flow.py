@@ -17,9 +17,9 @@ from dpcape.statistics import fourth_moment
 K, SHAPE = 4, (8, 8)
 
 
-def simulation(n_subjects=60, seed=1):
+def simulation(n_subjects=60, seed=1, kind="garch"):
     return simulated_fmri(
-        np.random.default_rng(seed), n_subjects=n_subjects, n_components=K, shape=SHAPE, n_timepoints=120
+        np.random.default_rng(seed), n_subjects=n_subjects, n_components=K, shape=SHAPE, n_timepoints=120, kind=kind
     )
 
 
@@ -32,10 +32,10 @@ def federation(simulated, unit, protocol, seed=5, bound=5.0):
 @pytest.mark.parametrize("solver", ["moment", "infomax"])
 @pytest.mark.parametrize("public", [True, False])
 def test_exact_runs_find_the_maps(unit, solver, public):
-    simulated = simulation()
+    # Infomax needs very many rounds for sources of weak kurtosis; Laplace sources keep this test short.
+    simulated = simulation(kind="laplace")
     basis = np.linalg.qr(simulated.mixing)[0] if public else None
-    # Infomax leaves its plateau slowly: 60 rounds are too few here.
-    options = {"solver": solver, "basis": basis, "n_timepoints": 120, "n_iter": 400 if unit == "record" else 150}
+    options = {"solver": solver, "basis": basis, "n_timepoints": 120, "n_iter": 150}
     model = JointICA(K, epsilon=1.0, delta=1e-5, **options).fit(federation(simulated, unit, Exact()))
     assert gain_index(model.unmixing_, simulated.mixing) < 0.06
     assert matched_correlations(model.mixing_, simulated.mixing).min() > 0.98

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpcape.metrics import gain_index
+from dpcape.privacy import epsilon_of
 from dpcape.published.ica import RETRACTED, cape_djica, djica, dp_djica, moments_claim, wishart_delta
 
 SETTING = {"epsilon_round": 0.5, "delta_round": 1e-2, "n_sites": 4, "n_colluding": 1, "delta": 1e-5}
@@ -23,10 +24,14 @@ def test_verified_figures_of_chapter_six(n_iter, output, seen):
 
 
 def test_the_papers_moments_accountant_is_far_too_small_or_has_no_root():
-    claimed = moments_claim(3.9e-8, 2.4e-7, 1, 1e-5)
-    assert claimed == pytest.approx(0.0136, abs=2e-4)
-    assert claimed < 0.572 / 40
-    assert math.isnan(moments_claim(3.9e-8, 2.4e-7, 100, 1e-5))
+    # The dissertation's own scale: sensitivity 0.01/256,000, noise for (0.5, 0.01) per round.
+    sensitivity = 0.01 / 256_000
+    scale = sensitivity * math.sqrt(2 * math.log(1.25 / 1e-2)) / 0.5
+    claimed, true = moments_claim(sensitivity, scale, 1, 1e-5), epsilon_of(1e-5, sensitivity / scale)
+    assert claimed == pytest.approx(0.0136, abs=5e-5)
+    assert true == pytest.approx(0.572, abs=5e-4)
+    assert true / claimed > 40
+    assert math.isnan(moments_claim(sensitivity, scale, 100, 1e-5))
 
 
 @pytest.mark.parametrize(
@@ -63,4 +68,4 @@ def test_djica_finds_sources():
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     sites = [rng.laplace(scale=math.sqrt(0.5), size=(3000, 3)) @ turn.T for _ in range(3)]
-    assert gain_index(djica(sites, n_iter=300, learning_rate=1.0), turn) < 0.05
+    assert gain_index(djica(sites, n_iter=200, learning_rate=1.0), turn) < 0.05

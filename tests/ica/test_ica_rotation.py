@@ -135,6 +135,13 @@ def test_infomax_restarts_at_a_lower_rate_when_weights_run_away():
     assert state.done == 1
 
 
+def test_infomax_slows_down_when_steps_undo_each_other():
+    state = Infomax(3, 10, 1.0)
+    for sign in (1, -1, 1):
+        state.step(sign * 0.1 * np.eye(3), np.zeros(3))
+    assert state.rate == pytest.approx(0.8**2)
+
+
 def test_infomax_averages_the_second_half():
     state = Infomax(2, 4, 1.0)
     for _ in range(4):

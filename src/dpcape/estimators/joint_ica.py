@@ -99,7 +99,7 @@ class JointICA(FederatedEstimator):
         kurtosis: str = "positive",
         n_timepoints: int = 250,
         n_iter: int = 200,
-        learning_rate: float = 3.0,
+        learning_rate: float = 1.0,
         tolerance: float = 1e-6,
     ) -> None:
         self.n_components = n_components

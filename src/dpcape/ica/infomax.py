@@ -15,12 +15,24 @@ Matrix = NDArray[np.float64]
 _LARGEST_WEIGHT = 50.0
 
 
+# How much the rate falls when a step undoes the one before.
+_SLOWER = 0.8
+
+
+def opposes(change: Matrix, last: Matrix) -> bool:
+    """Tell whether a change points against the last one, at more than 120 degrees."""
+    return float((change * last).sum()) < -0.5 * float(np.linalg.norm(change) * np.linalg.norm(last))
+
+
 @dataclass
 class Infomax:
     """The state of an infomax run at the aggregator.
 
     The average of the iterates of the second half is what is returned: noise of single rounds cancels in it. When
     weights run away the run starts again at half the rate; rounds used up stay used up.
+
+    When a step undoes most of the one before, the rate is lowered: too large a rate otherwise ends in a cycle of two
+    iterates. Independent noise does not look like that.
     """
 
     n_components: int
@@ -31,6 +43,7 @@ class Infomax:
     done: int = 0
     _sum: Matrix = field(init=False)
     _n_averaged: int = 0
+    _last: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
         self._restart()
@@ -38,6 +51,9 @@ class Infomax:
     def step(self, gradient: Matrix, bias_gradient: Matrix) -> float:
         """Take one step; return the squared length of the change of the unmixing."""
         change = self.rate * gradient
+        if opposes(change, self._last):
+            self.rate *= _SLOWER
+        self._last = change
         self.unmixing, self.bias = self.unmixing + change, self.bias + self.rate * bias_gradient
         self.done += 1
         if self._ran_away():
@@ -61,3 +77,4 @@ class Infomax:
         n = self.n_components
         self.unmixing, self.bias = np.eye(n), np.zeros(n)
         self._sum, self._n_averaged = np.zeros((n, n)), 0
+        self._last = np.zeros((n, n))

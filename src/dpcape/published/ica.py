@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import chi2
 
+from dpcape.ica.infomax import opposes
 from dpcape.privacy import epsilon_of
 from dpcape.privacy.calibrate import worst_exposures
 from dpcape.protocols import Cape
@@ -190,7 +192,7 @@ def _expected(value: object, degrees: int, edge: float) -> float:
     def weighted(y: float) -> float:
         return float(value(y) * law.pdf(y))  # type: ignore[operator]
 
-    return sum(quad(weighted, low, high, limit=200)[0] for low, high in zip(points[:-1], points[1:], strict=True))
+    return sum(quad(weighted, low, high, limit=200)[0] for low, high in pairwise(points))
 
 
 def laplace_second_moment_scale(n_features: int, epsilon: float) -> float:
@@ -210,7 +212,7 @@ def _gradient_ascent(
     """Run algorithm 3: natural-gradient infomax, with Laplace noise inside Z if an epsilon is given."""
     width = rows_by_site[0].shape[1]
     n_rows = sum(len(rows) for rows in rows_by_site)
-    turn, bias = np.eye(width), np.zeros(width)
+    turn, bias, last = np.eye(width), np.zeros(width), np.zeros((width, width))
     rate = 0.015 / math.log(width) if learning_rate is None else learning_rate
     for _ in range(n_iter):
         gradient, shift = np.zeros((width, width)), np.zeros(width)
@@ -223,6 +225,9 @@ def _gradient_ascent(
             gradient += scores.T @ sources
             shift += scores.sum(axis=0)
         change = rate * (np.eye(width) + gradient / n_rows) @ turn
+        # Learning-rate adjustment (algorithm 3, line 15): too large a rate ends in a cycle of two iterates.
+        rate *= 0.8 if opposes(change, last) else 1.0
+        last = change
         turn, bias = turn + change, bias + rate * shift / n_rows
         if not np.isfinite(turn).all() or np.abs(turn).max() > 1e6:
             turn, bias, rate = np.eye(width), np.zeros(width), rate / 2
