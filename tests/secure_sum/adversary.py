@@ -38,6 +38,7 @@ class Adversary:
             self.secrets[name] = bytes(state._secrets)
             for dealer, box in state._shares.items():
                 self.shares[dealer, name] = bytes(box)
+        self.bound: bytes | None = None
         self.openings: list[Opening] = []
         self.seed_shares: list[SeedShares] = []
         self.summed: dict[tuple[str, int], Words] = {}
@@ -76,7 +77,7 @@ class Adversary:
 
     def pair(self, one: str, other: str, round: int, size: int) -> bytes | None:
         """Key of a pair mask, if the round key of either end can be had."""
-        context = pair_context(self.epoch.digest, round=round, size=size)
+        context = pair_context(self.epoch.digest, round=round, size=size, bound=self.bound)
         for mine, theirs in ((one, other), (other, one)):
             private = self.secret(mine, round, KEY)
             if private is not None:

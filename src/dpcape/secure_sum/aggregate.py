@@ -36,6 +36,8 @@ class RecoverRound:
         The epoch the round belongs to.
     round : int
         Number of the round in the epoch, from 0.
+    bound : bool
+        Whether the sites give their masks the context that `settle` is given.
 
     Attributes
     ----------
@@ -47,10 +49,11 @@ class RecoverRound:
         One sentence for every wrong share that was found and worked around.
     """
 
-    def __init__(self, epoch: AggregatorEpoch, *, round: int) -> None:
+    def __init__(self, epoch: AggregatorEpoch, *, round: int, bound: bool = False) -> None:
         if not 0 <= round < epoch.n_rounds:
             raise ProtocolError(f"round must be in [0, {epoch.n_rounds}); got {round}.")
-        self._epoch, self._round = epoch, round
+        self._epoch, self._round, self._bound = epoch, round, bound
+        self._context = b""
         self._masked: dict[str, NDArray[np.uint64]] = {}
         self._covered: dict[str, NDArray[np.uint64]] = {}
         self._statement = b""
@@ -92,6 +95,7 @@ class RecoverRound:
             context=context,
             survivors=self.survivors,
         )
+        self._context = context
         return self.survivors
 
     def add_signature(self, sender: str, signature: bytes) -> None:
@@ -211,7 +215,9 @@ class RecoverRound:
 
     def _residual_keys(self, size: int) -> tuple[list[bytes], list[bytes]]:
         """Keys of the pair masks that dropped sites left in the sum, to be added and taken off."""
-        context = pair_context(self._epoch.digest, round=self._round, size=size)
+        context = pair_context(
+            self._epoch.digest, round=self._round, size=size, bound=self._context if self._bound else None
+        )
         plus: list[bytes] = []
         minus: list[bytes] = []
         for lost in self.dropped:

@@ -86,26 +86,28 @@ class Recover(Sealed):
         )
         return self._identity.sign(acceptance(epoch_digest, own.sender))
 
-    def mask(self, vector: NDArray[np.uint64], *, round: int) -> NDArray[np.uint64]:
+    def mask(self, vector: NDArray[np.uint64], *, round: int, context: bytes | None) -> NDArray[np.uint64]:
         """Vector to be summed, under its self-mask and the pair masks of the epoch's roster."""
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.summed or state.statement:
                 raise ProtocolError(f"one vector is summed in a round, before signing; got another in round {round}.")
+            _bind(state, context)
             state.summed = True
             own = self._self_key(epoch, round, kind=SUM, size=vector.size)
-            pairs = self._pair_keys(epoch, round, size=vector.size)
+            pairs = self._pair_keys(epoch, round, size=vector.size, bound=context)
             epoch.wipe_key(round)
             plus = [key for peer, key in pairs.items() if peer > self._links.name]
             minus = [key for peer, key in pairs.items() if peer < self._links.name]
             return masked(vector, plus=[own, *plus], minus=minus)
 
-    def cover(self, vector: NDArray[np.uint64], *, round: int) -> NDArray[np.uint64]:
+    def cover(self, vector: NDArray[np.uint64], *, round: int, context: bytes | None) -> NDArray[np.uint64]:
         """Vector to be released by itself, under a self-mask of its own."""
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.covered or state.statement:
                 raise ProtocolError(f"one vector is covered in a round, before signing; got another in round {round}.")
+            _bind(state, context)
             state.covered = True
             return masked(vector, plus=[self._self_key(epoch, round, kind=COVER, size=vector.size)])
 
@@ -121,6 +123,8 @@ class Recover(Sealed):
                 raise ProtocolError(f"a survivor must have sent a vector; got none in round {round}.")
             if not isinstance(context, bytes):
                 raise ProtocolError("context must be bytes; got something else.")
+            if state.bound is not None and state.bound != context:
+                raise ProtocolError("context must be the one the vectors were masked for; got another.")
             sent = {"summed": state.summed, "covered": state.covered}
             state.survivors = names
             state.statement = statement(epoch.digest, round=round, **sent, context=context, survivors=names)
@@ -182,10 +186,10 @@ class Recover(Sealed):
         """Key of an own self-mask."""
         return self_key(epoch.secret(round, kind), kind, epoch_digest=epoch.digest, round=round, size=size)
 
-    def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int) -> dict[str, bytes]:
+    def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int, bound: bytes | None) -> dict[str, bytes]:
         """Mask keys with every peer of the epoch's roster."""
         private = X25519PrivateKey.from_private_bytes(epoch.secret(round, KEY))
-        context = pair_context(epoch.digest, round=round, size=size)
+        context = pair_context(epoch.digest, round=round, size=size, bound=bound)
         return {
             peer: pair_key(private, entry(keys, round), names=(self._links.name, peer), context=context)
             for peer, keys in epoch.keys.items()
@@ -209,3 +213,12 @@ class Recover(Sealed):
                 f"at least {self._links.config.threshold} sites must have signed; got {len(others) + 1}. "
                 "Nothing is opened."
             )
+
+
+def _bind(state: SiteRound, context: bytes | None) -> None:
+    """Tie a round to what its vectors depend on; all its vectors must depend on the same."""
+    if context is not None and not isinstance(context, bytes):
+        raise ProtocolError("context must be bytes; got something else.")
+    if (state.summed or state.covered) and state.bound != context:
+        raise ProtocolError("the vectors of a round must have one context; got another.")
+    state.bound = context

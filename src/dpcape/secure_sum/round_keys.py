@@ -19,9 +19,12 @@ def self_key(seed: bytes, kind: int, *, epoch_digest: bytes, round: int, size: i
     return expand(seed, digest("self", _LABELS[kind], epoch_digest, round, size))
 
 
-def pair_context(epoch_digest: bytes, *, round: int, size: int) -> bytes:
-    """What every pair mask key of a round is bound to; roster and session are in the epoch digest."""
-    return digest("recover", epoch_digest, round, size)
+def pair_context(epoch_digest: bytes, *, round: int, size: int, bound: bytes | None) -> bytes:
+    """What every pair mask key of a round is bound to; roster and session are in the epoch digest.
+
+    With `bound`, the masks of sites that were told different things do not cancel.
+    """
+    return digest("recover", epoch_digest, round, size, int(bound is not None), bound or b"")
 
 
 def pair_key(private: X25519PrivateKey, public: bytes, *, names: tuple[str, str], context: bytes) -> bytes:

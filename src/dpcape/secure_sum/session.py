@@ -126,15 +126,21 @@ class Session(Sealed):
         with self._alone():
             return _begun(self._recover).accept(offers)
 
-    def recover_mask(self, *, round: int, vector: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """RECOVER: masked copy of the one vector of the round that is to be summed."""
-        with self._alone():
-            return _begun(self._recover).mask(vector, round=round)
+    def recover_mask(
+        self, *, round: int, vector: NDArray[np.uint64], context: bytes | None = None
+    ) -> NDArray[np.uint64]:
+        """RECOVER: masked copy of the one vector of the round that is to be summed.
 
-    def self_mask(self, *, round: int, vector: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        `context` is what the vector depends on besides records, for instance an agreed sum and its roster. Given
+        here, `sign_survivors` must repeat it, and vectors of different contexts cannot be summed.
+        """
+        with self._alone():
+            return _begun(self._recover).mask(vector, round=round, context=context)
+
+    def self_mask(self, *, round: int, vector: NDArray[np.uint64], context: bytes | None = None) -> NDArray[np.uint64]:
         """RECOVER: masked copy of the one vector of the round that is to be released by itself."""
         with self._alone():
-            return _begun(self._recover).cover(vector, round=round)
+            return _begun(self._recover).cover(vector, round=round, context=context)
 
     def sign_survivors(self, *, round: int, survivors: Sequence[str], context: bytes = b"") -> bytes:
         """RECOVER: sign the one survivor set of the round, with anything else all sites must agree on."""

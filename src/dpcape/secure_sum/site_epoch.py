@@ -12,11 +12,12 @@ from dpcape.secure_sum.sealed import Sealed
 class SiteRound:
     """What a site has done in one round."""
 
-    __slots__ = ("covered", "opened", "spoiled", "statement", "summed", "survivors")
+    __slots__ = ("bound", "covered", "opened", "spoiled", "statement", "summed", "survivors")
 
     def __init__(self) -> None:
         self.summed = False
         self.covered = False
+        self.bound: bytes | None = None
         self.survivors: tuple[str, ...] = ()
         self.statement = b""
         self.opened = False
