@@ -16,9 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpcape.errors import ProtocolError, SiteLost
-from dpcape.secure_sum import RecoverRound
+from dpcape.secure_sum import AggregatorEpoch, RecoverRound
+from dpcape.secure_sum.keystream import masked
+from dpcape.secure_sum.offers import KEY, SUM, check_offers, entry
+from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key
 
 from .adversary import Adversary
 from .consortium import Consortium, Vectors, added
@@ -222,3 +226,37 @@ def test_different_epochs_to_different_sites_cannot_be_opened() -> None:
     for name in survivors:
         with pytest.raises(ProtocolError, match="signed the same set"):
             sites.sites[name].open(round=0, survivors=survivors, signatures=signed)
+
+
+def test_a_site_with_another_epoch_keeps_a_mask_although_its_seed_is_opened() -> None:
+    """The others count it as a survivor and give its seed; a pair mask with a signer remains (docs, split views)."""
+    sites = Consortium(4, threshold=3, n_colluding=1).begin()
+    colluder, victim, signer, other = sites.names
+    offers = [site.offer(epoch=0, n_rounds=1) for site in sites.sites.values()]
+    for name in (colluder, signer, other):
+        sites.sites[name].accept(offers)
+    sites.sites[victim].accept(offers[:3])
+    epoch = AggregatorEpoch(sites.config, hellos=sites.hellos, offers=offers, pinned=sites.pinned)
+    adversary, vector = Adversary(sites, epoch, [colluder]), sites.draw()
+    sent = sites.sites[victim].recover_mask(round=0, vector=vector)
+    for name in (colluder, signer, other):
+        sites.sites[name].recover_mask(round=0, vector=sites.draw())
+    signers = (colluder, signer, other)
+    signed = {n: sites.sites[n].sign_survivors(round=0, survivors=sites.names) for n in signers}
+    for name in (signer, other):
+        site = sites.sites[name]
+        adversary.openings.append(site.open(round=0, survivors=sites.names, signatures=signed))
+        adversary.seed_shares.append(site.open_missing(round=0, missing=[victim]))
+    seed = adversary.secret(victim, 0, SUM)
+    assert seed is not None
+    assert adversary.secret(victim, 0, KEY) is adversary.secret(signer, 0, KEY) is None
+    _, seen = check_offers(offers[:3], config=sites.config, session_id=epoch.session_id, pinned=sites.pinned)
+    context = pair_context(seen, round=0, size=vector.size, bound=None)
+
+    def pair(private: bytes, owner: str, peer: str) -> bytes:
+        public = entry(epoch.offers[peer].keys, 0)
+        return pair_key(X25519PrivateKey.from_private_bytes(private), public, names=(owner, peer), context=context)
+
+    own = self_key(seed, SUM, epoch_digest=seen, round=0, size=vector.size)
+    stripped = masked(sent, plus=[pair(adversary.secret(colluder, 0, KEY), colluder, victim)], minus=[own])
+    assert not np.any(stripped == vector)
