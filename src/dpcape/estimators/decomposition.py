@@ -65,13 +65,14 @@ def check_design(design: str) -> str:
 
 
 def second_moment_share(share: float | str, *, n_features: int, n_components: int) -> float:
-    """Return the part of mu^2 for the second moment; "auto" follows measurements (docs/analyses).
+    """Return the part of mu^2 for the second moment; "auto" follows measurements (experiments/topics).
 
     The second moment fixes n_features x n_components numbers and the third n_components^3: the more columns,
     the more the second moment matters.
     """
     if share == "auto":
-        return 0.4 if n_features < 4 * n_components else 0.5
+        columns_each = n_features / n_components
+        return 0.45 if columns_each < 4 else 0.6 if columns_each < 20 else 0.75
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0.01 <= share <= 0.99:
         raise InvalidParameter(
             f"second_moment_share must be 'auto' or a number from 0.01 to 0.99; got {share!r}. The papers use 0.5."
