@@ -211,6 +211,17 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
         restored.accept_head(reason="again", lost={})
 
 
+def test_a_lost_copy_of_the_head_can_be_replaced(consortium: Consortium) -> None:
+    place = consortium.sites["lyon"]
+    (place.keys / "ledger.head").unlink()
+    with pytest.raises(LedgerRefused, match="head must be readable"):
+        place.state()
+    place.accept_head(reason="file deleted by mistake, ledger compared with the export", lost={})
+    assert place.chain.verify().length == len(place.chain.entries())
+    assert place.chain.entries()[-1].kind == "accept"
+    place.approve(consortium.study)
+
+
 def test_a_whole_folder_restored_is_noticed_by_what_the_coordinator_saw(consortium: Consortium, tmp_path: Path) -> None:
     consortium.approve()
     place = consortium.sites["lyon"]

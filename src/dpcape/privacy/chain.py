@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,6 +70,7 @@ class Chain:
         self._thread_lock = threading.RLock()
         self._connection = _connected(path)
         self._known: list[Entry] = []
+        self._n_looked_at = 0
         self.close = weakref.finalize(self, self._connection.close)
 
     @classmethod
@@ -93,7 +94,7 @@ class Chain:
             return tuple(self._known)
 
     def append(
-        self, kind: str, body: dict[str, Any], *, check: Callable[[tuple[Entry, ...]], None], durable_head: bool = True
+        self, kind: str, body: dict[str, Any], *, check: Callable[[Sequence[Entry]], None], durable_head: bool = True
     ) -> Entry:
         """Add a row if ``check`` accepts the rows before it; return when the row is on disk.
 
@@ -103,7 +104,7 @@ class Chain:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._refresh()
-                check(tuple(self._known))
+                check(self._known)
                 entry = _entry(len(self._known) + 1, kind, body, self._known[-1].hash)
                 self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", _row(entry))
                 self._connection.execute("COMMIT")
@@ -124,7 +125,7 @@ class Chain:
     def verify(self) -> Head:
         """Read everything again from disk and check it; return the head."""
         with self._locked():
-            self._known = []
+            self._known, self._n_looked_at = [], 0
             self._refresh()
             result = self._connection.execute("PRAGMA integrity_check").fetchone()
             if result != ("ok",):
@@ -136,7 +137,12 @@ class Chain:
         with self._locked():
             self._known = []
             self._read()
-            last, copied = self._known[-1], self._copy.read()
+            last = self._known[-1]
+            try:
+                copied = self._copy.read()
+            except LedgerRefused:
+                # Lost or damaged: whatever it said is not in the chain.
+                copied = Head(0, "")
             return None if self._contains(copied) else (Head(last.number, last.hash), copied)
 
     def accept(self, body: dict[str, Any]) -> Entry:
@@ -174,9 +180,11 @@ class Chain:
                 f"of {last.number} rows that does not. A backup was restored, or the file was changed: budget could "
                 "come back unnoticed. See docs/consortium.md, 'When the ledger and its head disagree'."
             )
-        spends = any(entry.kind != "release" for entry in self._known[copied.length :])
-        if spends:
+        # Rows behind the copy that only count releases may stay there; they are looked at once.
+        new = self._known[max(copied.length, self._n_looked_at) :]
+        if any(entry.kind != "release" for entry in new):
             self._copy.write(Head(last.number, last.hash))
+        self._n_looked_at = len(self._known)
 
     def _contains(self, head: Head) -> bool:
         return 1 <= head.length <= len(self._known) and self._known[head.length - 1].hash == head.hash

@@ -6,7 +6,7 @@ computed from the rows each time, inside the lock under which the next row is wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,7 +184,7 @@ class SiteLedger:
                 f"an allowance of {n_releases} releases must not be exceeded; got release number {release + 1}."
             )
 
-        def check(entries: tuple[Entry, ...]) -> None:
+        def check(entries: Sequence[Entry]) -> None:
             if release < _next_release(entries, allowance):
                 raise ProtocolError(f"a release must happen once; got number {release} again.")
 
@@ -260,7 +260,7 @@ def lost_charge(epsilon: float, delta: float) -> Charge:
     return Charge(allowance="", mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0)
 
 
-def _next_release(entries: tuple[Entry, ...], allowance: str) -> int:
+def _next_release(entries: Sequence[Entry], allowance: str) -> int:
     for entry in reversed(entries):
         if entry.body.get("allowance") == allowance:
             return int(entry.body["number"]) + 1 if entry.kind == "release" else 0
