@@ -35,7 +35,13 @@ def test_exact_runs_find_the_maps(unit, solver, public):
     # Infomax needs very many rounds for sources of weak kurtosis; Laplace sources keep this test short.
     simulated = simulation(kind="laplace")
     basis = np.linalg.qr(simulated.mixing)[0] if public else None
-    options = {"solver": solver, "basis": basis, "n_timepoints": 120, "n_iter": 150}
+    options = {
+        "solver": solver,
+        "basis": basis,
+        "n_timepoints": 120,
+        "n_iter": 400 if unit == "record" else 150,
+        "learning_rate": 2.0,
+    }
     model = JointICA(K, epsilon=1.0, delta=1e-5, **options).fit(federation(simulated, unit, Exact()))
     assert gain_index(model.unmixing_, simulated.mixing) < 0.06
     assert matched_correlations(model.mixing_, simulated.mixing).min() > 0.98
