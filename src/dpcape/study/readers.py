@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import zipfile
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -58,15 +59,15 @@ def fingerprint(path: Path) -> str:
     return total.hexdigest()
 
 
-class _ByColumn:
+class _ByColumn(ABC):
     """A file of named columns; subclasses read some of them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @abstractmethod
     def _read(self, texts: Mapping[str, bool]) -> dict[str, NDArray[Any]]:
         """Return columns by name; ``texts`` tells which are wanted and whether each is text."""
-        raise NotImplementedError
 
     def table(self, columns: Columns) -> Any:
         """Return the raw columns: one array of numbers, or a mapping if some are text."""
@@ -97,8 +98,9 @@ class _ByColumn:
         table = self.table(columns)
         return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
 
+    @abstractmethod
     def _names(self) -> Sequence[str]:
-        raise NotImplementedError
+        """Return the names of all columns."""
 
 
 class CsvFile(_ByColumn):
