@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpcape import LinearRegression, LogisticRegression
 from dpcape.errors import UtilityWarning
+from dpcape.metrics import squared_loss
 from dpcape.schema import Schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +21,7 @@ SCHEMAS = sorted((ROOT / "experiments" / "regression" / "schemas").glob("*.toml"
 sys.path.insert(0, str(ROOT))
 
 from experiments.regression import baselines, data  # noqa: E402
-from experiments.regression.run import clipped, fitted, linear_table, schemes  # noqa: E402
+from experiments.regression.run import claims, clipped, fitted, linear_table, schemes  # noqa: E402
 
 needs_data = pytest.mark.skipif(not data.DATA.exists(), reason="the data folder is absent")
 
@@ -30,6 +33,19 @@ def test_schemas_can_be_read(path: Path) -> None:
 
 def test_there_are_four_schemas() -> None:
     assert len(SCHEMAS) == 4
+
+
+def test_the_stored_figures_are_what_the_code_gives() -> None:
+    """One row of the synthetic comparison, run again; the rest takes minutes (experiments/regression/run.py)."""
+    stored = json.loads((ROOT / "experiments" / "regression" / "expected.json").read_text())
+    assert claims() == stored["claimed and verified"]
+    study = data.linear(20, 20_000)
+    found = [
+        squared_loss(study.target, fitted(model, schemes(study)["cape"], seed).predict(study.features))
+        for seed in range(10)
+        for model in (LinearRegression(epsilon=1.0, delta=1e-5, fit_intercept=False),)
+    ]
+    assert float(np.mean(found)) == pytest.approx(stored["linear D=20"]["cape"][2], abs=2e-5)
 
 
 @needs_data
@@ -48,9 +64,6 @@ def test_crime_cape_is_better_than_conventional_local_and_laplace() -> None:
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", ["blog", "abide"])
 def test_other_data_cape_is_better_than_conventional(name: str) -> None:
-    from dpcape import LinearRegression
-    from dpcape.metrics import squared_loss
-
     study: data.Study = getattr(data, name)()
     low, high = study.options["response"]
     y, X = np.clip(study.target, low, high), clipped(study)
@@ -71,8 +84,6 @@ def test_other_data_cape_is_better_than_conventional(name: str) -> None:
 @needs_data
 @pytest.mark.shared_data
 def test_covertype_is_classified() -> None:
-    from dpcape import LogisticRegression
-
     study = data.covertype(binary=True)
     model = fitted(LogisticRegression(epsilon=1.0, delta=1e-5), schemes(study)["cape"], 0)
     assert model.score(clipped(study), study.target) > 0.70
