@@ -60,7 +60,7 @@ def status(folder: Path, as_json: bool) -> None:
         connected = coordination.connected()
         names = _federation_folder(folder).site_names()
         jobs = [{"job": job["job_id"], "name": job["job_name"], "status": job["status"]} for job in coordination.jobs()]
-        return {"connected": sorted(connected), "absent": sorted(set(names) - set(connected)), "jobs": jobs}
+        return {"connected": connected, "absent": sorted(set(names) - set(connected)), "jobs": jobs}
 
     show(_with_server(folder, ask), as_json)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from dpcape.transport.flare.preset import STATUS_TOPIC
 
 _FINISHED = "FINISHED"
 _CONNECT_SECONDS = 10.0
+# Sites send a heartbeat every 10 s.
+_SILENT_SECONDS = 45.0
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(admin_kit: Path) -> Iterator[Coordination]:
     """Open a session with the federation's server, and close it at the end."""
     if not (admin_kit / "startup").is_dir():
@@ -26,9 +28,11 @@ def opened(admin_kit: Path) -> Iterator[Coordination]:
             f"the federation's admin kit must be at {str(admin_kit)!r}; got none. Run 'dpcape federation init'."
         )
     try:
-        session = new_secure_session(
-            username=ADMIN, startup_kit_location=str(admin_kit.resolve()), timeout=_CONNECT_SECONDS
-        )
+        # FLARE greets on standard output, which belongs to the result.
+        with contextlib.redirect_stdout(sys.stderr):
+            session = new_secure_session(
+                username=ADMIN, startup_kit_location=str(admin_kit.resolve()), timeout=_CONNECT_SECONDS
+            )
     except Exception as error:
         raise TransportError(
             "the federation's server must be reachable; got no connection. Start it with 'dpcape federation serve'."
@@ -45,11 +49,16 @@ class Coordination:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def connected(self) -> dict[str, float]:
-        """Return the sites that are connected, with the seconds since each was last heard."""
-        info = _engine(self._session.get_system_info)
-        now = time.time()
-        return {client.name: max(0.0, now - float(client.last_connect_time)) for client in info.client_info}
+    def connected(self) -> list[str]:
+        """Return the sites that are connected; FLARE keeps the dead on its list for minutes, silent ones are left out.
+
+        Silence is counted from when the server last heard anybody, so that two machines' clocks need not agree.
+        """
+        heard = {client.name: float(client.last_connect_time) for client in self._clients()}
+        return sorted(name for name, at in heard.items() if max(heard.values()) - at < _SILENT_SECONDS)
+
+    def _clients(self) -> Any:
+        return _engine(self._session.get_system_info).client_info
 
     def submit(self, job_folder: Path) -> str:
         """Submit a job and return its id."""
@@ -99,6 +108,7 @@ class Coordination:
 
 def _engine(call: Callable[[], Any]) -> Any:
     try:
-        return call()
+        with contextlib.redirect_stdout(sys.stderr):
+            return call()
     except Exception as error:
         raise TransportError(f"the federation's server must carry out the request; got: {error}.") from error
