@@ -17,7 +17,7 @@ from dpcape.line import Line
 from dpcape.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
 from dpcape.privacy.calibrate import Plan, plan_release, target_mus
 from dpcape.privacy.gaussian import compose
-from dpcape.privacy.guarantee import NONE, VERIFIED, Guarantee, SiteGuarantee
+from dpcape.privacy.guarantee import CONDITIONAL, NONE, VERIFIED, Guarantee, SiteGuarantee
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
 from dpcape.protocols.base import Protocol
 from dpcape.statistics.base import Statistic
@@ -200,6 +200,7 @@ class Allowance:
         self._protocol = federation.protocol
         self._coordinator = self._protocol.coordinator(line, terms)
         self._plans: list[Plan] = []
+        self._stated: list[str] = []
         self._on_release = on_release
         self.releases: list[Release] = []
 
@@ -224,6 +225,8 @@ class Allowance:
         plan = self.plan(statistic)
         # Counted first: whatever happens from here on, the release is used up.
         self._plans.append(plan)
+        if statistic.assumption and statistic.assumption not in self._stated:
+            self._stated.append(statistic.assumption)
         request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
         outcome = self._coordinator.run(request, plan, statistic.size)
         divisor = self._terms.divisor(outcome.survivors)
@@ -247,7 +250,9 @@ class Allowance:
 
     def guarantee(self) -> Guarantee:
         """Return what may be claimed for everything this allowance may release, used or not."""
-        return guarantee_of(self._terms, self._protocol, self._plans, self.releases, self._federation.replayable)
+        return guarantee_of(
+            self._terms, self._protocol, self._plans, self.releases, self._federation.replayable, tuple(self._stated)
+        )
 
 
 def guarantee_of(
@@ -256,9 +261,13 @@ def guarantee_of(
     plans: Sequence[Plan],
     releases: Sequence[Release] = (),
     replayable: bool = False,
+    stated: tuple[str, ...] = (),
 ) -> Guarantee:
-    """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full."""
-    took_part = set(terms.sites).intersection(*(release.survivors for release in releases))
+    """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
+
+    ``stated`` are assumptions of the statistics' authors; with any, the figures are conditional, not verified.
+    """
+    took_part = set(terms.sites).intersection(*(release.survivors for release in releases)) if releases else set()
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
     worst = max(sites.values(), key=lambda entry: entry.epsilon)
     facts = terms.facts
@@ -277,10 +286,16 @@ def guarantee_of(
         minimum_sites=terms.settings.minimum_sites,
         took_part=tuple(sorted(took_part)),
         sites=sites,
-        assumptions=(ONE_SITE_EACH, *protocol.assumptions()),
-        status=VERIFIED if terms.epsilons else NONE,
+        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *stated),
+        status=_status(terms, stated),
         replayable=replayable,
     )
+
+
+def _status(terms: Terms, stated: tuple[str, ...]) -> str:
+    if not terms.epsilons:
+        return NONE
+    return CONDITIONAL if stated else VERIFIED
 
 
 def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuarantee:

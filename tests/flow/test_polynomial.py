@@ -142,6 +142,8 @@ def test_a_true_statement_passes_the_search_and_is_an_assumption() -> None:
     X, y = linear_data(400)
     model = PolynomialLoss("test squared, stated", epsilon=1.0, delta=1e-5).fit(federation(X, y, Independent()))
     assert any("author's diameter" in line for line in model.guarantee_.assumptions)
+    assert model.guarantee_.status.startswith("conditional")
+    assert "verified" not in model.guarantee_.sentence()
     enforced = PolynomialLoss("test squared, enforced", epsilon=1.0, delta=1e-5).fit(federation(X, y, Independent()))
     assert not any("author's diameter" in line for line in enforced.guarantee_.assumptions)
     assert polynomial_coefficients(facts_of(), loss="test squared, enforced").diameter == pytest.approx(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
@@ -43,10 +42,11 @@ class PolynomialLoss(FederatedEstimator):
     improvement_ : float — by how much the released loss is lower than at zero.
     noise_scale_ : float — standard deviation of the noise per weighted packed coefficient.
 
-    Privacy ------- One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce;
-    or what the library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author
+    Privacy
+    -------
+    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or what the library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author
     states. Before anything is released, coordinator and sites search for two possible records that break it. An
-    author's statement is listed among the guarantee's assumptions.
+    author's statement is listed among the guarantee's assumptions, and its status is then conditional, not verified.
 
     Edge cases
     ----------
@@ -78,15 +78,6 @@ class PolynomialLoss(FederatedEstimator):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
-
-    def fit(self, federation: Federation, y: None = None) -> Self:
-        """Fit to the records of all sites; see :meth:`FederatedEstimator.fit`."""
-        super().fit(federation)
-        if not polynomial_coefficients(federation.facts, loss=self.loss).proved:
-            stated = f"the author's diameter of the loss {self.loss!r} is true (searched, not proved)"
-            assumptions = (*self.guarantee_.assumptions, stated)
-            self.guarantee_ = msgspec.structs.replace(self.guarantee_, assumptions=assumptions)
-        return self
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         if not isinstance(self.loss, str):

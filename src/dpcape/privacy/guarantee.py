@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 VERIFIED = "verified"
+CONDITIONAL = "conditional on a sensitivity that was searched, not proved"
 PUBLISHED = "published claim"
 NONE = "no guarantee"
 
@@ -35,7 +36,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     releases : number of releases paid for.
     minimum_sites, n_colluding, took_part : who had to finish, may collude, and finished every release.
     assumptions : what the figures rest on besides arithmetic.
-    status : "verified", "published claim" or "no guarantee".
+    status : "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed.
     replayable : True if noise came from a seed: then nothing is protected, whatever the figures say.
     """
 

@@ -84,6 +84,11 @@ class Statistic(ABC):
         """Shape of the unpacked mean."""
         return (self.size,)
 
+    @property
+    def assumption(self) -> str:
+        """What the diameter rests on besides proof, in words; empty for a proved one."""
+        return ""
+
     @abstractmethod
     def total(self, records: Any) -> Vector:
         """Return the packed sum of contributions over ``records`` (runs at the site)."""

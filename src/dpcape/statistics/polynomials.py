@@ -53,6 +53,14 @@ class PolynomialCoefficients(Statistic):
         return all(getattr(type(self.loss), name, None) is getattr(base, name) for name in names)
 
     @property
+    def assumption(self) -> str:
+        return (
+            ""
+            if self.proved
+            else f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)"
+        )
+
+    @property
     def diameter(self) -> float:
         return self._diameter
 
