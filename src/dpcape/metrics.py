@@ -46,8 +46,8 @@ def coefficient_error(coefficients: Matrix, truth: Matrix) -> float:
 def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
     """Return the normalised gain index q_NGI of ``unmixing @ mixing``: 0 for a perfect unmixing, at most 1.
 
-    The index of Amari, Cichocki and Yang (1996), divided by its largest value (Nordhausen, Ollila and Oja 2011); up to order,
-    sign and scale of the sources. Used in the dissertation, section 6.5.
+    The index of Amari, Cichocki and Yang (1996), divided by its largest value (Nordhausen, Ollila and Oja 2011); up to
+    order, sign and scale of the sources. Used in the dissertation, section 6.5.
     """
     gains = np.abs(unmixing @ mixing)
     n = len(gains)

@@ -36,14 +36,14 @@ class Whitening:
         v's solution.
     eigenvalues : (n_components,) — of the released moment, descending.
     kept : (n_components,) — what they were taken to be: corrected for noise, and not below its level.
-    n_floored : how many had to be raised to the noise level.
+    n_drowned : how many are not clearly above the noise; those below it were raised to its level.
     """
 
     forward: Array
     backward: Array
     eigenvalues: Array
     kept: Array
-    n_floored: int
+    n_drowned: int
 
 
 def whiten(moment: Array, n_components: int, *, scale: float) -> Whitening:
@@ -60,8 +60,9 @@ def whiten(moment: Array, n_components: int, *, scale: float) -> Whitening:
     root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     kept = np.where(values > edge, (values + root) / 2, least)
     kept = np.maximum(kept, least)
-    n_floored = int(np.sum(values <= max(edge, least)))
-    return Whitening(vectors / np.sqrt(kept), vectors * np.sqrt(kept), values, kept, n_floored)
+    # The norm of the noise fluctuates: 10 % more is not clearly above.
+    n_drowned = int(np.sum(values <= max(1.1 * edge, least)))
+    return Whitening(vectors / np.sqrt(kept), vectors * np.sqrt(kept), values, kept, n_drowned)
 
 
 def _top_eigen(moment: Array, n_components: int) -> tuple[Array, Array]:

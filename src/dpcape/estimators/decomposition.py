@@ -22,6 +22,8 @@ LARGEST_FULL = 200_000
 # Largest value of an isotropic symmetric Gaussian tensor over the unit sphere, per scale and root of its
 # width (ground state of the spherical 3-spin model, Auffinger, Ben Arous and Cerny 2013).
 _SPIN_CONSTANT = 1.657
+# A strength below this multiple of what noise alone would reach is worth a warning.
+_CLEARLY = 2.0
 
 
 @dataclass(frozen=True)
@@ -83,15 +85,15 @@ def second_moment_share(share: float | str, *, n_features: int, n_components: in
 def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
     """Warn when released numbers cannot be told from noise; all of them are public."""
     n_components, reasons = len(found.strengths), []
-    if whitening.n_floored:
+    if whitening.n_drowned:
         reasons.append(
-            f"{whitening.n_floored} of {n_components} directions of the second moment are not above its noise and were "
-            "raised to that level"
+            f"{whitening.n_drowned} of {n_components} directions of the second moment are not clearly above its noise "
+            "(those below were raised to its level)"
         )
-    n_weak = int(np.sum(found.strengths <= found.noise_level))
+    n_weak = int(np.sum(found.strengths <= _CLEARLY * found.noise_level))
     if n_weak:
         reasons.append(
-            f"{n_weak} of {n_components} components of the third moment are not stronger than its noise "
+            f"{n_weak} of {n_components} components of the third moment are not clearly stronger than its noise "
             f"({found.noise_level:.3g})"
         )
     if reasons:

@@ -40,8 +40,10 @@ class KMeans(FederatedEstimator):
     shares_ : (n_clusters,) — private shares of records per cluster, adding to one.
     noise_scale_ : float — standard deviation of the noise per entry of the last round's sums.
 
-    Privacy ------- ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters
-    jointly, diameter 2 B, which is that of the sums alone. Everything else is post-processing.
+    Privacy
+    -------
+    ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters jointly, diameter 2
+    B, which is that of the sums alone. Everything else is post-processing.
 
     Edge cases
     ----------

@@ -44,10 +44,11 @@ class LinearRegression(FederatedEstimator):
     residual_scale_ : float — standard deviation of what the fit leaves, in response units.
     noise_scale_ : float — standard deviation of the noise on the diagonal of the released matrix.
 
-    Privacy ------- One release of u u', u = (b, x, a y) (:func:`~dpcape.statistics.regression_moment`), with
-    its joint diameter sqrt(2) (B^2 + a^2 + b^2). The theorem of the dissertation (8.1) gives each degree the
-    whole budget instead; see ``dpcape.published.regression``. Everything after the release is
-    post-processing.
+    Privacy
+    -------
+    One release of u u', u = (b, x, a y) (:func:`~dpcape.statistics.regression_moment`), with its joint diameter
+    sqrt(2) (B^2 + a^2 + b^2). The theorem of the dissertation (8.1) gives each degree the whole budget instead; see
+    ``dpcape.published.regression``. Everything after the release is post-processing.
 
     Edge cases
     ----------

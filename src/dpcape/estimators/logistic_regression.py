@@ -50,8 +50,10 @@ class LogisticRegression(FederatedEstimator):
     classes_ : (2,) array of str.
     noise_scale_ : float — standard deviation of the noise on the diagonal of the released matrix.
 
-    Privacy ------- One release of u u', u = (b, x, a y), y = -1 or 1, diameter sqrt(2) (B^2 + a^2 + b^2). The
-    rest is post-processing.
+    Privacy
+    -------
+    One release of u u', u = (b, x, a y), y = -1 or 1, diameter sqrt(2) (B^2 + a^2 + b^2). The rest is
+    post-processing.
 
     Edge cases
     ----------
@@ -63,8 +65,9 @@ class LogisticRegression(FederatedEstimator):
     indefinite noisy matrix         eigenvalues cleaned and floored
     ==============================  ==============================================================
 
-    References ---------- H. Imtiaz, dissertation, section 8.2.2; M. Erdogdu, *Scaled least squares*, 2016
-    (correction of the length).
+    References
+    ----------
+    H. Imtiaz, dissertation, section 8.2.2; M. Erdogdu, *Scaled least squares*, 2016 (correction of the length).
 
     Examples
     --------

@@ -76,7 +76,7 @@ class MixtureModel(FederatedEstimator):
     ----------
     ====================================  =====================================================
     more components than columns          refused before anything is charged
-    indefinite or rank-deficient moment   eigenvalues floored at the noise, with a UtilityWarning
+    indefinite or rank-deficient moment   floored at the noise, with a UtilityWarning
     component weaker than noise           returned, with a UtilityWarning
     rows longer than the bound            clipped, which biases the moments: choose the bound with room
     ====================================  =====================================================

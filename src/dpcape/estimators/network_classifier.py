@@ -47,8 +47,10 @@ class NetworkClassifier(FederatedEstimator):
     classes_ : array of str.
     noise_scale_ : float — standard deviation of the noise of each entry of a released mean gradient.
 
-    Privacy ------- ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient`, diameter 2 clip, each with
-    the same share of mu^2; composition is exact. The weights sent to the sites depend on earlier releases only.
+    Privacy
+    -------
+    ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient`, diameter 2 clip, each with the same share of
+    mu^2; composition is exact. The weights sent to the sites depend on earlier releases only.
 
     Edge cases
     ----------

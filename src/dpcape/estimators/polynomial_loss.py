@@ -44,9 +44,10 @@ class PolynomialLoss(FederatedEstimator):
 
     Privacy
     -------
-    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or what the library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author
-    states. Before anything is released, coordinator and sites search for two possible records that break it. An
-    author's statement is listed among the guarantee's assumptions, and its status is then conditional, not verified.
+    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or what the
+    library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author states. Before
+    anything is released, coordinator and sites search for two possible records that break it. An author's statement
+    is listed among the guarantee's assumptions, and its status is then conditional, not verified.
 
     Edge cases
     ----------

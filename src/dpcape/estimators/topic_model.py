@@ -89,7 +89,7 @@ class TopicModel(FederatedEstimator):
     document of fewer than three words       contributes zero, still counted in N
     fewer than three of the kept words       the same
     more topics than words                   refused before anything is charged
-    indefinite or rank-deficient moment      eigenvalues floored at the noise, with a UtilityWarning
+    indefinite or rank-deficient moment      floored at the noise, with a UtilityWarning
     negative or fractional counts            refused by ``documents``
     vocabulary of thousands                  whitened: nothing of size D x D x D is formed
     =======================================  ====================================================

@@ -35,10 +35,11 @@ class RecordLoss(ABC):
     degree : largest degree J.
     parameter_bound : public largest length of the parameters; the polynomial is minimised within it.
 
-    Privacy ------- A site scales each record's packed coefficients to :meth:`bound` at most, so that 2 * bound is a
-    true diameter whatever :meth:`coefficients` returns. A smaller :meth:`stated_diameter` rests on the author's
-    word: it is searched for a violation before anything is released, and the guarantee lists it among its
-    assumptions.
+    Privacy
+    -------
+    A site scales each record's packed coefficients to :meth:`bound` at most, so that 2 * bound is a true diameter
+    whatever :meth:`coefficients` returns. A smaller :meth:`stated_diameter` rests on the author's word: it is
+    searched for a violation before anything is released, and the guarantee lists it among its assumptions.
     """
 
     name: ClassVar[str]
