@@ -95,7 +95,7 @@ def test_exact_moments_give_the_components_back(n_features: int, n_components: i
     order = match_components(found, components)
     np.testing.assert_allclose(found[order], components, atol=1e-7)
     np.testing.assert_allclose(values[order] ** -2.0, weights, rtol=1e-6)
-    assert whitening.n_floored == 0
+    assert whitening.n_drowned == 0
     # The same through coordinates with shortened rows: nothing is lost by shortening.
     coordinates = bounded_coordinates(whitening)
     longest = np.linalg.norm(coordinates.forward, axis=1).max()
@@ -143,11 +143,11 @@ def test_indefinite_and_rank_deficient_moments_are_floored(size: int) -> None:
     rng = np.random.default_rng(size)
     noise = rng.normal(size=(size, size))
     whitening = whiten((noise + noise.T) / 2, 5, scale=1.0)
-    assert whitening.n_floored >= 4
+    assert whitening.n_drowned >= 4
     assert np.isfinite(whitening.forward).all()
     assert (whitening.kept > 0).all()
     deficient = whiten(np.diag([1.0] + [0.0] * (size - 1)), 3, scale=0.0)
-    assert deficient.n_floored == 2
+    assert deficient.n_drowned == 2
     assert np.isfinite(deficient.forward).all()
 
 
