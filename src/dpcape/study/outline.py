@@ -121,6 +121,7 @@ class _Noted(Allowance):
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
         self._records = records
         self._plans: list[Plan] = []
+        self._stated: list[str] = []
         self._sizes: list[int] = []
         self._on_release = None
         self.releases: list[Release] = []
@@ -133,6 +134,8 @@ class _Noted(Allowance):
     def mean(self, statistic: Statistic) -> Any:
         plan = self.plan(statistic)
         self._plans.append(plan)
+        if statistic.assumption and statistic.assumption not in self._stated:
+            self._stated.append(statistic.assumption)
         self._sizes.append(statistic.size)
         self._note(len(self._plans) - 1, statistic, plan, self._terms.sites, self._terms.divisor(self._terms.sites))
         made_up = type(statistic)(self._records.facts(), **statistic.public)
