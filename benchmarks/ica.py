@@ -97,9 +97,11 @@ def peers(n_rounds: int) -> None:
     try:
         from picard import picard
 
-        candidates["picard"] = lambda: found.update(
-            picard=picard(rows.T, ortho=False, whiten=False, centering=False, tol=1e-5, random_state=0)[1]
-        )
+        # Both forms: orthogonal is picard's default, the other maximises the same likelihood as infomax.
+        for name, ortho in (("picard orthogonal", True), ("picard", False)):
+            candidates[name] = lambda name=name, ortho=ortho: found.update(
+                {name: picard(rows.T, ortho=ortho, whiten=False, centering=False, tol=1e-5, random_state=0)[1]}
+            )
     except ImportError:
         print("picard is not installed: not compared")
     try:
@@ -137,7 +139,7 @@ def main() -> None:
     ghost(arguments.rounds)
     memory()
     if arguments.peers:
-        peers(2)
+        peers(max(1, arguments.rounds // 3))
 
 
 if __name__ == "__main__":

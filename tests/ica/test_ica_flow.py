@@ -109,7 +109,24 @@ def test_warnings_come_when_noise_must_win():
     texts = [str(entry.message) for entry in caught if entry.category is UtilityWarning]
     assert any("judging from public sizes alone" in text for text in texts)
     assert any("directions must stand out of the noise" in text for text in texts)
-    assert any("do not interpret these maps" in text for text in texts)
+    assert any("Do not interpret these maps" in text for text in texts)
+
+
+def test_a_middling_result_is_warned_of_in_other_words():
+    from dpcape.estimators.joint_ica_stages import _checked
+    from dpcape.ica.self_check import ALL_CLEAR, value_of_noise
+    from dpcape.statistics.fourth_packing import layout, packed_size4
+
+    n = 20
+    tensor = np.zeros(packed_size4(n))
+    tensor[layout(n).weights == 1.0] = 1.0
+    value = 1 - 6 / (n + 4) + 3 * n / ((n + 2) * (n + 4))
+    for target, text in ((1.0, "Do not interpret"), (1.2, "weaker maps may be noise"), (ALL_CLEAR + 0.01, None)):
+        scale = value / value_of_noise(n) / target
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert _checked(tensor, np.eye(n), scale) == pytest.approx(target)
+        assert [text in str(entry.message) for entry in caught] == ([True] if text else [])
 
 
 def test_constant_voxels_are_harmless():

@@ -17,7 +17,7 @@ from dpcape.ica.budget import N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS
 from dpcape.ica.infomax import Infomax
 from dpcape.ica.polish import first_widths, polished
 from dpcape.ica.rotation import rotate, tensor_values
-from dpcape.ica.self_check import clearance, least_clearance
+from dpcape.ica.self_check import ALL_CLEAR, clearance, least_clearance
 from dpcape.linalg import floored_whitener, noise_norm, top_eigen
 from dpcape.statistics import (
     fourth_moment,
@@ -169,15 +169,18 @@ def starts(n: int) -> int:
 def _checked(tensor: Matrix, rotation: Matrix, scale: float) -> float:
     """Return the clearance of the rotation's values over noise, with a warning where it is small."""
     clear = clearance(tensor_values(tensor, rotation), scale)
-    least = least_clearance(len(rotation))
-    if clear < least:
-        warnings.warn(
-            f"components must stand out of the noise to mean anything; got {clear:.2f} times the values of pure noise, "
-            f"which noise alone may reach ({least:.2f}). Use more records, a larger epsilon, a public basis or fewer "
-            "components; do not interpret these maps.",
-            UtilityWarning,
-            stacklevel=2,
+    n = len(rotation)
+    advice = "Use more records, a larger epsilon, a public basis or fewer components."
+    if clear < least_clearance(n):
+        text = (
+            f"got {clear:.2f} times the values of pure noise, which noise alone may reach. Do not interpret these maps."
         )
+        warnings.warn(f"components must stand out of the noise; {text} {advice}", UtilityWarning, stacklevel=2)
+    elif clear < ALL_CLEAR:
+        text = (
+            f"got {clear:.2f} times the values of pure noise, where {ALL_CLEAR} is clear. The weaker maps may be noise."
+        )
+        warnings.warn(f"components should stand out of the noise; {text} {advice}", UtilityWarning, stacklevel=2)
     return clear
 
 

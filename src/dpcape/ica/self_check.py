@@ -19,6 +19,9 @@ _MEAN = (0.470, 0.805, 1.141, 1.524, 2.148, 2.881, 3.971, 4.886, 6.388)
 _DEVIATION = (0.212, 0.195, 0.178, 0.141, 0.123, 0.088, 0.088, 0.078, 0.048)
 _DEVIATIONS_TO_BE_CLEAR = 5.0
 
+ALL_CLEAR = 1.34
+"""Clearance from which every simulated run was good; below it, weak components may be noise (ABIDE: 1.3, q 0.19)."""
+
 
 def value_of_noise(n: int) -> float:
     """Return the mean value per direction that a rotation finds in pure noise, in standard deviations of the noise.
