@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -134,6 +135,14 @@ def check_components(n_components: int | str, largest: int) -> int | None:
     if not 1 <= n_components <= largest:
         raise InvalidParameter(f"n_components must be between 1 and {largest} here; got {n_components}.")
     return int(n_components)
+
+
+def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
+    """Return sum of w_s^2 / N_s: one over the number of records unless sites are weighted otherwise."""
+    if not federation.weights:
+        return 1.0 / sum(federation.sites[site] for site in survivors)
+    total = math.fsum(federation.weights[site] for site in survivors)
+    return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
 
 
 def _about(stored: Any, path: str | Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.base import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import first_moments
 
@@ -75,14 +75,6 @@ class Mean(FederatedEstimator):
         self.variance_ = np.maximum(noisy, 0.0)
         # Where noise hides the variance, count what it could be rather than nothing.
         counted = np.maximum(noisy, 0.0) + square_scale
-        spread = np.sqrt(counted * _effective_share(federation, release.survivors) + release.scale**2)
+        spread = np.sqrt(counted * effective_share(federation, release.survivors) + release.scale**2)
         half = float(ndtri(0.5 + self.confidence / 2)) * spread
         self.interval_ = np.stack([self.mean_ - half, self.mean_ + half])
-
-
-def _effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
-    """Return sum of w_s^2 / N_s: one over the number of records unless sites are weighted otherwise."""
-    if not federation.weights:
-        return 1.0 / sum(federation.sites[site] for site in survivors)
-    total = math.fsum(federation.weights[site] for site in survivors)
-    return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.base import effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.linalg import noise_norm
 from dpcape.shrinkage import Solution, shrunken_solution
@@ -100,14 +101,6 @@ def least_squares(
         residual=residual,
         response_noise=scale / (math.sqrt(2) * a * b) if b else 0.0,
     )
-
-
-def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
-    """Return sum of w_s^2 / N_s: one over the number of records unless sites are weighted otherwise."""
-    if not federation.weights:
-        return 1.0 / sum(federation.sites[site] for site in survivors)
-    total = math.fsum(federation.weights[site] for site in survivors)
-    return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
 
 
 def interval(centre: Vector, variance: Vector, confidence: float) -> Vector:
