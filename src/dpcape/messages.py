@@ -177,6 +177,12 @@ class Agreed(_Body, frozen=True):
     key: bytes = b""
 
 
+class Accepted(_Body, frozen=True):
+    """The site accepted an epoch; ``signature`` says which."""
+
+    signature: bytes
+
+
 class Greeting(_Body, frozen=True):
     """A secure-sum hello."""
 
@@ -227,7 +233,7 @@ class Refused(_Body, frozen=True):
 
 
 ToSite = Describe | Open | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
-FromSite = Described | Agreed | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
+FromSite = Described | Agreed | Accepted | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -283,14 +283,15 @@ class _CapeSite(SessionSite):
         release_steps += self._drawn - zero_sum_share(agreed, len(self._roster), rank=rank)
         own = self._guard.noise("own", release)
         release_steps += own.integer_gaussian(plan.own_steps(self._guard.name), release_steps.size)
-        covered = self._running().self_mask(round=number, vector=to_ring(release_steps))
+        covered = self._running().self_mask(round=number, vector=to_ring(release_steps), context=self._context)
         return Vector(array=Array.of(covered))
 
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
             raise ProtocolError("a correction must follow the release it corrects; got another step.")
         number = self._entered(message.release)
-        masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn))
+        # Bound to the agreement: draws of different attempts then do not add up to anything.
+        masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn), context=self._context)
         self._drawn = None
         return Vector(array=Array.of(masked))
 

@@ -111,8 +111,10 @@ class _SecureSumSite(SessionSite):
         self._guard.begin(request)
         number = self._enter(request.release)
         total = noisy_total(self._guard, request)
-        self._submitted = {request.release: request_digest(request)}
-        return Vector(array=Array.of(self._running().recover_mask(round=number, vector=to_ring(total))))
+        context = request_digest(request)
+        self._submitted = {request.release: context}
+        masked = self._running().recover_mask(round=number, vector=to_ring(total), context=context)
+        return Vector(array=Array.of(masked))
 
     def context(self, release: int) -> bytes:
         if release not in self._submitted:

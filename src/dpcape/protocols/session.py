@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpcape.errors import ProtocolError
 from dpcape.messages import (
     Accept,
-    Agreed,
+    Accepted,
     FromSite,
     Greet,
     Greeting,
@@ -84,7 +84,7 @@ class SessionCoordinator(Coordinator):
         elif self._round + 1 == epoch.n_rounds:
             epoch = self._renew(epoch, releases_left)
         self._round += 1
-        return RecoverRound(epoch, round=self._round)
+        return RecoverRound(epoch, round=self._round, bound=True)
 
     def _establish(self, releases_left: int) -> AggregatorEpoch:
         """Greet, join and accept until everyone present has done all three."""
@@ -115,17 +115,19 @@ class SessionCoordinator(Coordinator):
     def _hand_round(self, config: Config, offered: Mapping[str, Offered]) -> AggregatorEpoch | None:
         """Give every site the boxes addressed to it."""
         offers = [offered[site].offer for site in config.sites]
-        _, missing = self._ask_all(
+        accepted, missing = self._ask_all(
             config.sites,
             lambda site: Accept(offers=tuple(offer.addressed_to(site) for offer in offers)),
-            Agreed,
+            Accepted,
         )
         if self._lost(missing):
             return None
         pinned = {site: self._conversation.identities[site] for site in config.sites}
-        self._epoch = AggregatorEpoch(config, hellos=self._hellos, offers=offers, pinned=pinned)
-        self._round = -1
-        return self._epoch
+        epoch = AggregatorEpoch(config, hellos=self._hellos, offers=offers, pinned=pinned)
+        for site, reply in accepted.items():
+            epoch.confirm(site, reply.signature)
+        self._epoch, self._round = epoch, -1
+        return epoch
 
     def _lost(self, missing: Sequence[str]) -> bool:
         self._present = tuple(site for site in self._present if site not in missing)
@@ -141,7 +143,7 @@ class SessionCoordinator(Coordinator):
         self._require_enough(tuple(signed), "had signed the survivor set")
         for site, reply in signed.items():
             gathered.add_signature(site, reply.signature)
-        unmask = Unmask(release=release, survivors=names, signatures=gathered.signatures)
+        unmask = Unmask(release=release, survivors=names, signatures=gathered.quorum())
         opened, also_lost = self._ask_all(tuple(signed), lambda _: unmask, Opened)
         self._lost((*lost, *also_lost))
         for reply in opened.values():
@@ -180,10 +182,10 @@ class SessionSite(SiteHalf):
         if isinstance(message, Renew):
             return Offered(offer=self._offer(session, message.epoch, message.n_rounds))
         if isinstance(message, Accept):
-            session.accept(message.offers)
+            signature = session.accept(message.offers)
             self._round = -1
             self._where = {}
-            return Agreed()
+            return Accepted(signature=signature)
         if isinstance(message, Sign):
             return self._sign(session, message)
         if isinstance(message, Unmask):
