@@ -64,6 +64,7 @@ def test_private_runs_find_the_maps_and_say_what_is_protected():
     assert by_subject.guarantee_.epsilon <= 20.0
 
 
+@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
 @pytest.mark.parametrize("unit", ["record", "subject"])
 def test_every_declared_round_is_paid_for_even_if_infomax_stops_early(unit):
     simulated = simulation(n_subjects=8)
@@ -110,6 +111,18 @@ def test_warnings_come_when_noise_must_win():
     assert any("judging from public sizes alone" in text for text in texts)
     assert any("directions must stand out of the noise" in text for text in texts)
     assert any("Do not interpret these maps" in text for text in texts)
+
+
+def test_infomax_warns_when_its_rounds_are_too_noisy():
+    simulated = simulation(n_subjects=40)
+    basis = np.linalg.qr(simulated.mixing)[0]
+    for unit in ("record", "subject"):
+        for epsilon, expected in ((0.1, True), (200.0, False)):
+            model = JointICA(K, epsilon=epsilon, delta=1e-5, solver="infomax", n_iter=4, basis=basis, n_timepoints=120)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model.fit(federation(simulated, unit, Cape(n_colluding=1)))
+            assert any("rounds of infomax" in str(entry.message) for entry in caught) is expected
 
 
 def test_a_middling_result_is_warned_of_in_other_words():
