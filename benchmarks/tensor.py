@@ -26,7 +26,8 @@ def dense_third_moment(X):
 
 
 def packed_third_moment(X):
-    cubes, columns = CubeSum(X.shape[1], BLOCK), np.empty((X.shape[1], BLOCK))
+    cubes = CubeSum(X.shape[1], BLOCK)
+    columns = cubes.buffer()
     for start in range(0, len(X), BLOCK):
         block = X[start : start + BLOCK]
         view = columns[:, : len(block)]

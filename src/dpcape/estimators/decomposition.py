@@ -46,9 +46,14 @@ def decompose(released: Array, coordinates: Coordinates, *, scale: float) -> Dec
     """Return the components of a third moment released in these coordinates with noise of this scale."""
     n_components = coordinates.backward.shape[1]
     values, vectors = power_method(multilinear(released, coordinates.inner), n_components)
-    spread = tensor_noise_norm(scale, coordinates.inner) / math.sqrt(packed_tensor_size(n_components))
-    level = _SPIN_CONSTANT * spread * math.sqrt(n_components)
-    return Decomposition(values, (coordinates.backward @ vectors).T, level)
+    return Decomposition(values, (coordinates.backward @ vectors).T, noise_strength(scale, coordinates.inner))
+
+
+def noise_strength(scale: float, inner: Array) -> float:
+    """Return the strength that noise of this scale alone would reach after T(M, M, M), M = ``inner``."""
+    n_components = inner.shape[1]
+    spread = tensor_noise_norm(scale, inner) / math.sqrt(packed_tensor_size(n_components))
+    return _SPIN_CONSTANT * spread * math.sqrt(n_components)
 
 
 def check_number(n_components: int, largest: int) -> int:

@@ -16,6 +16,7 @@ from dpcape.estimators.decomposition import (
     check_design,
     check_number,
     decompose,
+    noise_strength,
     second_moment_share,
     warn_if_drowned,
 )
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[np.float64]
 
-# Clipping in whitened coordinates biases a little, so the whole third moment may have this much more noise.
-_PREFERENCE = 1.5
+# Clipping in whitened coordinates biases a little. Where noise in the whole third moment is below this part of an
+# average strength, the root of n_components, the bias would be larger (experiments/topics).
+_NEGLIGIBLE = 0.06
 
 
 class MixtureModel(FederatedEstimator):
@@ -50,8 +52,8 @@ class MixtureModel(FederatedEstimator):
     noise_variance : float — v, the variance of the noise in every column, in units of the rows. Public:
         known from the measurement, never estimated from the records.
     design : "auto", "full" or "whitened" — release the third moment of the rows, or of their clipped
-        coordinates along the private second moment; "auto" takes the one with less noise, judged from the
-        first release.
+        coordinates along the private second moment; "auto" takes the one with less noise, and the full one where
+        its noise is negligible, judged from the first release.
     second_moment_share : "auto" or float — part of mu^2 for the second moment; the papers use half.
     clip_factor : float — the whitened coordinates are clipped at this multiple of their root mean square,
         which the first release gives. Smaller means less noise and more bias.
@@ -143,7 +145,7 @@ class MixtureModel(FederatedEstimator):
         released = private.mean(second_moment(federation.facts))
         moment = released - self.noise_variance * np.eye(federation.n_features)
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
-        self.design_, statistic, coordinates = self._third(federation, whitening)
+        self.design_, statistic, coordinates = self._third(federation, private, whitening)
         third = private.mean(statistic)
         if self.design_ == "full":
             coordinates = Coordinates(np.eye(len(moment)), whitening.forward, whitening.backward)
@@ -152,7 +154,9 @@ class MixtureModel(FederatedEstimator):
         self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
         self._set_components(found.strengths, found.halves)
 
-    def _third(self, federation: Federation, whitening: Whitening) -> tuple[str, Statistic, Coordinates]:
+    def _third(
+        self, federation: Federation, private: Allowance, whitening: Whitening
+    ) -> tuple[str, Statistic, Coordinates]:
         """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
         variance, coordinates = self.noise_variance, whitened_coordinates(whitening)
         mean_square = self.n_components + variance * float(np.sum(whitening.forward**2))
@@ -168,7 +172,10 @@ class MixtureModel(FederatedEstimator):
         whole = third_moment(federation.facts, noise_variance=variance)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         noise_clipped = tensor_noise_norm(clipped.diameter, coordinates.inner)
-        if self.design == "full" or noise_whole <= _PREFERENCE * noise_clipped:
+        scale = whole.diameter * _next_scale(self._shares(federation), private, federation)
+        negligible = _NEGLIGIBLE * float(np.sqrt(self.n_components))
+        small = noise_strength(scale, whitening.forward) <= negligible
+        if self.design == "full" or small or noise_whole <= noise_clipped:
             return "full", whole, coordinates
         return "whitened", clipped, coordinates
 
@@ -221,6 +228,12 @@ class MixtureModel(FederatedEstimator):
         from dpcape.report.component_plots import strengths
 
         return strengths(self.strengths_, self.noise_level_, ax)
+
+
+def _next_scale(shares: Sequence[float], private: Allowance, federation: Federation) -> float:
+    """Return the scale of the second release per unit of its diameter, from the first one's."""
+    first = private.releases[-1].scale / second_moment(federation.facts).diameter
+    return first * float(np.sqrt(shares[0] / shares[1]))
 
 
 def _check_clip_factor(clip_factor: float) -> None:

@@ -23,6 +23,8 @@ Indices = NDArray[np.intp]
 _GROUP = 4
 # Up to this width all middle indices make one group.
 _NARROW = 20
+# Rows whose distance in memory is a power of two fall onto the same cache lines; this much more avoids it.
+_PADDING = 8
 
 
 def packed_tensor_size(n: int) -> int:
@@ -83,7 +85,12 @@ class CubeSum:
         self._groups = [range(start, min(start + group, n)) for start in range(0, n, group)]
         self._sums = [np.zeros((_n_pairs(middles), n - middles[0])) for middles in self._groups]
         self._products = [np.empty_like(total) for total in self._sums]
-        self._pairs = np.empty((max(total.shape[0] for total in self._sums), capacity))
+        self._length = capacity if n <= _NARROW else capacity + _PADDING
+        self._pairs = np.empty((max(total.shape[0] for total in self._sums), self._length))
+
+    def buffer(self) -> Array:
+        """Return an uninitialised block to fill and add: (n, at least ``capacity``)."""
+        return np.empty((self._n, self._length))
 
     def add(self, columns: Array, weighted: Array | None = None) -> None:
         """Add a block.

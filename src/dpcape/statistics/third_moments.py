@@ -98,7 +98,7 @@ class ThirdMoment(_ThirdMoments):
 
     def total(self, records: Any) -> Array:
         cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
-        columns = np.empty((self._width, BLOCK_ROWS))
+        columns = cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
             view = columns[:, : len(block)]
             view[...] = block.T
@@ -141,7 +141,7 @@ class WhitenedThirdMoment(_ThirdMoments):
 
     def total(self, records: Any) -> Array:
         cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
-        directions, scores = np.ascontiguousarray(self._whitener.T), np.empty((self._width, BLOCK_ROWS))
+        directions, scores = np.ascontiguousarray(self._whitener.T), cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
             view = scores[:, : len(block)]
             np.matmul(directions, block.T, out=view)
@@ -153,7 +153,8 @@ class WhitenedThirdMoment(_ThirdMoments):
 
 def _shrinkage(columns: Array, clip: float) -> Array:
     """Return the factors that bring records (in columns) to length at most ``clip``."""
-    lengths = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+    # A product with ones sums over rows faster than a reduction does.
+    lengths = np.sqrt(np.ones(len(columns)) @ np.square(columns))
     factors: Array = clip / np.maximum(lengths, clip)
     return factors
 

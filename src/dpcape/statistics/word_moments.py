@@ -161,7 +161,7 @@ class WordTriples(_OfDocuments):
     def total(self, records: Any) -> Array:
         n = self._words.size
         cubes, pairs, sums = CubeSum(n, BLOCK_ROWS), np.zeros((n, n)), np.zeros(n)
-        columns, weighted = np.empty((n, BLOCK_ROWS)), np.empty((n, BLOCK_ROWS))
+        columns, weighted = cubes.buffer(), cubes.buffer()
         for counts in restricted_blocks(records, self._words):
             weights = _triple_weights(counts, self._clip)
             view, product = columns[:, : counts.shape[0]], weighted[:, : counts.shape[0]]
