@@ -58,6 +58,9 @@ def test_result_equals_the_run_in_process_bit_for_bit(
     run = consortium.run(study)
     assert_same_model(run, consortium.model_in_process(study))
     assert all(entry["took_part"] for entry in run.participants().values())
+    happened = [event["event"] for event in run.events()]
+    assert happened.count("computed") == 1
+    assert happened.count("release") == len(run.model().releases_)
 
 
 def test_nothing_listens_beyond_loopback(consortium: Consortium) -> None:

@@ -15,7 +15,7 @@ from dpcape import errors
 from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError
 from dpcape.run_folder import RunFolder
 from dpcape.study import Study
-from dpcape.transport.flare.conduct import HEADS, OUTCOME, RESULTS
+from dpcape.transport.flare.conduct import EVENTS, HEADS, OUTCOME, RESULTS
 from dpcape.transport.flare.job import RESULT_FOLDER, JobSettings, write_job
 from dpcape.transport.flare.kits import FederationFolder
 from dpcape.transport.flare.preset import PRESET
@@ -52,7 +52,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
             job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore)
             run.log("submitted", job=job)
         try:
-            _watch(coordination, job, run.log, listen or _ignore)
+            after = _watch(coordination, job, run.log, listen or _ignore)
         except KeyboardInterrupt:
             coordination.cancel(job)
             run.log("charging", site="any", note="cancelled while it ran")
@@ -63,6 +63,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
             ) from None
         with tempfile.TemporaryDirectory() as place:
             status, outcome = _conclude(coordination, job, Path(place))
+            _keep_events(_last_events(Path(place), after), run.log)
             _take_over(Path(place), run, job, status, outcome)
 
 
@@ -162,8 +163,8 @@ def _await_sites(coordination: Coordination, study: Study, seconds: float, liste
         time.sleep(_POLL_SECONDS)
 
 
-def _watch(coordination: Coordination, job: str, keep: Callable[..., None], listen: Listener) -> None:
-    """Follow a job until it is over; pass on what its controller says, and keep the events as they come."""
+def _watch(coordination: Coordination, job: str, keep: Callable[..., None], listen: Listener) -> int:
+    """Follow a job until it is over; pass on what its controller says, keep the events and return how many."""
     after, heard, is_done = 0, time.monotonic(), False
     while not coordination.is_over(job):
         # Past its last word the controller is gone; FLARE then only waits for the sites' processes to end.
@@ -171,8 +172,7 @@ def _watch(coordination: Coordination, job: str, keep: Callable[..., None], list
         if snapshot is not None:
             after, heard = int(snapshot["cursor"]), time.monotonic()
             is_done = snapshot["phase"] in ("computed", "failed")
-            for event in snapshot["events"]:
-                keep(event["event"], **{key: value for key, value in event.items() if key not in ("event", "time")})
+            _keep_events(snapshot["events"], keep)
             listen(snapshot)
         if time.monotonic() - heard > _SILENCE_SECONDS:
             coordination.cancel(job)
@@ -181,6 +181,19 @@ def _watch(coordination: Coordination, job: str, keep: Callable[..., None], list
                 "charged stays charged. See the server's log."
             )
         time.sleep(_POLL_SECONDS)
+    return after
+
+
+def _keep_events(events: list[dict[str, Any]], keep: Callable[..., None]) -> None:
+    for event in events:
+        keep(event["event"], **{key: value for key, value in event.items() if key not in ("event", "time")})
+
+
+def _last_events(fetched: Path, after: int) -> list[dict[str, Any]]:
+    """Return what happened between the last question and the end of the job."""
+    path = fetched / EVENTS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [json.loads(line) for line in lines[after:]]
 
 
 def _conclude(coordination: Coordination, job: str, place: Path) -> tuple[str, dict[str, Any]]:
