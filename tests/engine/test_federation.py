@@ -197,6 +197,25 @@ def await_end(coordination: Coordination, job: str, seconds: float = 60.0) -> st
     return coordination.status(job)
 
 
+def test_a_site_is_shut_out_and_let_in_again(consortium: Consortium) -> None:
+    with opened(consortium.federation.admin_kit) as coordination:
+        coordination.shut_out("oslo")
+        try:
+            assert await_connected(coordination, ["lima", "lyon", "pune"])
+            time.sleep(2.0)
+            assert "oslo" not in coordination.connected()
+        finally:
+            coordination.let_in("oslo")
+        assert await_connected(coordination, SITES)
+
+
+def await_connected(coordination: Coordination, sites: list[str], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while coordination.connected() != sites and time.monotonic() < end:
+        time.sleep(0.3)
+    return coordination.connected() == sites
+
+
 def test_a_job_that_brings_code_is_refused(consortium: Consortium, tmp_path: Path) -> None:
     study = consortium.study("code", "mean")
     write_job(study, tmp_path / "job", JobSettings())
