@@ -120,40 +120,43 @@ class GhostStep:
         self._clip, self._bias_clip = clip * room, bias_clip * room
         self._outer, self._scores = np.zeros((width, width)), np.zeros(width)
         self._weight = 0.0
-        self._buffers = np.empty((4, width, BLOCK_ROWS))
+        self._buffers = np.empty((3, width, BLOCK_ROWS))
         self._ones = np.ones(width)
 
     def add(self, rows: Vector) -> None:
         """Add the clipped gradients of a block of reduced rows."""
         n_rows = len(rows)
-        sources, scores, moved, product = (buffer[:, :n_rows] for buffer in self._buffers)
+        sources, scores, moved = (buffer[:, :n_rows] for buffer in self._buffers)
         np.matmul(self._unmixing, rows.T, out=sources)
         sources += self._bias
         np.multiply(sources, -0.5, out=scores)
         np.tanh(scores, out=scores)
+        np.multiply(scores, scores, out=moved)
+        length = self._ones @ moved
+        self._scores += scores @ (self._bias_clip / np.maximum(np.sqrt(length), self._bias_clip))
+        factors = self._factors(sources, scores, moved, length)
+        self._weight += float(factors.sum())
+        scores *= factors
+        self._outer += scores @ sources.T
+
+    def _factors(self, sources: Vector, scores: Vector, moved: Vector, length: Vector) -> Vector:
+        """Return what every gradient is multiplied by; ``moved`` is overwritten, ``length`` is |y|^2."""
         np.matmul(self._gram, sources, out=moved)
-        length = self._summed(scores, scores, product)
-        # |W|^2 + 2 y'Pz + |y|^2 z'Pz, in one array.
-        squared = self._summed(moved, sources, product)
+        # |W|^2 + 2 y'Pz + |y|^2 z'Pz. Only the last product may overwrite Pz; a fourth buffer would cost the cache more
+        # than einsum does.
+        crossed = np.einsum("ij,ij->j", moved, scores)
+        moved *= sources
+        squared: Vector = self._ones @ moved
         squared *= length
         squared += self._constant
-        squared += 2 * self._summed(moved, scores, product)
-        factors = self._clip / np.maximum(np.sqrt(np.maximum(squared, 0.0)), self._clip)
-        self._weight += float(factors.sum())
-        self._scores += scores @ (self._bias_clip / np.maximum(np.sqrt(length), self._bias_clip))
-        np.multiply(scores, factors, out=product)
-        self._outer += product @ sources.T
+        squared += 2 * crossed
+        factors: Vector = self._clip / np.maximum(np.sqrt(np.maximum(squared, 0.0)), self._clip)
+        return factors
 
     def total(self) -> Vector:
         """Return the packed sum of (G, h)."""
         gradient = (self._weight * np.eye(len(self._ones)) + self._outer) @ self._unmixing
         return np.concatenate([gradient.ravel(), self._scores])
-
-    def _summed(self, left: Vector, right: Vector, product: Vector) -> Vector:
-        """Return the sums over components of left times right, by a product with ones: faster than einsum here."""
-        np.multiply(left, right, out=product)
-        sums: Vector = self._ones @ product
-        return sums
 
 
 def infomax_scores(
