@@ -62,7 +62,15 @@ def record(seeds: Iterable[int], n_subjects: int) -> list[dict[str, Any]]:
             found = measured(*_swap(fit(held, protocol, seed, epsilon=epsilon), simulation))
             rows.append({"seed": seed, "protocol": protocol, "epsilon": epsilon, **found})
             print(rows[-1], flush=True)
+        rows.append({"seed": seed, "protocol": "local", "epsilon": 1.0, **local(held, seed, simulation)})
+        print(rows[-1], flush=True)
     return rows
+
+
+def local(held: Mapping[str, Any], seed: int, simulation: SimulatedFmri) -> dict[str, float]:
+    """The local baseline: one site alone, its own noise, the same guarantee for its time points at epsilon 1."""
+    alone = dict(list(held.items())[:1])
+    return measured(*_swap(fit(alone, "conventional", seed, epsilon=1.0), simulation))
 
 
 def subject(seeds: Iterable[int], n_subjects: int) -> list[dict[str, Any]]:
