@@ -165,7 +165,7 @@ def restart(line: LosingLine, allowance: str, session: int = 5) -> None:
     offers = [say(line, site, join, allowance).offer for site in NAMES]  # type: ignore[union-attr]
     for site in NAMES:
         accept = m.Accept(offers=tuple(offer.addressed_to(site) for offer in offers))
-        assert isinstance(say(line, site, accept, allowance), m.Agreed)
+        assert isinstance(say(line, site, accept, allowance), m.Accepted)
 
 
 @pytest.mark.parametrize("protocol", [CAPE, SUM], ids=lambda p: p.name)
