@@ -58,7 +58,8 @@ def main() -> None:
     for unit, epsilon in (("record", 10.0), ("record", 50.0), ("subject", 50.0)):
         model, n_warnings = fit(stored, unit, "cape", epsilon)
         correlations = matched_correlations(model.mixing_, exact.mixing_)
-        found = {"q": round(gain_index(model.unmixing_, exact.mixing_), 4), "maps": round(correlations.mean(), 4)}
+        index, mean = gain_index(model.unmixing_, exact.mixing_), float(correlations.mean())
+        found = {"q": round(index, 4), "maps": round(mean, 4)}
         rows.append({"unit": unit, "epsilon": epsilon, **found, "warnings": n_warnings})
         print(rows[-1], correlations.round(2), flush=True)
         matched = matched_maps(model.mixing_, exact.mixing_)
