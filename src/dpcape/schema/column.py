@@ -41,13 +41,9 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.range is not None and self.levels is not None:
-            raise InvalidParameter(
-                f"column {self.name!r} must have a range or levels; got both. Keep one of them."
-            )
+            raise InvalidParameter(f"column {self.name!r} must have a range or levels; got both. Keep one of them.")
         if self.range is not None:
-            object.__setattr__(
-                self, "range", checked_range(self.range, subject=f"range of column {self.name!r}")
-            )
+            object.__setattr__(self, "range", checked_range(self.range, subject=f"range of column {self.name!r}"))
         if self.levels is not None:
             _check_levels(self)
         elif self.missing is not None:
@@ -123,9 +119,7 @@ def checked_range(pair: Any, *, subject: str) -> tuple[float, float]:
             "Take them from public knowledge, never from the records."
         )
     if middle_and_half((float(low), float(high)))[1] < NARROWEST_HALF_WIDTH:
-        raise InvalidParameter(
-            f"{subject} must be wider than 1e-300; got {pair!r}. Measure in smaller units."
-        )
+        raise InvalidParameter(f"{subject} must be wider than 1e-300; got {pair!r}. Measure in smaller units.")
     return float(low), float(high)
 
 
@@ -171,9 +165,7 @@ def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
         )
     levels = spec.get("levels")
     if levels is not None and not isinstance(levels, list | tuple):
-        raise InvalidParameter(
-            f"levels of column {name!r} must be a list; got {levels!r}. Write them in brackets."
-        )
+        raise InvalidParameter(f"levels of column {name!r} must be a list; got {levels!r}. Write them in brackets.")
     return Column(
         name=name,
         range=spec.get("range"),

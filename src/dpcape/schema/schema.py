@@ -144,9 +144,7 @@ class Schema:
         if missing is None:
             return self
         if not isinstance(missing, Mapping):
-            numeric = (
-                column.name for column in self.columns if column.levels is None and column.missing is None
-            )
+            numeric = (column.name for column in self.columns if column.levels is None and column.missing is None)
             return self._filled(dict.fromkeys(numeric, missing))
         if not self.named:
             names = dict(enumerate(column.name for column in self.columns))
@@ -236,9 +234,7 @@ class Schema:
     @cached_property
     def _middles_and_halves(self) -> tuple[FloatArray, FloatArray] | None:
         """Middle and half width of every range; None if columns are taken as they are."""
-        both = np.array(
-            [middle_and_half(column.range) for column in self.columns if column.range is not None]
-        )
+        both = np.array([middle_and_half(column.range) for column in self.columns if column.range is not None])
         return (both[:, 0].copy(), both[:, 1].copy()) if both.size else None
 
     def _filled(self, missing: Mapping[Any, Any]) -> Schema:
