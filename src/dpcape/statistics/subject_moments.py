@@ -8,6 +8,7 @@ the diameters below hold for any records and any public matrix.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,6 @@ class OfSubjects(Statistic):
 
     kinds = frozenset({"subjects"})
     units = frozenset({"subject"})
-    _fills: ClassVar[bool] = False
 
     @property
     def diameter(self) -> float:
@@ -48,6 +48,12 @@ class OfSubjects(Statistic):
         """Bound floating point's error: contributions are exact in length, and are added one after the other."""
         depth = n_records + 64
         return 2 * depth * 2.0**-53 * n_records * self.radius
+
+
+class InBall(OfSubjects):
+    """Statistics whose contributions are brought into a ball of length ``radius``, one subject at a time."""
+
+    _fills: ClassVar[bool] = False
 
     def total(self, records: Any) -> Vector:
         result = np.zeros(self.size)
@@ -63,11 +69,13 @@ class OfSubjects(Statistic):
         except np.linalg.LinAlgError:
             return np.zeros(self.size)
 
+    @abstractmethod
     def _series(self, records: Any) -> Any:
-        raise NotImplementedError
+        """Return the subjects' series, reduced."""
 
+    @abstractmethod
     def _contribution(self, series: Vector) -> Vector:
-        raise NotImplementedError
+        """Return one subject's contribution, not yet brought into the ball."""
 
 
 @known
@@ -136,7 +144,7 @@ class SubjectProjector(OfSubjects):
         return unpack(packed, self._basis.shape[1])
 
 
-class _OfReducedSubjects(OfSubjects):
+class _OfReducedSubjects(InBall):
     """Statistics of series reduced by ``projection`` (kept between rounds) and then moved by ``whitener``."""
 
     def __init__(self, facts: Facts, projection: Vector, whitener: Vector, **more: float) -> None:

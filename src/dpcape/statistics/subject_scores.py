@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcape.facts import Facts
 from dpcape.statistics.base import known
 from dpcape.statistics.reduced import checked_matrix, checked_positive, kept_subjects
-from dpcape.statistics.subject_moments import OfSubjects, whitened
+from dpcape.statistics.subject_moments import InBall, whitened
 
 Vector = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ _DECAY = 0.7
 
 
 @known
-class SubjectPolish(OfSubjects):
+class SubjectPolish(InBall):
     """Mean of each subject's score of small rotations, with its curvature, divided by its length.
 
     With y the sources at the current rotation, v the two-sided exponential mean of y^2 without the present and
@@ -81,7 +81,7 @@ def _surroundings(squares: Vector) -> Vector:
 
 
 @known
-class SubjectInfomax(OfSubjects):
+class SubjectInfomax(InBall):
     """Mean of each subject's own mean infomax gradient (G, h), stacked and clipped to ``clip`` (privacy notes, 3.7).
 
     The gradient at a time point is G = (I + y z') W and h = y with z = W x + b and y = 1 - 2 g(z) (dissertation,
