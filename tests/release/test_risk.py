@@ -25,7 +25,7 @@ def report_on(X: np.ndarray, factors: np.ndarray, n_repeats: int = 5) -> RiskRep
 
 @pytest.fixture(scope="module")
 def informative() -> RiskReport:
-    """The first line of the table in privacy.md 3.9: n = 200, p = 2000, K = 10, unit residuals."""
+    """One line of an earlier simulation: n = 200, p = 2000, K = 10, unit residuals."""
     X = factor_data(200, 2000, 10, seed=1)[0]
     X = (X - X.mean(axis=0)) / X.std()  # one scale for all features, as the table was made
     return report_on(X, principal_scores(X, 10)[0])

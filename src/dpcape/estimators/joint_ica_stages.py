@@ -35,7 +35,7 @@ from dpcape.statistics import (
 
 Matrix = NDArray[np.float64]
 
-# Clip radii in units of sqrt(components), for whitened time points (performance notes, section 3d).
+# Clip radii in units of sqrt(components), for whitened time points.
 _WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
 _LOG_CLIP = 3.0
 # Infomax turns an error of the gradient into 1/slope as much error of the rotation. Runs at .09 of such error found

@@ -8,7 +8,7 @@ PCA_SHARE = 0.22
 N_COVARIANCE_ROUNDS = 2
 N_POLISH_ROUNDS = 4
 _LOG, _COVARIANCE = 0.05, 0.10
-# Strength below which, at 20 components, subject-level runs were lost (performance notes, section 6).
+# Strength below which, at 20 components, subject-level runs were lost (docs/analyses/joint_ica.md).
 _LEAST_STRENGTH = 250.0
 
 

@@ -25,7 +25,7 @@ from dpcape.statistics.base import Statistic
 
 Vector = NDArray[np.float64]
 
-# own_scale is at least 2^24 grid steps (design decision 8), 2^30 where the 64-bit range has room.
+# own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
 _RANGE = 2.0**62
 

@@ -1,6 +1,6 @@
 """Integers on a release's grid, seen as words of the ring of integers modulo 2^64.
 
-Every addend is an int64 on the grid (design decision 8). The secure sum adds their uint64 views; as long as
+Every addend is an int64 on the grid (docs/decisions/0003). The secure sum adds their uint64 views; as long as
 the true sum fits into int64 the result, seen as int64 again, is exact. `check_range` refuses configurations
 in which it might not fit.
 """

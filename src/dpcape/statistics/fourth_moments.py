@@ -1,7 +1,7 @@
 """Second and fourth moments of single time points after a public reduction (record unit).
 
 The reduced row z = projection' x is brought into a ball *after* projection. Clipping the norm keeps the directions of
-independent, sign-symmetric sources stationary, so it biases no direction (performance notes, section 3d).
+independent, sign-symmetric sources stationary, so it biases no direction.
 """
 
 from __future__ import annotations

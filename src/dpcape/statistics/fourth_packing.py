@@ -1,7 +1,7 @@
 """Symmetric tensors of order four as vectors of the same Euclidean length.
 
 Entry (i, j, k, l), i <= j <= k <= l, stands for all its permutations and is weighted by the square root of their
-number, so that equal noise on the packed vector is the isotropic symmetric noise of design decision 6. *Pairs* are
+number, so that equal noise on the packed vector is isotropic symmetric noise. *Pairs* are
 the products x_i x_j, i <= j: a tensor is built from, and read as, a matrix over pairs.
 """
 

@@ -1,7 +1,7 @@
 """Symmetric matrices as vectors of the same Euclidean length.
 
 Off-diagonal entries are counted twice in a Frobenius norm, so they are weighted by sqrt(2) here. Equal noise on the
-packed vector is then the isotropic symmetric noise of design decision 6: sd sigma on the diagonal, sigma/sqrt(2) off
+packed vector is then isotropic symmetric noise: sd sigma on the diagonal, sigma/sqrt(2) off
 it.
 """
 

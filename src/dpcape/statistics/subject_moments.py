@@ -1,4 +1,4 @@
-"""One contribution per person: what the stages of subject-level ICA ask for (performance notes, section 6).
+"""One contribution per person: what the stages of subject-level ICA ask for (docs/analyses/joint_ica.md).
 
 Whatever happens inside one subject is free, so a subject's series is centred, reduced and whitened by itself, and
 only the outcome is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so

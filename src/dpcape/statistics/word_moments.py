@@ -7,7 +7,7 @@ A document of L words with counts c contributes, for L >= 3,
     triples  (c (x) c (x) c - 3 Sym(diag c (x) c) + 2 diag3 c) / (L (L - 1) (L - 2)),
 
 the averages of e_i, e_i (x) e_j and e_i (x) e_j (x) e_k over all ordered choices of different positions:
-symmetric, so that nothing is released without noise (privacy.md C8), and using every word. A shorter
+symmetric, so that nothing is released without noise, and using every word. A shorter
 document contributes zero and is still counted. Documents whose contribution is longer than a public ``clip``
 are scaled down to it.
 
