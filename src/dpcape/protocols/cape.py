@@ -35,8 +35,39 @@ from dpcape.protocols.session import SessionCoordinator, SessionSite, request_di
 from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
 
 
+class ZeroSum(Protocol):
+    """What protocols with cancelling noise share: the scheme, and what an adversary sees of it."""
+
+    n_colluding: int
+    cancelling_ratio: float
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        # One sum protects every site, so equal noise everywhere is best against the worst coalition.
+        own = np.ones_like(demands)
+        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        own, shared = own_scales**2, shared_scales**2
+        return own * shared / (own + shared)
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        own = np.ones(n_sites) if own_scales is None else own_scales
+        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
+        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
+
+    def adversary(self) -> str:
+        return with_colluders("the aggregator", self.n_colluding)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Cape(Protocol):
+class Cape(ZeroSum):
     """Correlated noise that cancels in the sum.
 
     With c of n sites colluding and none dropping out, the aggregate carries sqrt(n / (n - c)) times the noise of pooled
@@ -85,30 +116,6 @@ class Cape(Protocol):
 
     def n_honest(self, n_sites: int) -> int:
         return self.settings(n_sites).minimum_sites - self.n_colluding
-
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
-        # One sum protects every site, so equal noise everywhere is best against the worst coalition.
-        own = np.ones_like(demands)
-        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
-
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
-        own, shared = own_scales**2, shared_scales**2
-        return own * shared / (own + shared)
-
-    def view(
-        self,
-        n_sites: int,
-        *,
-        honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
-    ) -> View:
-        own = np.ones(n_sites) if own_scales is None else own_scales
-        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
-        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
-
-    def adversary(self) -> str:
-        return with_colluders("the aggregator", self.n_colluding)
 
     def assumptions(self) -> tuple[str, ...]:
         return SECURE_SUM_ASSUMPTIONS

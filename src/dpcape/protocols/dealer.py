@@ -29,19 +29,16 @@ from dpcape.messages import (
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.terms import Settings, Terms
-from dpcape.privacy.view import View
 from dpcape.protocols.base import (
     Conversation,
     Coordinator,
     Guard,
     Integers,
     Outcome,
-    Protocol,
-    Scales,
     SiteHalf,
     check_colluding,
 )
-from dpcape.protocols.cape import check_ratio, with_colluders, zero_sum_view
+from dpcape.protocols.cape import ZeroSum, check_ratio
 from dpcape.protocols.independent import noisy_total, sum_releases
 from dpcape.secure_sum import Identity, zero_sum_share
 from dpcape.secure_sum.box import BoxKey, seal
@@ -52,7 +49,7 @@ DEALER = "dealer"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dealer(Protocol):
+class Dealer(ZeroSum):
     """Zero-sum noise dealt by a trusted third party.
 
     Parameters
@@ -64,7 +61,8 @@ class Dealer(Protocol):
     -------
     Against the aggregator together with any ``n_colluding`` sites, if the dealer is honest and tells nobody. All sites
     must finish: nobody could correct for one that drops out. View: releases of the honest sites, and that the shares
-    of the colluders are known, hence the sum of the others' (all shares add to zero).
+    of the colluders are known, hence the sum of the others' (all shares add to zero). The sum of draws is never told,
+    but counting it as known changes nothing: the shares are independent of it.
     """
 
     n_colluding: int
@@ -90,30 +88,6 @@ class Dealer(Protocol):
 
     def n_honest(self, n_sites: int) -> int:
         return n_sites - self.n_colluding
-
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
-        own = np.ones_like(demands)
-        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
-
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
-        own, shared = own_scales**2, shared_scales**2
-        return own * shared / (own + shared)
-
-    def view(
-        self,
-        n_sites: int,
-        *,
-        honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
-    ) -> View:
-        own = np.ones(n_sites) if own_scales is None else own_scales
-        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
-        # The sum of draws is never told, but knowing it changes nothing: the shares are independent of it.
-        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
-
-    def adversary(self) -> str:
-        return with_colluders("the aggregator", self.n_colluding)
 
     def assumptions(self) -> tuple[str, ...]:
         return (
