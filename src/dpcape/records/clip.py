@@ -63,7 +63,11 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
     if huge.size:
         check_finite(block[huge], subject="records")  # The caller may have changed them since the first check.
         block[huge], norms[huge] = _scaled_huge_rows(block[huge], target), target
-    np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
+    if norms.max() > target:
+        np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
+    elif out is not block:
+        # Every factor would be exactly 1.
+        np.copyto(out, block)
 
 
 def strips(n_rows: int, n_columns: int, *, n_entries: int = STRIP_ENTRIES) -> Iterator[slice]:

@@ -55,9 +55,10 @@ class Features:
         for rows in self._strips(stop - start):
             # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
             # Norms of a view's half of a wider buffer are slow to take, so there the copy stands elsewhere.
-            strip = out[rows] if out.flags.c_contiguous else np.empty((rows.stop - rows.start, out.shape[1]))
+            goal = out[rows]
+            strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
             self._prepare(self._read(start + rows.start, start + rows.stop), strip)
-            clip_rows(strip, bound=self.bound, out=out[rows])
+            clip_rows(strip, bound=self.bound, out=goal)
 
     def _prepare(self, block: Values | list[Values], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
