@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator  # simulated data: nothing is protected by it
 from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter

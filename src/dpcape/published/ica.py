@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import chi2

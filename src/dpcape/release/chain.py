@@ -91,6 +91,7 @@ class Chain:
         self.features, self.plan = features, plan
         self.prior = plan.prior_object()
         self.kernel = kernel_named(kernel)
+        # Posterior sampling by seed: nothing is protected by it.
         self.rng = np.random.default_rng(np.random.SeedSequence(list(plan.seed)))
         self.adaptation = Adaptation(neighbourhood=plan.neighbourhood, proportion=plan.proportion)
         self.state = self._start()
