@@ -1,0 +1,96 @@
+"""Curves in the papers' layout: one panel per data set or setting, one colour per scheme, one dash per calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, Results, Series
+
+# The papers' schemes keep their colour in every figure (Okabe and Ito's palette, told apart by colour-blind readers).
+COLOURS = {
+    "non-private": "#000000",
+    "pooled": "#0072B2",
+    "CAPE": "#009E73",
+    "conventional": "#D55E00",
+    "local": "#CC79A7",
+}
+_OTHERS = ("#E69F00", "#56B4E9", "#8B4513", "#6A5ACD", "#808000")
+_DASHES: dict[str, str | tuple[int, tuple[int, ...]]] = {NON_PRIVATE: ":", PUBLISHED: "--"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the axes of a figure are labelled and scaled."""
+
+    x: str
+    y: str
+    log_x: bool = True
+    log_y: bool = False
+
+
+def draw_panels(
+    results: Results,
+    look: Look,
+    *,
+    measure: str,
+    panels: Sequence[str] | None = None,
+    titles: Mapping[str, str] | None = None,
+    n_columns: int = 3,
+) -> Figure:
+    """Draw one panel per value of ``panel``, with the legend below all of them."""
+    chosen = results.where(measure=measure)
+    names = [str(name) for name in (panels or chosen.values("panel"))]
+    n_columns = min(n_columns, len(names))
+    n_rows = -(-len(names) // n_columns)
+    figure, grid = plt.subplots(
+        n_rows, n_columns, figsize=(4.1 * n_columns, 3.1 * n_rows + 0.9), squeeze=False, layout="constrained"
+    )
+    colours = _colours([str(curve) for curve in chosen.values("curve")])
+    for axes, name in zip(grid.flat, names, strict=False):
+        draw_curves(axes, chosen.series(panel=name), look, colours)
+        axes.set_title((titles or {}).get(name, name), fontsize="medium")
+    for axes in grid.flat[len(names) :]:
+        axes.set_visible(False)
+    legend_below(figure)
+    return figure
+
+
+def draw_curves(axes: Axes, series: Sequence[Series], look: Look, colours: Mapping[str, str] | None = None) -> None:
+    """Draw curves with a band of one standard deviation over the runs."""
+    colours = colours or _colours([one.curve for one in series])
+    for one in series:
+        colour = colours[one.curve]
+        label = one.curve if one.calibration in (NON_PRIVATE, one.curve) else f"{one.curve} ({one.calibration})"
+        dash = _DASHES.get(one.calibration, "-")
+        axes.plot(one.x, one.mean, linestyle=dash, marker="o", markersize=3.5, color=colour, label=label)
+        if np.any(one.spread > 0):
+            axes.fill_between(one.x, one.mean - one.spread, one.mean + one.spread, color=colour, alpha=0.12, lw=0)
+    axes.set_xlabel(look.x)
+    axes.set_ylabel(look.y)
+    axes.set_xscale("log" if look.log_x else "linear")
+    axes.set_yscale("log" if look.log_y else "linear")
+    axes.grid(visible=True, alpha=0.25)
+
+
+def legend_below(figure: Figure) -> None:
+    """Put one legend with every curve below the panels."""
+    entries: dict[str, Artist] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        for handle, label in zip(handles, labels, strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(
+        list(entries.values()), list(entries), loc="outside lower center", ncols=min(4, len(entries)), frameon=False
+    )
+
+
+def _colours(curves: Sequence[str]) -> dict[str, str]:
+    others = [curve for curve in dict.fromkeys(curves) if curve not in COLOURS]
+    return COLOURS | {curve: _OTHERS[index % len(_OTHERS)] for index, curve in enumerate(others)}

@@ -1,0 +1,1 @@
+"""The papers' figures, one module per topic, each with an ``EXPERIMENTS`` tuple."""

@@ -1,0 +1,137 @@
+"""Rows of an experiment, and the averages pictures and verdicts are made from."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+Value = str | int | float | None
+Row = dict[str, Value]
+# The first columns of every file; an experiment may add its own behind them.
+COLUMNS = (
+    "panel",
+    "curve",
+    "calibration",
+    "x",
+    "measure",
+    "value",
+    "claimed_epsilon",
+    "verified_epsilon",
+    "delta",
+    "run",
+)
+NON_PRIVATE, PUBLISHED, VERIFIED = "non-private", "as published", "verified"
+
+
+def row(
+    *,
+    panel: str,
+    curve: str,
+    calibration: str,
+    x: float,
+    measure: str,
+    value: float,
+    claimed_epsilon: float | None = None,
+    verified_epsilon: float | None = None,
+    delta: float | None = None,
+    run: int = 0,
+    **more: Value,
+) -> Row:
+    """Return one measured value.
+
+    ``claimed_epsilon`` is what the scheme is sold as, ``verified_epsilon`` what its noise really gives at the same
+    delta (infinite where nothing is guaranteed); both None for results without noise.
+    """
+    return {
+        "panel": panel,
+        "curve": curve,
+        "calibration": calibration,
+        "x": float(x),
+        "measure": measure,
+        "value": float(value),
+        "claimed_epsilon": claimed_epsilon,
+        "verified_epsilon": verified_epsilon,
+        "delta": delta,
+        "run": run,
+        **more,
+    }
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve: its points, averaged over the runs."""
+
+    curve: str
+    calibration: str
+    x: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray  # standard deviation over the runs
+    claimed: np.ndarray  # nan where there is none
+    verified: np.ndarray
+
+
+class Results(Sequence[Row]):
+    """The rows of one experiment."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = list(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]  # both overloads of a list
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def where(self, **wanted: Value) -> Results:
+        """Return the rows with these values."""
+        return Results(r for r in self._rows if all(r.get(key) == value for key, value in wanted.items()))
+
+    def values(self, column: str) -> list[Value]:
+        """Return the distinct values of a column, in order of appearance."""
+        return list(dict.fromkeys(r.get(column) for r in self._rows))
+
+    def mean(self, **wanted: Value) -> float:
+        """Return the mean value of the rows with these values; nan if there are none."""
+        found = [float(r["value"]) for r in self.where(**wanted)]  # type: ignore[arg-type]  # values are numbers
+        return float(np.mean(found)) if found else math.nan
+
+    def series(self, **wanted: Value) -> list[Series]:
+        """Return the curves among these rows, in order of appearance."""
+        chosen = self.where(**wanted)
+        keys = dict.fromkeys((str(r["curve"]), str(r["calibration"])) for r in chosen)
+        return [_series(chosen.where(curve=curve, calibration=kind), curve, kind) for curve, kind in keys]
+
+    def write(self, path: Path) -> None:
+        """Write the rows as CSV."""
+        header = [*COLUMNS, *dict.fromkeys(key for r in self._rows for key in r if key not in COLUMNS)]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, header)
+            writer.writeheader()
+            writer.writerows(self._rows)
+
+
+def _series(rows: Results, curve: str, calibration: str) -> Series:
+    points = sorted({float(r["x"]) for r in rows})  # type: ignore[arg-type]  # x is a number
+    at = {x: [r for r in rows if r["x"] == x] for x in points}
+
+    def average(column: str, reduce: np.ufunc | object = np.mean) -> np.ndarray:
+        found = [[math.nan if r[column] is None else float(r[column]) for r in at[x]] for x in points]  # type: ignore[arg-type]
+        return np.array([reduce(values) for values in found])  # type: ignore[operator]
+
+    return Series(
+        curve=curve,
+        calibration=calibration,
+        x=np.array(points),
+        mean=average("value"),
+        spread=average("value", np.std),
+        claimed=average("claimed_epsilon"),
+        verified=average("verified_epsilon"),
+    )
