@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -89,6 +90,61 @@ def legend_below(figure: Figure) -> None:
     figure.legend(
         list(entries.values()), list(entries), loc="outside lower center", ncols=min(4, len(entries)), frameon=False
     )
+
+
+def true_epsilon_note(place: Axes | Figure, results: Results, measure: str | None = None) -> None:
+    """Write, for every published curve, which epsilon was claimed and which one its noise really has.
+
+    In a `Figure` the note stands above the legend, in `Axes` below the label of the horizontal axis; the layout makes
+    room for it. Call it last. ``measure`` selects rows; nothing is written if no published curve is among them.
+    """
+    chosen = results.where(calibration=PUBLISHED)
+    lines = true_epsilon_lines(chosen if measure is None else chosen.where(measure=measure))
+    if not lines:
+        return
+    if isinstance(place, Axes):
+        text = _wrapped(["as published, claimed ε → real ε", *lines], 62)
+        place.annotate(
+            text, xy=(0.5, 0.0), xycoords=place.xaxis.label, xytext=(0, -3), textcoords="offset points",
+            ha="center", va="top", fontsize="x-small",
+        )  # fmt: skip
+        return
+    legend = place.legends[0] if place.legends else place.legend([], [], loc="outside lower center", frameon=False)
+    width = int(26 * place.get_figwidth() / 2)
+    legend.set_title(_wrapped(["as published, claimed ε → real ε at the same δ", *lines], width))
+    legend.get_title().set(fontsize="small", multialignment="center")
+
+
+def true_epsilon_lines(rows: Results, *, at_most: int = 6) -> list[str]:
+    """Return a line per published curve: its claimed epsilons (at most so many of them) and the real ones."""
+    groups: dict[str, list[str]] = {}
+    for curve in rows.values("curve"):
+        text = _claims(rows.where(curve=curve), at_most)
+        if text:
+            groups.setdefault(text, []).append(str(curve))
+    return [f"{' and '.join(curves)}: {text}" for text, curves in groups.items()]
+
+
+def _claims(rows: Results, at_most: int) -> str:
+    claims = sorted(float(claim) for claim in rows.values("claimed_epsilon") if claim is not None)
+    real = {claim: _real(rows.where(claimed_epsilon=claim)) for claim in claims}
+    if len(claims) > 1 and set(real.values()) == {"∞"}:
+        return "every claim\u00a0→\u00a0∞"
+    chosen = np.unique(np.linspace(0, len(claims) - 1, at_most).round().astype(int)) if claims else []
+    # Spaces that do not break keep each pair on one line.
+    return ", ".join(f"{claims[i]:.3g}\u00a0→\u00a0{real[claims[i]]}" for i in chosen)
+
+
+def _real(rows: Results) -> str:
+    found = [float(value) for value in rows.values("verified_epsilon") if value is not None]
+    if not found:
+        return "?"
+    low, high = (format(value, ".3g").replace("inf", "∞") for value in (min(found), max(found)))
+    return low if low == high else f"{low}\u00a0to\u00a0{high}"
+
+
+def _wrapped(lines: Sequence[str], width: int) -> str:
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, width))
 
 
 def _colours(curves: Sequence[str]) -> dict[str, str]:
