@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo test test-engine test-slow check format bench lock clean
+.PHONY: demo docs test test-engine test-pages test-slow check format bench lock clean
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -20,7 +20,7 @@ demo: $(VENV)/.ready
 	$(BIN)/dpcape demo --out demo
 
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "not slow and not engine"
+	$(BIN)/pytest -n 2 -m "not slow and not engine and not browser"
 
 # NVIDIA FLARE is installed on demand: its versions are locked against the others'.
 $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
@@ -30,8 +30,25 @@ $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
 test-engine: $(VENV)/.engine-ready
 	$(BIN)/pytest -m engine tests/engine
 
+# Pages are opened in Chromium; screenshots stay under out/screenshots.
+$(VENV)/.pages-ready: requirements/pages.txt $(VENV)/.ready
+	$(BIN)/pip install --quiet --requirement requirements/pages.txt
+	touch $@
+
+test-pages: $(VENV)/.pages-ready
+	scripts/install-browser
+	$(BIN)/pytest -m browser tests/browser
+
 test-slow: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "slow and not engine"
+	$(BIN)/pytest -n 2 -m "slow and not engine and not browser"
+
+# Sphinx is installed on demand, locked like the rest. Warnings are errors; gallery and notebooks run while the site is built.
+$(VENV)/.docs-ready: requirements/docs.txt $(VENV)/.ready
+	$(BIN)/pip install --quiet --requirement requirements/docs.txt
+	touch $@
+
+docs: $(VENV)/.docs-ready
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --jobs auto docs docs/_build/html
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -50,6 +67,8 @@ bench: $(VENV)/.ready
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/dev.txt
 	uv pip compile pyproject.toml --extra engine -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/engine.txt
+	uv pip compile pyproject.toml --extra pages -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/pages.txt
+	uv pip compile pyproject.toml --extra docs -c requirements/dev.txt -c requirements/engine.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/docs.txt
 
 clean:
-	rm -rf $(VENV) demo out dist build
+	rm -rf $(VENV) demo out dist build docs/_build docs/gallery docs/api/generated
