@@ -7,6 +7,7 @@ Fixtures: ``page`` (fresh; the test fails if it asks for anything beyond files a
 
 from __future__ import annotations
 
+import base64
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,21 +96,33 @@ def screenshot() -> Callable[[Any, str], list[Path]]:
 
     def taken(page: Any, name: str) -> list[Path]:
         SHOTS.mkdir(parents=True, exist_ok=True)
-        paths = []
-        for width in (1280, 390):
-            session = resized(page, width)
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                paths.append(SHOTS / f"{name}-{width}-{scheme}.png")
-                page.screenshot(path=paths[-1], full_page=True, animations="disabled")
-                assert overflow(page) <= 0, f"{name} must not scroll sideways at {width} pixels"
-            session.send("Emulation.clearDeviceMetricsOverride")
-            session.detach()
+        paths = [
+            pictured(page, SHOTS / f"{name}-{width}-{scheme}.png", width=width, scheme=scheme)
+            for width in (1280, 390)
+            for scheme in ("light", "dark")
+        ]
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(DESKTOP)
         return paths
 
     return taken
+
+
+def pictured(page: Any, path: Path, *, width: int, scheme: str) -> Path:
+    """Write one picture of the whole page; it must fit the width."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    session = resized(page, width)
+    # Two frames: layout that follows the width has happened after them.
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    excess = overflow(page)
+    height = page.evaluate("document.documentElement.scrollHeight")
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    shot = session.send("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
+    path.write_bytes(base64.b64decode(shot["data"]))
+    session.send("Emulation.clearDeviceMetricsOverride")
+    session.detach()
+    assert excess <= 0, f"{path.stem} must not scroll sideways; got {excess} pixels too many"
+    return path
 
 
 def resized(page: Any, width: int) -> Any:

@@ -53,7 +53,16 @@ class _Quiet(http.server.BaseHTTPRequestHandler):
 def test_good_page(open_file: Any, tmp_path: Path, accessible: Any, screenshot: Any) -> None:
     page = open_file(write(tmp_path))
     accessible(page)
-    assert all(path.stat().st_size > 1000 for path in screenshot(page, "infrastructure"))
+    widths = [int.from_bytes(path.read_bytes()[16:20], "big") for path in screenshot(page, "infrastructure")]
+    # A phone has two pixels per CSS pixel.
+    assert widths == [1280, 1280, 780, 780]
+    assert page.evaluate("innerWidth") == 1280
+
+
+def test_a_page_too_wide_for_a_phone_is_caught(open_file: Any, tmp_path: Path, screenshot: Any) -> None:
+    page = open_file(write(tmp_path, '<div style="width:600px">Too wide.</div>'))
+    with pytest.raises(AssertionError, match="390-light must not scroll sideways"):
+        screenshot(page, "infrastructure")
 
 
 def test_loopback_is_allowed(page: Any, loopback: str) -> None:
