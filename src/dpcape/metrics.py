@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from dpcape.errors import InvalidParameter
 
 Matrix = NDArray[np.float64]
 
 
 def captured_energy(components: Matrix, moment: Matrix) -> float:
-    """Return tr(V' A V), the energy of ``moment`` in the span of orthonormal rows (dissertation, section 4.3)."""
+    """Return q_CE = tr(V' A V), the energy of ``moment`` in the span of orthonormal rows (dissertation, 4.3)."""
     return float(np.einsum("kd,de,ke->", components, moment, components, optimize=True))
 
 
@@ -19,8 +21,43 @@ def captured_ratio(components: Matrix, moment: Matrix) -> float:
     return captured_energy(components, moment) / float(best)
 
 
+def correlation_error(true: ArrayLike, estimated: ArrayLike) -> float:
+    """Return err_corr = |r* - r| / K of the K correlations between modalities (capeCCA; dissertation, section 7.3)."""
+    difference = np.asarray(true, dtype=float) - np.asarray(estimated, dtype=float)
+    return float(np.linalg.norm(difference) / difference.size)
+
+
+def calinski_harabasz(rows: ArrayLike, clusters: ArrayLike) -> float:
+    """Return CH: spread between the clusters over spread within, each per degree of freedom (dissertation, 7.3).
+
+    Larger is better. Defined for 2 to n - 1 clusters among n rows; 1 if every row lies at its cluster's centre, as in
+    scikit-learn.
+    """
+    points = np.asarray(rows, dtype=float)
+    names, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    n, k = len(points), len(names)
+    if codes.shape != (n,) or not 2 <= k < n:
+        raise InvalidParameter(f"clusters must name 2 to n - 1 groups of the n rows; got {k} groups of {n} rows.")
+    members = (codes[:, None] == np.arange(k)).astype(float)
+    sizes = members.sum(axis=0)
+    centres = members.T @ points / sizes[:, None]
+    between = float(np.sum(sizes[:, None] * (centres - points.mean(axis=0)) ** 2))
+    within = float(np.sum((points - centres[codes]) ** 2))
+    return between * (n - k) / (within * (k - 1)) if within > 0 else 1.0
+
+
+def accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
+    """Return acc, the share of labels that are met, between 0 and 1 (in per cent in the dissertation, section 3.4)."""
+    return float(np.mean(np.asarray(labels) == np.asarray(predicted)))
+
+
+def empirical_loss(coefficients: Matrix, rows: Matrix, response: Matrix) -> float:
+    """Return f_D(w) = |y - X w|^2 / N (dissertation, eq. 8.11)."""
+    return squared_loss(response, rows @ coefficients)
+
+
 def squared_loss(response: Matrix, predicted: Matrix) -> float:
-    """Return the mean squared error (dissertation, eq. 8.11)."""
+    """Return MSE, the mean squared error; of the predictions X w it is f_D(w) (dissertation, eq. 8.11)."""
     return float(np.mean((response - predicted) ** 2))
 
 
@@ -39,7 +76,7 @@ def log_loss(codes: NDArray[np.intp], probabilities: Matrix) -> float:
 
 
 def coefficient_error(coefficients: Matrix, truth: Matrix) -> float:
-    """Return |w - w*| / D (dissertation, section 8.4)."""
+    """Return err_w = |w - w*| / D (dissertation, section 8.4)."""
     return float(np.linalg.norm(coefficients - truth)) / len(truth)
 
 

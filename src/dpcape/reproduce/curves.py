@@ -130,7 +130,7 @@ def _claims(rows: Results, at_most: int) -> str:
     real = {claim: _real(rows.where(claimed_epsilon=claim)) for claim in claims}
     if len(claims) > 1 and set(real.values()) == {"∞"}:
         return "every claim\u00a0→\u00a0∞"
-    chosen = np.unique(np.linspace(0, len(claims) - 1, at_most).round().astype(int)) if claims else []
+    chosen = sorted({round(index) for index in np.linspace(0, len(claims) - 1, at_most)}) if claims else []
     # Spaces that do not break keep each pair on one line.
     return ", ".join(f"{claims[i]:.3g}\u00a0→\u00a0{real[claims[i]]}" for i in chosen)
 
