@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from experiments.regression import baselines, data
+from experiments.regression import data
 from numpy.typing import NDArray
 
 from dpcape import (
@@ -31,6 +31,7 @@ from dpcape import (
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import log_loss, squared_loss
 from dpcape.published import regression as published
+from dpcape.reproduce.baselines import regression as baselines
 
 Vector = NDArray[np.float64]
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -14,13 +14,15 @@ import pytest
 from dpcape import LinearRegression, LogisticRegression
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import squared_loss
+from dpcape.reproduce.baselines import regression as baselines
+from dpcape.reproduce.prepared import regression as prepared
 from dpcape.schema import Schema
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMAS = sorted((ROOT / "experiments" / "regression" / "schemas").glob("*.toml"))
+SCHEMAS = sorted(prepared.SCHEMAS.glob("*.toml"))
 sys.path.insert(0, str(ROOT))
 
-from experiments.regression import baselines, data  # noqa: E402
+from experiments.regression import data  # noqa: E402
 from experiments.regression.run import claims, clipped, fitted, linear_table, schemes  # noqa: E402
 
 needs_data = pytest.mark.skipif(not data.DATA.exists(), reason="the data folder is absent")

@@ -1,0 +1,1 @@
+"""Competitors of the papers, for comparison only: what they claim, and what holds."""
