@@ -23,7 +23,7 @@ from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.chain import Chain, Entry
 from dpcape.privacy.head_copy import Head, sync_folder
 from dpcape.privacy.ledger import Charge
-from dpcape.privacy.site_ledger import Ceiling, SiteLedger, State, check_approved, confirm
+from dpcape.privacy.site_ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
 from dpcape.site import Site
@@ -128,13 +128,13 @@ class SiteFolder:
         """Return where data sets are."""
         return _read_json(self.path / "data.json", "a site folder must hold data.json")
 
-    def set_ceiling(self, data: str, ceiling: Ceiling) -> None:
-        """Set or change a ceiling; the change is a row of the ledger."""
+    def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
+        """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
         if data not in self.data_sets():
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
         per_study = None if ceiling.per_study is None else repr(ceiling.per_study)
         body = {"data": data, "epsilon": repr(ceiling.epsilon), "delta": repr(ceiling.delta), "per_study": per_study}
-        self._append("ceiling", body)
+        self._append("ceiling", body, seen)
 
     def keep(self, study: Study) -> str:
         """Keep a copy of a study and of the files it names, by digest; return the digest."""
@@ -166,8 +166,12 @@ class SiteFolder:
             )
         return found[0]
 
-    def approve(self, study: Study, data: str | None = None, *, runs: int = 1) -> None:
-        """Approve a study, bound to its digest, for one data set and a number of runs."""
+    def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
+        """Approve a study, bound to its digest, for one data set and a number of runs.
+
+        ``seen`` is the ledger's ``last_decision`` that the steward looked at: if there is a newer one by now,
+        nothing is written. It is checked under the lock of the ledger, so an approval cannot be made twice.
+        """
         self._require_member(study)
         chosen = self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
@@ -175,18 +179,18 @@ class SiteFolder:
         # Finds out now, with the steward present, what the analysis will ask for.
         _Approved(study)
         digest = self.keep(study)
-        self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs})
+        self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs}, seen)
 
-    def deny(self, study: Study) -> None:
-        """Record that a study was refused."""
-        self._append("deny", {"study": self.keep(study), "name": study.name})
+    def deny(self, study: Study, *, seen: int | None = None) -> None:
+        """Record that a study was refused. ``seen`` as in :meth:`approve`."""
+        self._append("deny", {"study": self.keep(study), "name": study.name}, seen)
 
-    def revoke(self, study: Study) -> None:
-        """Take an approval back; charges stay."""
+    def revoke(self, study: Study, *, seen: int | None = None) -> None:
+        """Take an approval back; charges stay. ``seen`` as in :meth:`approve`."""
         digest = study.digest()
         if digest not in self.state().approvals:
             raise InvalidParameter(f"a study must be approved to be revoked; got {study.name!r}, which is not.")
-        self._append("revoke", {"study": digest, "name": study.name})
+        self._append("revoke", {"study": digest, "name": study.name}, seen)
 
     def review(self, study: Study, data: str | None = None) -> str:
         """Return, in words, what a study would do at this site; nothing is read or spent."""
@@ -254,8 +258,8 @@ class SiteFolder:
         for name, charge in charges.items():
             self._append("charge", _lost_body(name, charge, entry))
 
-    def _append(self, kind: str, body: dict[str, Any]) -> None:
-        self.chain.append(kind, body, check=lambda entries: None)
+    def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
+        self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
 
     def _require_member(self, study: Study) -> None:
         if self.name not in study.sites:

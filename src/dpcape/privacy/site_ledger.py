@@ -254,6 +254,20 @@ def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
         )
 
 
+def last_decision(entries: Sequence[Entry]) -> int:
+    """Return the number of the last row that says more than that a charged release went out."""
+    return next((entry.number for entry in reversed(entries) if entry.kind != "release"), 0)
+
+
+def check_seen(entries: Sequence[Entry], seen: int) -> None:
+    """Refuse a decision made in sight of an older ledger; ``seen`` is the :func:`last_decision` of that time."""
+    if last_decision(entries) != seen:
+        raise LedgerRefused(
+            "a decision must be made in sight of the ledger as it is; got rows that are newer than what was shown. "
+            "Nothing was written. Look again, then decide."
+        )
+
+
 def lost_charge(epsilon: float, delta: float) -> Charge:
     """Return a charge that stands for spending whose rows were lost."""
     gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
