@@ -16,6 +16,7 @@ from dpcape.facts import Facts
 from dpcape.line import Line
 from dpcape.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
 from dpcape.privacy.calibrate import Plan, plan_release, target_mus
+from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.guarantee import CONDITIONAL, NONE, VERIFIED, Guarantee, SiteGuarantee
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
@@ -171,6 +172,8 @@ class Release:
     survivors : sites whose records are in it.
     n_records : records in it.
     mus : what it cost each site.
+    size : how many numbers it holds.
+    length : Euclidean length of what was released, packed; noise alone has about ``scale * sqrt(size)``.
     """
 
     number: int
@@ -180,6 +183,8 @@ class Release:
     survivors: tuple[str, ...]
     n_records: int
     mus: dict[str, float]
+    size: int = 0
+    length: float | None = None
 
 
 class Allowance:
@@ -231,10 +236,18 @@ class Allowance:
         outcome = self._coordinator.run(request, plan, statistic.size)
         divisor = self._terms.divisor(outcome.survivors)
         mean = outcome.total.astype(np.float64) * (plan.step / divisor)
-        self._note(number, statistic, plan, outcome.survivors, divisor)
+        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean)))
         return statistic.unpack(mean)
 
-    def _note(self, number: int, statistic: Statistic, plan: Plan, survivors: tuple[str, ...], divisor: float) -> None:
+    def _note(
+        self,
+        number: int,
+        statistic: Statistic,
+        plan: Plan,
+        survivors: tuple[str, ...],
+        divisor: float,
+        length: float | None = None,
+    ) -> None:
         release = Release(
             number=number,
             n_releases=len(self._terms.shares),
@@ -243,6 +256,8 @@ class Allowance:
             survivors=survivors,
             n_records=sum(self._terms.n_records[site] for site in survivors),
             mus=dict(plan.mus),
+            size=statistic.size,
+            length=length,
         )
         self.releases.append(release)
         if self._on_release is not None:
@@ -289,6 +304,7 @@ def guarantee_of(
         assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *stated),
         status=_status(terms, stated),
         replayable=replayable,
+        by_colluders=epsilons_by_colluders(terms, protocol, plans),
     )
 
 

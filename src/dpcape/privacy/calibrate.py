@@ -103,14 +103,18 @@ def target_mus(terms: Terms) -> dict[str, float]:
     }
 
 
-def worst_exposures(scheme: Scheme, own_scales: Vector, shared_scales: Vector) -> Vector:
+def worst_exposures(
+    scheme: Scheme, own_scales: Vector, shared_scales: Vector, *, n_honest: int | None = None
+) -> Vector:
     """Return each site's exposure against the worst coalition and the fewest survivors.
+
+    ``n_honest`` is what the scheme assumes of honest sites that finish, unless another number is asked about.
 
     Whoever colludes, or drops out and is corrected for, stops covering the rest; the worst for a site is to be left
     with the others whose noise covers least (checked against all coalitions in ``tests/privacy``).
     """
     n_sites = own_scales.size
-    n_honest = scheme.n_honest(n_sites)
+    n_honest = scheme.n_honest(n_sites) if n_honest is None else n_honest
     order = np.lexsort((np.arange(n_sites), scheme.cover(own_scales, shared_scales)))
     result = np.empty(n_sites)
     seen: dict[tuple[object, ...], float] = {}

@@ -38,6 +38,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     assumptions : what the figures rest on besides arithmetic.
     status : "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed.
     replayable : True if noise came from a seed: then nothing is protected, whatever the figures say.
+    by_colluders : epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own
+        noise alone. Empty if not known.
     """
 
     epsilon: float
@@ -58,6 +60,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     status: str = VERIFIED
     replayable: bool = False
     neighbours: str = "replace one"
+    by_colluders: tuple[float, ...] = ()
 
     def sentence(self) -> str:
         """Return the guarantee as one sentence a data steward can read."""

@@ -1,0 +1,58 @@
+"""What is left of a guarantee when fewer, or more, sites collude than it was calibrated for.
+
+Up to the number agreed on, the adversary's view is the protocol's own, with fewer rows. Beyond it nothing is assumed to
+hold but this: what a site sends carries its own noise, which never leaves the site. So the figure for more colluders is
+that of the own noise alone, whatever becomes of masks and cancelling noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpcape.privacy.calibrate import Plan, Scheme, target_mus, worst_exposures
+from dpcape.privacy.gaussian import compose
+from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.terms import Terms, epsilon_reserve, tail_reserve
+
+
+def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[Plan]) -> tuple[float, ...]:
+    """Return the epsilon of the site protected least, against the aggregator and 0, 1, ... of the other sites.
+
+    The last entry is for all other sites together. Empty where nothing protects, or nothing was planned.
+
+    Parameters
+    ----------
+    plans : the releases made so far; those still allowed count as exposed as the worst of these.
+    """
+    if not terms.epsilons or not plans:
+        return ()
+    n_sites, agreed = len(terms.sites), terms.settings.n_colluding
+    least = scheme.n_honest(n_sites) + agreed
+    honest = [max(1, least - colluding) if colluding <= agreed else 0 for colluding in range(n_sites)]
+    return tuple(_worst_epsilon(terms, scheme, plans, count) for count in honest)
+
+
+def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[Plan], n_honest: int) -> float:
+    """Return the worst site's epsilon with this many honest sites finishing; 0 stands for its own noise alone."""
+    exposed = [_mus(terms, scheme, plan, n_honest) for plan in plans]
+    unused = math.sqrt(math.fsum(terms.shares[len(plans) :]))
+    targets = target_mus(terms)
+    found = []
+    for index, site in enumerate(terms.sites):
+        growth = max(float(mus[index]) / plan.mus[site] for mus, plan in zip(exposed, plans, strict=True))
+        mu = compose([*(float(mus[index]) for mus in exposed), max(1.0, growth) * targets[site] * unused])
+        gap, tail = epsilon_reserve(terms.epsilons[site]), tail_reserve(terms.delta)
+        found.append(spent_epsilon([Charge("", mu, gap, tail, len(terms.shares))], terms.delta))
+    return max(found)
+
+
+def _mus(terms: Terms, scheme: Scheme, plan: Plan, n_honest: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    own = np.array([plan.own_scales[site] for site in terms.sites])
+    shared = np.array([plan.shared_scales[site] for site in terms.sites])
+    sensitivities = np.array([plan.output_sensitivities[site] for site in terms.sites])
+    exposures = worst_exposures(scheme, own, shared, n_honest=n_honest) if n_honest else 1.0 / own
+    result: np.ndarray[tuple[int], np.dtype[np.float64]] = sensitivities * exposures
+    return result
