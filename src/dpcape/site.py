@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcape import protocols
 from dpcape._version import __version__
@@ -207,13 +208,18 @@ class _Guarded:
         total = self._site._total(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.size,) or not np.isfinite(total).all():
             raise ProtocolError("a total must be a finite vector of the announced size; the site did not answer.")
-        return np.rint(total / plan.step).astype(np.int64)
+        return on_grid(total, plan.step)
 
     def noise(self, *labels: str | int) -> NoiseSource:
         return self._noise.child(*labels)
 
     def _statistic(self, request: Request) -> Statistic:
         return build(request.statistic, self._site.facts, decode_public(request.public))
+
+
+def on_grid(total: NDArray[np.float64], step: float) -> Integers:
+    """Return a weighted total in grid steps."""
+    return np.rint(total / step).astype(np.int64)
 
 
 def _charge(name: str, terms: Terms) -> Charge:

@@ -21,7 +21,7 @@ from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.terms import Settings
 from dpcape.privacy.view import View
 from dpcape.protocols import Protocol, from_settings
-from dpcape.secure_sum import RecoverRound, from_ring, zero_sum_share
+from dpcape.secure_sum import zero_sum_share
 from dpcape.statistics import Statistic, first_moments, second_moment
 
 ALPHA = 1e-6
@@ -138,40 +138,24 @@ def test_as_noise_vanishes_the_result_is_the_exact_mean(protocol: Protocol, weig
 class Opened:
     """What the aggregator of a real in-process run holds, coordinate by coordinate, statistics taken off."""
 
-    def __init__(self, protocol: Protocol, monkeypatch: pytest.MonkeyPatch, *, width: int, seed: int = 3) -> None:
+    def __init__(self, protocol: Protocol, *, width: int, seed: int = 3) -> None:
         self.releases: dict[str, NDArray[np.int64]] = {}
-        self.sums: list[NDArray[np.int64]] = []
-        self._capture(monkeypatch)
+        self.sums: dict[str, NDArray[np.int64]] = {}
         data = tables((2, 2, 2, 2), width=width)
         federation = federation_of(protocol, data, seed=seed)
         private: Allowance = federation.allow(1.0, 1e-5)
+        private._coordinator.on_read = self._keep
         statistic = first_moments(federation.facts)
         private.mean(statistic)
         self.plan, self.size = private._plans[0], statistic.size
         self.exact = {name: weighted_steps(statistic, data[name], self.plan, 1.0) for name in NAMES}
         self.draws = {name: self._draw(name, seed) for name in NAMES} if protocol.name == "cape" else {}
 
-    def _capture(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        releases, total = RecoverRound.releases, RecoverRound.total
-
-        def kept_releases(round_: RecoverRound) -> Any:
-            found = releases(round_)
-            self.releases.update({name: from_ring(words) for name, words in found.items()})
-            return found
-
-        def kept_total(round_: RecoverRound) -> Any:
-            found = total(round_)
-            self.sums.append(from_ring(found))
-            return found
-
-        def kept_sum(replies: Any, size: int) -> Any:
-            self.releases.update({name: np.array(reply.array.decode()) for name, reply in replies.items()})
-            return np.sum(list(self.releases.values()), axis=0)
-
-        monkeypatch.setattr(RecoverRound, "releases", kept_releases)
-        monkeypatch.setattr(RecoverRound, "total", kept_total)
-        monkeypatch.setattr("dpcape.protocols.dealer.sum_releases", kept_sum)
-        monkeypatch.setattr("dpcape.protocols.independent.sum_releases", kept_sum)
+    def _keep(self, what: str, site: str, vector: NDArray[np.int64]) -> None:
+        if what == "release":
+            self.releases[site] = vector
+        else:
+            self.sums[what] = vector
 
     def _draw(self, name: str, seed: int) -> NDArray[np.int64]:
         source = Replay(seed).child(name, "allowance", 0).child("draw", 0, 0)
@@ -205,11 +189,9 @@ def scales(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @pytest.mark.parametrize("ratio", [1.0, 100.0])
 @pytest.mark.parametrize("colluding", [(), ("dot",), ("ava", "cid")], ids=str)
-def test_the_view_of_cape_is_what_the_aggregator_holds(
-    ratio: float, colluding: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_view_of_cape_is_what_the_aggregator_holds(ratio: float, colluding: tuple[str, ...]) -> None:
     protocol = Cape(n_colluding=2, cancelling_ratio=ratio)
-    held = Opened(protocol, monkeypatch, width=10_000)
+    held = Opened(protocol, width=10_000)
     honest = [index for index, name in enumerate(NAMES) if name not in colluding]
     own, shared = scales(held.plan)
     view = protocol.view(4, honest=honest, own_scales=own, shared_scales=shared)
@@ -219,9 +201,9 @@ def test_the_view_of_cape_is_what_the_aggregator_holds(
     check_with_teeth(np.array(rows_), view)
 
 
-def test_the_view_of_a_dealer_is_what_the_aggregator_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_view_of_a_dealer_is_what_the_aggregator_holds() -> None:
     protocol = Dealer(n_colluding=1, cancelling_ratio=2.0)
-    held = Opened(protocol, monkeypatch, width=10_000)
+    held = Opened(protocol, width=10_000)
     own, shared = scales(held.plan)
     view = protocol.view(4, own_scales=own, shared_scales=shared)
     # The last row, the sum of draws, stays with the dealer.
@@ -230,16 +212,16 @@ def test_the_view_of_a_dealer_is_what_the_aggregator_holds(monkeypatch: pytest.M
     np.testing.assert_allclose(told.exposures(), view.exposures(), rtol=1e-12)
 
 
-def test_the_view_of_a_secure_sum_is_what_the_aggregator_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_view_of_a_secure_sum_is_what_the_aggregator_holds() -> None:
     protocol = SecureSum(n_colluding=1)
-    held = Opened(protocol, monkeypatch, width=10_000)
+    held = Opened(protocol, width=10_000)
     own, shared = scales(held.plan)
-    noise = (held.sums[0] - sum(held.exact.values())) * held.plan.step
+    noise = (held.sums["sum"] - sum(held.exact.values())) * held.plan.step
     check_with_teeth(noise[None, :], protocol.view(4, own_scales=own, shared_scales=shared))
 
 
-def test_the_view_of_independent_noise_is_what_the_aggregator_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Opened(Independent(), monkeypatch, width=10_000)
+def test_the_view_of_independent_noise_is_what_the_aggregator_holds() -> None:
+    held = Opened(Independent(), width=10_000)
     own, shared = scales(held.plan)
     view = Independent().view(4, own_scales=own, shared_scales=shared)
     check_with_teeth(np.array([held.noise(name) for name in NAMES]), view)

@@ -1,197 +1,140 @@
-"""Empirical audits of the whole view, through the real halves of each protocol.
+"""Empirical audits of the whole view, through the real halves of each protocol (``dpcape audit``).
 
-The adversary holds everything its view lists and uses the likelihood ratio of the two neighbouring data sets. From how
-often it is right and wrong follows a lower bound on epsilon (Clopper-Pearson, one-sided, false-alarm probability ALPHA
-for all thresholds together) that must stay below the claim. Teeth: with half the noise the audit must object.
+The adversary holds everything its view lists and uses the best test between two neighbouring data sets. Lower bounds
+on epsilon hold except with probability 1e-6 for all thresholds together and must stay below the claim. Teeth: with
+half the noise, or the papers' noise, the audit must object.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy import stats
+from click.testing import CliRunner, Result
 
-from dpcape import Cape, Dealer, Independent, Replay, SecureSum
-from dpcape.protocols import Protocol
+from dpcape import Replay
+from dpcape.audit import ADVERSARIES, CASES, Adversary, Finding, audit, lower_bounds
+from dpcape.cli import main
+from dpcape.estimators.base import FederatedEstimator
+from dpcape.privacy.gaussian import mu_of
 
-from .rehearsal import Rehearsal, Trials, Weakened, terms_for
-
-ALPHA = 1e-6
 EPSILON, DELTA = 1.0, 1e-2
-N_TRIALS = 300_000
-NAMES = ("ava", "bob", "cid", "dot")
-Rows = NDArray[np.float64]
+HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
+OF_CAPE = [adversary for adversary in ADVERSARIES if adversary.protocol.name == "cape"]
 
 
-@dataclass(frozen=True)
-class Adversary:
-    """A protocol, who colludes, who is lost after the noise agreement; the victim is the first site."""
-
-    label: str
-    protocol: Protocol
-    colluding: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return self.label
-
-
-ADVERSARIES = [
-    Adversary("independent", Independent(), NAMES[1:]),
-    Adversary("cape", Cape(n_colluding=0)),
-    Adversary("cape as published", Cape(n_colluding=0, cancelling_ratio=1.0)),
-    Adversary("cape and one site", Cape(n_colluding=1), ("dot",)),
-    Adversary("cape and two sites", Cape(n_colluding=2, cancelling_ratio=2.0), ("bob", "dot")),
-    Adversary("cape, one lost and corrected", Cape(n_colluding=0, minimum_sites=3), lost=("cid",)),
-    Adversary("secure sum", SecureSum(n_colluding=0)),
-    Adversary("secure sum and one site", SecureSum(n_colluding=1), ("dot",)),
-    Adversary("dealer and one site", Dealer(n_colluding=1), ("dot",)),
-    Adversary("dealer and three sites", Dealer(n_colluding=3), NAMES[1:]),
-]
-
-
-class Attack:
-    """The likelihood-ratio statistic of a view, and what it makes of two sets of trials."""
-
-    def __init__(self, adversary: Adversary) -> None:
-        self.adversary = adversary
-        self.terms = terms_for(adversary.protocol, NAMES, epsilon=EPSILON, delta=DELTA)
-
-    def scores(self, noise: Replay, *, moved: bool, n_trials: int) -> Rows:
-        """Return the statistic for every trial; larger means "moved"."""
-        stage = Rehearsal(
-            self.adversary.protocol,
-            self.terms,
-            noise=noise,
-            n_trials=n_trials,
-            victim=NAMES[0],
-            moved=moved,
-            lost_at_release=self.adversary.lost,
-        )
-        held, shift, mixing = self._view(stage, stage.run())
-        plan = stage.plan
-        spread = np.array([*(plan.shared_steps(n) for n in NAMES), *(plan.own_steps(n) for n in NAMES)])
-        return _weights(shift, mixing * spread) @ held
-
-    def _view(self, stage: Rehearsal, trials: Trials) -> tuple[Rows, Rows, Rows]:
-        """Return everything held, how the victim's statistic enters it, how the noise does (draws, then owns)."""
-        draw, own = np.eye(4, 8), np.eye(4, 8, 4)
-        index = {name: position for position, name in enumerate(NAMES)}
-        honest = [name for name in NAMES if name not in self.adversary.colluding + self.adversary.lost]
-        held: list[Rows] = []
-        mixing: list[Rows] = []
-        shift: list[float] = []
-
-        def add(values: Rows, row: Rows, enters: float) -> None:
-            held.append(np.asarray(values, dtype=float))
-            mixing.append(row)
-            shift.append(enters)
-
-        kind = self.adversary.protocol.name
-        if kind == "secure-sum":
-            known = [stage.noise.child(n, "own", 0) for n in self.adversary.colluding]
-            taken = [
-                s.integer_gaussian(stage.plan.own_steps(n), stage.n_trials)
-                for s, n in zip(known, self.adversary.colluding, strict=True)
-            ]
-            add(trials.sums[0] - sum(taken), sum(own[index[n]] for n in honest), 1.0)  # type: ignore[arg-type]
-            return np.array(held), np.array(shift), np.array(mixing)
-        removed = draw.mean(axis=0) if kind != "independent" else np.zeros(8)
-        for name in honest:
-            cancelling = draw[index[name]] - removed if kind != "independent" else 0.0
-            add(trials.opened[name], cancelling + own[index[name]], float(name == NAMES[0]))
-        if kind == "cape":
-            add(trials.agreed, draw.sum(axis=0), 0.0)
-            for name in self.adversary.colluding:
-                add(stage.draw(name), draw[index[name]], 0.0)
-            if self.adversary.lost:
-                survivors = [index[n] for n in NAMES if n not in self.adversary.lost]
-                add(trials.sums[0], draw[survivors].sum(axis=0), 0.0)
-        if kind == "dealer":
-            # A colluding site knows what was dealt to it: its release less its own noise.
-            for name in self.adversary.colluding:
-                source = stage.noise.child(name, "own", 0)
-                dealt = trials.opened[name] - source.integer_gaussian(stage.plan.own_steps(name), stage.n_trials)
-                add(dealt, draw[index[name]] - removed, 0.0)
-        return np.array(held), np.array(shift), np.array(mixing)
-
-
-def _weights(shift: Rows, spread: Rows) -> Rows:
-    """Return the weights of the best linear test between N(0, S S') and N(shift, S S')."""
-    size = np.linalg.norm(spread, axis=1)
-    left, values, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
-    kept = values > 1e-9 * values[0]
-    inside = left[:, kept].T @ (shift / size)
-    weights: Rows = (left[:, kept] @ (inside / values[kept] ** 2)) / size
-    return weights
-
-
-def epsilon_bound(still: Rows, moved: Rows) -> float:
-    """Return a lower bound on epsilon at DELTA that holds except with probability ALPHA."""
-    # Thresholds come from a part of the trials that is not counted.
-    apart = len(still) // 10
-    thresholds = np.median(still[:apart]) + np.std(still[:apart]) * np.linspace(0.0, 3.0, 16)
-    counted_still, counted_moved = still[apart:], moved[apart:]
-    tail = ALPHA / (2 * thresholds.size)
-    best = 0.0
-    for threshold in thresholds:
-        wrong, right = int((counted_still > threshold).sum()), int((counted_moved > threshold).sum())
-        most_wrong = stats.beta.isf(tail, wrong + 1, counted_still.size - wrong)
-        least_right = stats.beta.ppf(tail, right, counted_moved.size - right + 1) if right else 0.0
-        if least_right > DELTA:
-            best = max(best, math.log((least_right - DELTA) / most_wrong))
-    return best
-
-
-def audited(adversary: Adversary, noise: Callable[[int], Replay], n_trials: int = N_TRIALS) -> float:
-    attack = Attack(adversary)
-    still = attack.scores(noise(1), moved=False, n_trials=n_trials)
-    moved = attack.scores(noise(2), moved=True, n_trials=n_trials)
-    return epsilon_bound(still, moved)
+def audited(name: str, adversary: Adversary, n_trials: int, factors: dict[str, float] | None = None) -> Finding:
+    return audit(CASES[name], adversary, epsilon=EPSILON, delta=DELTA, n_trials=n_trials, noise=Replay, factors=factors)
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=str)
 def test_no_attack_beats_the_claim(adversary: Adversary) -> None:
-    bound = audited(adversary, Replay)
-    assert bound <= EPSILON
+    found = audited("pca", adversary, 300_000)
+    assert found.claimed_epsilon <= EPSILON
+    assert not found.refuted
     # A bound far below the claim would show a poor attack, not good privacy.
-    assert bound >= 0.7 * EPSILON
+    assert found.epsilon >= 0.7 * EPSILON
+    assert found.gaussian_epsilon >= 0.85 * EPSILON
+    assert found.reached == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=str)
 def test_half_the_noise_is_noticed(adversary: Adversary) -> None:
-    # The dealer draws under its own name; "draw" and "own" are the labels of sites.
-    factors = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
-    assert audited(adversary, lambda seed: Weakened(seed, factors)) > EPSILON
+    found = audited("pca", adversary, 50_000, HALF)
+    assert found.refuted
+    assert found.epsilon > EPSILON
 
 
-@pytest.mark.parametrize("adversary", [a for a in ADVERSARIES if a.protocol.name == "cape"], ids=str)
+@pytest.mark.parametrize("adversary", OF_CAPE, ids=str)
 def test_half_the_own_noise_alone_is_noticed(adversary: Adversary) -> None:
-    assert audited(adversary, lambda seed: Weakened(seed, {"own": 0.5})) > EPSILON
+    assert audited("pca", adversary, 100_000, {"own": 0.5}).epsilon > EPSILON
 
 
 def test_the_papers_calibration_is_noticed() -> None:
     """Noise that only matches the release's marginal scale (kappa taken as 1) does not protect against the aggregator.
 
-    With ten sites the true exposure is 1.82 times the claimed one (privacy notes, C2); here four: 1.6.
+    With four sites the true exposure is 1.6 times the claimed one in variance: 2 S / (S + 1).
     """
-    adversary = Adversary("cape as published", Cape(n_colluding=0, cancelling_ratio=1.0))
+    adversary = next(a for a in ADVERSARIES if a.name == "cape at the papers' split")
     factor = 1 / math.sqrt(1.6)
-    weaker = {"own": factor, "draw": factor}
-    assert audited(adversary, lambda seed: Weakened(seed, weaker), n_trials=400_000) > EPSILON
+    assert audited("pca", adversary, 400_000, {"own": factor, "draw": factor}).epsilon > EPSILON
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_analysis_keeps_its_promise(name: str) -> None:
+    adversary = next(a for a in ADVERSARIES if a.name == "cape, one site colludes")
+    found = audited(name, adversary, 20_000)
+    assert not found.refuted
+    assert found.reached > 0.8
+    assert found.reached <= 1 + 1e-9
+    assert audited(name, adversary, 20_000, HALF).refuted
+
+
+def test_no_analysis_is_left_out() -> None:
+    """Everything that is fitted to a federation has a case."""
+    audited_classes = {type(case.make(1.0, 1e-2)) for case in CASES.values()}
+    assert audited_classes == set(_leaves(FederatedEstimator))
+
+
+def _leaves(parent: type) -> list[type]:
+    children = [child for child in parent.__subclasses__() if child.__module__.startswith("dpcape.")]
+    return [leaf for child in children for leaf in _leaves(child)] or [parent]
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(main, ["audit", *words], catch_exceptions=False)
+
+
+def test_the_command_tells_and_its_exit_code_says_the_same() -> None:
+    kept = command("mean", "--protocol", "independent", "--trials", "5000", "--seed", "1", "--json")
+    assert kept.exit_code == 0
+    (found,) = json.loads(kept.stdout)
+    assert not found["refuted"]
+    assert found["claimed_epsilon"] <= 1
+    halved = command("mean", "--protocol", "independent", "--trials", "5000", "--seed", "1", "--half-noise")
+    assert halved.exit_code == 1
+    assert "REFUTED" in halved.stdout
+    assert "never prove it" in " ".join(halved.stdout.split())
+
+
+def test_the_command_repeats_itself_with_a_seed() -> None:
+    words = ("pca", "--protocol", "secure-sum", "--trials", "2000", "--seed", "4", "--json")
+    assert command(*words).stdout == command(*words).stdout
+
+
+def test_an_unknown_analysis_is_named() -> None:
+    refused = command("pcaa")
+    assert refused.exit_code == 2
+    assert "got pcaa" in refused.stderr
+
+
+def test_bounds_are_true_of_known_laws() -> None:
+    """Two normals at distance mu: both bounds stay below the truth, and near it."""
+    generator = np.random.default_rng(5)
+    mu = mu_of(EPSILON, DELTA)
+    still, moved = generator.standard_normal((2, 400_000))
+    bounds = lower_bounds(still, moved + mu, delta=DELTA, alpha=1e-6)
+    assert 0.7 * EPSILON < bounds.epsilon <= EPSILON
+    assert 0.9 * EPSILON < bounds.gaussian_epsilon <= EPSILON
+
+
+def test_bounds_of_a_blind_and_of_an_open_attack() -> None:
+    generator = np.random.default_rng(6)
+    still, same = generator.standard_normal((2, 100_000))
+    assert lower_bounds(still, same, delta=DELTA, alpha=1e-6).epsilon < 0.05
+    # Always right: no more is excluded than 90 000 counted trials without a false alarm allow.
+    found = lower_bounds(still, same + 100, delta=DELTA, alpha=1e-6)
+    most_wrong = -math.expm1(math.log(1e-6 / 32) / 90_000)
+    assert 5 < found.epsilon <= math.log((1 - DELTA) / most_wrong)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=str)
 def test_no_attack_beats_the_claim_in_many_trials(adversary: Adversary) -> None:
-    bound = audited(adversary, Replay, n_trials=3_000_000)
-    assert bound <= EPSILON
+    found = audited("pca", adversary, 3_000_000)
+    assert not found.refuted
     # The attack is a good one: it comes close to what is claimed.
-    assert bound >= 0.8 * EPSILON
-    weaker = {"own": 0.9, "draw": 0.9, "dealer": 0.9}
-    assert audited(adversary, lambda seed: Weakened(seed, weaker), n_trials=3_000_000) > EPSILON
+    assert found.epsilon >= 0.8 * EPSILON
+    assert audited("pca", adversary, 3_000_000, {"own": 0.9, "draw": 0.9, "dealer": 0.9}).refuted

@@ -14,11 +14,13 @@ from dpcape.errors import DpcapeError, LedgerRefused
 # command -> (module, one line of help)
 _COMMANDS = {
     "account": ("planning", "Tell which guarantee given noise scales really have."),
+    "audit": ("audit", "Attack analyses through the real protocols; compare with what is promised."),
     "demo": ("demo", "Run a 4-site CAPE study on bundled data and write a report page."),
     "doctor": ("doctor", "Check clock, TLS, data, bounds, ledger and versions before a study."),
     "federation": ("federation", "Set up and look after a federation on NVIDIA FLARE."),
     "plan": ("planning", "Tell how noisy a study would be, before anything is spent."),
     "report": ("run", "Write the page of a run again, from its folder."),
+    "reproduce": ("reproduce", "Run figures and tables of the papers again, with a verdict on each claim."),
     "run": ("run", "Run a study, in process or on the federation it names."),
     "site": ("site", "Guard a site's data: identity, ceilings, approvals, ledger."),
 }

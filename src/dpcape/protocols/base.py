@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.messages import FromSite, Request, ToSite
+from dpcape.messages import FromSite, Request, ToSite, Vector
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.terms import Settings, Terms
@@ -124,6 +124,8 @@ class Coordinator(ABC):
         self._terms = terms
         # Who did not agree to the terms cannot answer later either.
         self._present = tuple(site for site in terms.sites if site in conversation.keys)
+        # An audit's eye: called with every vector that can be read here, in clear, by what it is and whose it is.
+        self.on_read: Callable[[str, str, Integers], None] | None = None
 
     @abstractmethod
     def run(self, request: Request, plan: Plan, size: int) -> Outcome:
@@ -138,6 +140,22 @@ class Coordinator(ABC):
             if not isinstance(reply, kind):
                 raise ProtocolError(f"{site} must answer with {kind.__name__}; got {type(reply).__name__}.")
         return replies, tuple(missing)
+
+    def _read(self, what: str, site: str, vector: Integers) -> Integers:
+        """Return ``vector``, shown to whoever watches."""
+        if self.on_read is not None:
+            self.on_read(what, site, vector)
+        return vector
+
+    def _add_plain(self, replies: Mapping[str, Vector], size: int) -> Integers:
+        """Add plain releases, refusing anything but int64 vectors of the right length."""
+        total = np.zeros(size, dtype=np.int64)
+        for site, reply in replies.items():
+            release = reply.array.decode()
+            if release.dtype != np.int64 or release.shape != (size,):
+                raise ProtocolError(f"the release of {site} must be {size} whole numbers; got shape {release.shape}.")
+            total += self._read("release", site, release)
+        return total
 
     def _require_enough(self, present: Sequence[str], when: str) -> None:
         least = self._terms.settings.minimum_sites

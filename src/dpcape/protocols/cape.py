@@ -208,7 +208,7 @@ class _CapeCoordinator(SessionCoordinator):
             replies, missing = self._ask_draws(Draw(request=request, attempt=attempt, roster=roster))
             if not self._lost(missing):
                 masked = {site: words_of(reply, site, size) for site, reply in replies.items()}
-                return roster, attempt, from_ring(retry_sum(roster, masked))
+                return roster, attempt, self._read("sum of draws", "", from_ring(retry_sum(roster, masked)))
             attempt += 1
 
     def _ask_draws(self, message: Draw) -> tuple[dict[str, Vector], tuple[str, ...]]:
@@ -222,16 +222,16 @@ class _CapeCoordinator(SessionCoordinator):
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size))
 
-    @staticmethod
-    def _sum(gathered: RecoverRound, roster: tuple[str, ...], agreed: Integers) -> Integers:
+    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: Integers) -> Integers:
         """Add the survivors' releases and cancel what their draws leave."""
-        releases = [from_ring(words) for words in gathered.releases().values()]
+        releases = [self._read("release", site, from_ring(words)) for site, words in gathered.releases().items()]
         total: Integers = np.sum(releases, axis=0)
         if len(gathered.survivors) == len(roster):
             return total
         ranks = [sorted(roster).index(site) for site in gathered.survivors]
         taken = np.sum([zero_sum_share(agreed, len(roster), rank=rank) for rank in ranks], axis=0)
-        corrected: Integers = total - (from_ring(gathered.total()) - taken)
+        correction = self._read("correction", "", from_ring(gathered.total()))
+        corrected: Integers = total - (correction - taken)
         return corrected
 
 

@@ -39,7 +39,7 @@ from dpcape.protocols.base import (
     check_colluding,
 )
 from dpcape.protocols.cape import ZeroSum, check_ratio
-from dpcape.protocols.independent import noisy_total, sum_releases
+from dpcape.protocols.independent import noisy_total
 from dpcape.secure_sum import Identity, zero_sum_share
 from dpcape.secure_sum.box import BoxKey, seal
 from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
@@ -108,7 +108,7 @@ class _DealerCoordinator(Coordinator):
         boxes = self._deal(request, plan, size)
         replies, missing = self._ask_all(self._present, lambda site: Submit(request=request, box=boxes[site]), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")
-        return Outcome(total=sum_releases(replies, size), survivors=tuple(sorted(replies)))
+        return Outcome(total=self._add_plain(replies, size), survivors=tuple(sorted(replies)))
 
     def _deal(self, request: Request, plan: Plan, size: int) -> dict[str, bytes]:
         dealer = self._conversation.dealer

@@ -84,7 +84,7 @@ class _IndependentCoordinator(Coordinator):
     def run(self, request: Request, plan: Plan, size: int) -> Outcome:
         replies, missing = self._ask_all(self._present, lambda _: Submit(request=request), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")
-        return Outcome(total=sum_releases(replies, size), survivors=tuple(sorted(replies)))
+        return Outcome(total=self._add_plain(replies, size), survivors=tuple(sorted(replies)))
 
 
 class _IndependentSite(SiteHalf):
@@ -100,15 +100,4 @@ def noisy_total(guard: Guard, request: Request) -> np.ndarray[tuple[int], np.dty
     noise = guard.noise("own", request.release)
     total = guard.steps(request)
     total += noise.integer_gaussian(plan.own_steps(guard.name), total.size)
-    return total
-
-
-def sum_releases(replies: dict[str, Vector], size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Add plain releases, refusing anything but int64 vectors of the right length."""
-    total = np.zeros(size, dtype=np.int64)
-    for site, reply in replies.items():
-        release = reply.array.decode()
-        if release.dtype != np.int64 or release.shape != (size,):
-            raise ProtocolError(f"the release of {site} must be {size} whole numbers; got shape {release.shape}.")
-        total += release
     return total

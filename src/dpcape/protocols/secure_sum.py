@@ -96,7 +96,8 @@ class _SecureSumCoordinator(SessionCoordinator):
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size))
         self._settle(gathered, request.release, request_digest(request))
-        return Outcome(total=from_ring(gathered.total()), survivors=gathered.survivors)
+        total = self._read("sum", "", from_ring(gathered.total()))
+        return Outcome(total=total, survivors=gathered.survivors)
 
 
 class _SecureSumSite(SessionSite):

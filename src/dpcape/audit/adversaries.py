@@ -1,0 +1,42 @@
+"""Who pools what with the aggregator, under which protocol; the victim is always the first site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
+
+SITES = ("ava", "bob", "cid", "dot")
+VICTIM = SITES[0]
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """A protocol, which sites collude with the aggregator, and which are lost after the noise agreement."""
+
+    name: str
+    protocol: Protocol
+    colluding: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+    @property
+    def honest(self) -> tuple[str, ...]:
+        """Sites that finish and tell nobody anything beyond their messages."""
+        return tuple(site for site in SITES if site not in self.colluding + self.lost)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ADVERSARIES = (
+    Adversary("independent, all others collude", Independent(), SITES[1:]),
+    Adversary("cape, aggregator alone", Cape(n_colluding=0)),
+    Adversary("cape at the papers' split", Cape(n_colluding=0, cancelling_ratio=1.0)),
+    Adversary("cape, one site colludes", Cape(n_colluding=1), ("dot",)),
+    Adversary("cape, two sites collude", Cape(n_colluding=2, cancelling_ratio=2.0), ("bob", "dot")),
+    Adversary("cape, one site lost and corrected", Cape(n_colluding=0, minimum_sites=3), lost=("cid",)),
+    Adversary("secure-sum, aggregator alone", SecureSum(n_colluding=0)),
+    Adversary("secure-sum, one site colludes", SecureSum(n_colluding=1), ("dot",)),
+    Adversary("dealer, one site colludes", Dealer(n_colluding=1), ("dot",)),
+    Adversary("dealer, three sites collude", Dealer(n_colluding=3), SITES[1:]),
+)

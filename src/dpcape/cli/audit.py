@@ -1,0 +1,139 @@
+"""``dpcape audit``: attack analyses through the real protocols and compare with what is promised."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpcape.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpcape.audit import Finding
+    from dpcape.noise import NoiseSource
+
+PROTOCOLS = ("cape", "secure-sum", "independent", "dealer")
+_HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
+
+
+@click.command()
+@click.argument("analyses", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Audit every analysis.")
+@click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
+@click.option("--protocol", type=click.Choice(PROTOCOLS), help="Only adversaries of this protocol.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True)
+@click.option("--delta", type=float, default=1e-2, show_default=True, help="Small ones need more trials to be tested.")
+@click.option("--trials", type=click.IntRange(min=1000), default=100_000, show_default=True)
+@click.option("--seed", type=int, help="Repeatable noise; the operating system's if absent.")
+@click.option("--half-noise", is_flag=True, help="Halve the noise, to see the audit object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
+def audit(
+    analyses: tuple[str, ...],
+    every: bool,
+    listing: bool,
+    protocol: str | None,
+    epsilon: float,
+    delta: float,
+    trials: int,
+    seed: int | None,
+    half_noise: bool,
+    as_json: bool,
+) -> None:
+    """Attack analyses with everything an adversary would hold; exit with 1 if a promise is found false.
+
+    Each audit runs the analysis once on made-up records of four sites, searches for the two persons that differ most in
+    what it releases, repeats its releases many times through the real halves of the protocol, once with either
+    person, and tells the two apart with the best test. From hits and false alarms follow lower bounds on epsilon.
+    """
+    from dpcape.audit import ADVERSARIES, CASES
+
+    if listing:
+        _list()
+        return
+    names = tuple(CASES) if every else analyses
+    unknown = sorted(set(names) - set(CASES))
+    if unknown or not names:
+        got = ", ".join(unknown) or "none"
+        raise InvalidParameter(f"analyses must be some of {', '.join(CASES)}; got {got}. Or ask for --all.")
+    adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
+    jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
+    factors = _HALF if half_noise else {}
+    options = {"epsilon": epsilon, "delta": delta, "n_trials": trials, "noise": _noise(seed), "factors": factors}
+    findings = _run(jobs, options)
+    if as_json:
+        click.echo(json.dumps([finding.to_dict() for finding in findings]))
+    else:
+        _show(findings, half_noise)
+    sys.exit(any(finding.refuted for finding in findings))
+
+
+def _noise(seed: int | None) -> Any:
+    from dpcape.noise import OsNoise, Replay
+
+    def source(batch: int) -> NoiseSource:
+        return OsNoise() if seed is None else Replay(seed).child(batch)
+
+    return source
+
+
+def _run(jobs: list[Any], options: dict[str, Any]) -> list[Finding]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dpcape.audit import audit as attack
+
+    findings = []
+    # Progress goes to standard error, so that --json stays clean.
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(jobs))
+        for case, adversary in jobs:
+            progress.update(task, description=f"{case.name}: {adversary.name}")
+            findings.append(attack(case, adversary, **options))
+            progress.advance(task)
+    return findings
+
+
+def _show(findings: list[Finding], half_noise: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    first = findings[0]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("analysis", "adversary"):
+        table.add_column(title, overflow="fold")
+    for title in ("releases", "promised", "at least", "at least (Gaussian)", "reached"):
+        table.add_column(title, justify="right")
+    table.add_column("finding")
+    for found in findings:
+        table.add_row(
+            found.analysis,
+            found.adversary,
+            str(found.n_releases),
+            f"{found.claimed_epsilon:.4g}",
+            f"{found.epsilon:.3f}",
+            f"{found.gaussian_epsilon:.3f}",
+            f"{100 * found.reached:.0f} %",
+            "[bold red]REFUTED[/]" if found.refuted else "not refuted",
+        )
+    console = Console()
+    if half_noise:
+        console.print("[bold]With half the noise[/]: every promise should be refuted.")
+    console.print(table)
+    console.print(
+        f"\nEpsilons at delta {first.delta:g}, from {first.n_trials} trials with either person. 'At least' follows "
+        f"from hits and false alarms alone, 'Gaussian' from the largest mu they exclude; a bound above the promise "
+        f"is wrong with probability at most {first.alpha:g}. 'Reached': how much of the sensitivity the most different "
+        "pair of persons found uses. An audit can refute a promise, never prove it.",
+        style="dim",
+    )
+
+
+def _list() -> None:
+    from dpcape.audit import ADVERSARIES, CASES
+
+    click.echo("analyses: " + ", ".join(CASES))
+    click.echo("adversaries:")
+    for adversary in ADVERSARIES:
+        click.echo(f"  {adversary.name} ({adversary.protocol.name})")
