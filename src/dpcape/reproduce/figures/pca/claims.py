@@ -1,0 +1,115 @@
+"""What chapter 4 says about figure 4.1, judged from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from dpcape.reproduce.experiment import Verdict
+from dpcape.reproduce.figures.judging import Curve, all_or_some, compare_curves, ratios, trend
+from dpcape.reproduce.figures.privacy_claims import judge_privacy
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results
+
+OPTIMUM = Curve("non-private", NON_PRIVATE)
+CAPE = {kind: Curve("CAPE", kind) for kind in (PUBLISHED, VERIFIED)}
+# Columns of the data sets, for claims about dimension.
+_WIDTHS = {"Covertype": 54, "Synthetic": 200, "MNIST": 784}
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Return a verdict on each claim."""
+    epsilon, records, delta = (_panels(results, by) for by in ("epsilon", "records per site", "delta"))
+    return [
+        _grows(epsilon, "As epsilon grows, captured energy of capePCA grows.", "4.3.1"),
+        _reaches(epsilon, "capePCA reaches the non-private optimum for some epsilon.", "4.3.1"),
+        *(_outperforms(results, other) for other in ("conventional", "local", "DPdisPCA")),
+        _square_root(results),
+        _dimension(epsilon, "Rows of lower dimension need a smaller epsilon for the same utility.", "4.3.1"),
+        _grows(records, "At fixed epsilon and delta, captured energy grows with the records per site.", "4.3.2"),
+        _reaches(records, "With enough records per site capePCA reaches the non-private optimum.", "4.3.2"),
+        _dimension(records, "Utility grows faster with the records when rows have lower dimension.", "4.3.2"),
+        _large_delta(delta),
+        _pooled(results),
+        judge_privacy(results, theorem="theorem 4.1", where="4.2"),
+    ]
+
+
+def _panels(results: Results, by: str) -> Results:
+    return Results(r for r in results if str(r["panel"]).endswith(f", by {by}"))
+
+
+def _grows(rows: Results, claim: str, where: str) -> Verdict:
+    tallies = {kind: trend(rows, curve) for kind, curve in CAPE.items()}
+    total = tallies[PUBLISHED] + tallies[VERIFIED]
+    return Verdict(claim, where, total.outcome, "; ".join(f"{kind}: steps {tally}" for kind, tally in tallies.items()))
+
+
+def _reaches(rows: Results, claim: str, where: str) -> Verdict:
+    best = {kind: {p: max(found.values()) for p, found in ratios(rows, CAPE[kind], OPTIMUM).items()} for kind in CAPE}
+    flags = [value >= 0.99 for found in best.values() for value in found.values()]
+    numbers = "; ".join(
+        f"{kind}: at best " + ", ".join(f"{100 * value:.1f} % in {panel[:3]}" for panel, value in found.items())
+        for kind, found in best.items()
+    )
+    return Verdict(claim, where, all_or_some(flags), f"{numbers} of the non-private energy (reached: 99 %)")
+
+
+def _outperforms(results: Results, other: str) -> Verdict:
+    tallies = {kind: compare_curves(results, CAPE[kind], Curve(other, kind)) for kind in CAPE}
+    total = tallies[PUBLISHED] + tallies[VERIFIED]
+    numbers = "; ".join(f"{kind}: {tally}" for kind, tally in tallies.items())
+    return Verdict(f"capePCA outperforms {other}.", "4.3.1, 4.3.2, 4.3.3", total.outcome, numbers)
+
+
+def _square_root(results: Results) -> Verdict:
+    tallies = {kind: compare_curves(results, Curve("conventional", kind), Curve("DPdisPCA", kind)) for kind in CAPE}
+    total = tallies[PUBLISHED] + tallies[VERIFIED]
+    numbers = "; ".join(f"{kind}: conventional {tally}" for kind, tally in tallies.items())
+    claim = "The partial square root costs DPdisPCA accuracy: sending whole matrices (conventional) is better."
+    return Verdict(claim, "4.3.1", total.outcome, numbers)
+
+
+def _dimension(rows: Results, claim: str, where: str) -> Verdict:
+    """Compare the first point at which capePCA keeps 90 % of the optimum, between data sets of growing width."""
+    firsts = {kind: _first(rows, kind, lambda ratio: ratio >= 0.9) for kind in CAPE}
+    flags = []
+    for found in firsts.values():
+        ordered = [found[name] for name in _WIDTHS if name in found]
+        # Ties say nothing: the grid is too coarse to tell.
+        flags += [low < high for low, high in pairwise(ordered) if low != high]
+    numbers = "; ".join(
+        f"{kind}: 90 % first at " + ", ".join(f"{point:g} ({name})" for name, point in found.items())
+        for kind, found in firsts.items()
+    )
+    return Verdict(claim, where, all_or_some(flags), numbers)
+
+
+def _first(rows: Results, kind: str, enough: Callable[[float], bool]) -> dict[str, float]:
+    found = {}
+    for panel, points in ratios(rows, CAPE[kind], OPTIMUM).items():
+        name = next(one for one in _WIDTHS if one in panel)
+        found[name] = next((point for point, ratio in points.items() if enough(ratio)), float("inf"))
+    return found
+
+
+def _large_delta(rows: Results) -> Verdict:
+    large = Results(r for r in rows if float(r["x"]) >= 1e-2)  # type: ignore[arg-type]  # x is a number
+    tallies = [
+        compare_curves(large, CAPE[kind], Curve(other, kind))
+        for kind in CAPE
+        for other in ("conventional", "local", "DPdisPCA")
+    ]
+    total = sum(tallies[1:], tallies[0])
+    claim = "If delta is not too small (1e-2 or more), capePCA easily outperforms all others."
+    return Verdict(claim, "4.3.3", total.outcome, f"both calibrations, three others: {total}")
+
+
+def _pooled(results: Results) -> Verdict:
+    found = ratios(results, CAPE[VERIFIED], Curve("pooled", VERIFIED))
+    values = [ratio for points in found.values() for ratio in points.values()]
+    claim = "capePCA has the utility of private PCA on pooled data."
+    numbers = (
+        f"verified, three of ten sites colluding: {100 * min(values):.1f} to {100 * max(values):.1f} % of the pooled "
+        "energy (its noise is sqrt(10/7) = 1.2 times as large; equal without colluders)"
+    )
+    return Verdict(claim, "4.2, 4.2.2", all_or_some([value >= 0.99 for value in values]), numbers)
