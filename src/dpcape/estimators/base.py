@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from abc import abstractmethod
@@ -119,8 +120,12 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
         return rows
 
     def _repr_html_(self) -> str:
-        text = f"<code>{self!r}</code>"
-        return text + (self.guarantee_._repr_html_() if hasattr(self, "guarantee_") else "")
+        text = f"<code>{html.escape(repr(self))}</code>"
+        if not hasattr(self, "guarantee_"):
+            return text
+        from dpcape.report.card import card_html, card_of
+
+        return text + card_html(card_of(self.guarantee_, releases=self.releases_))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
 
@@ -92,17 +91,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         return self.sentence()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left;padding-right:1em'>{html.escape(name)}</th>"
-            f"<td>{html.escape(value)}</td></tr>"
-            for name, value in self.lines()
-        )
-        colour = "#b00020" if self.replayable or self.status != VERIFIED else "#1b5e20"
-        title = "no protection" if self.replayable else self.status
-        return (
-            f"<div style='border:1px solid {colour};border-radius:6px;padding:.6em 1em;max-width:48em'>"
-            f"<strong>Privacy guarantee: {html.escape(title)}</strong><table>{rows}</table></div>"
-        )
+        # Drawn only where somebody looks at it: what is revealed does not depend on how it is shown.
+        from dpcape.report.card import card_html, card_of
+
+        return card_html(card_of(self))
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the guarantee as labelled lines, for cards and tables."""
