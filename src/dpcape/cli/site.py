@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpcape.cli.output import show
+from dpcape.cli.site_page import serve_page
 from dpcape.cli.site_serve import serve
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def site() -> None:
 
 
 site.add_command(serve)
+site.add_command(serve_page)
 
 
 _folder_option = click.option(

@@ -1,0 +1,50 @@
+"""``dpcape site serve-page``: the steward's page, in a browser on the same computer."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+
+
+@click.command("serve-page")
+@click.argument("studies", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    envvar="DPCAPE_SITE",
+    help="The site's folder; the current one, or $DPCAPE_SITE, if absent.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; any free one if absent.")
+@click.option(
+    "--idle-minutes",
+    type=click.IntRange(1, 480),
+    default=30,
+    show_default=True,
+    help="End when nothing was asked for so long.",
+)
+def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes: int) -> None:
+    """Review and decide in the browser, on this computer only.
+
+    STUDIES are study files to put on the page; those that were reviewed here before are there already.
+    """
+    from dpcape.site_folder import SiteFolder
+    from dpcape.steward_page import StewardServer
+    from dpcape.steward_page.decisions import present
+    from dpcape.study import Study
+
+    site = SiteFolder(folder)
+    for path in studies:
+        present(site, Study.load(path))
+    server = StewardServer(site, port=port, idle_seconds=60.0 * idle_minutes, tell=click.echo)
+    signal.signal(signal.SIGTERM, lambda *_: server.stop())
+    click.echo(f"The steward's page of {site.name}: {server.address}")
+    click.echo(f"Code to sign in, works once: {server.door.code}")
+    click.echo("For this computer only. Ctrl-C ends it.")
+    try:
+        idle = server.run()
+    except KeyboardInterrupt:
+        idle = False
+    click.echo(f"Ended: nothing was asked for {idle_minutes} minutes." if idle else "Ended.")

@@ -1,0 +1,89 @@
+"""What a request must look like before anything is done for it.
+
+A page somewhere on the web can make the steward's browser send requests to this computer, and can give its own name
+the address 127.0.0.1. Both are recognised by what the browser says of the request, which a page cannot change.
+"""
+
+from __future__ import annotations
+
+from email.message import Message
+from http import HTTPStatus
+
+from dpcape.errors import DpcapeError
+
+COOKIE = "dpcape-steward"
+FORM = "application/x-www-form-urlencoded"
+FILES = "multipart/form-data"
+# A form is a few short fields; a study and the files it names are a few pages of text, perhaps a mask.
+LARGEST_FORM = 2**14
+LARGEST_FILES = 2**24
+
+
+class Refused(DpcapeError):
+    """A request that is not answered with a page; ``status`` is HTTP's word for it."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def check_host(headers: Message, port: int) -> str:
+    """Return the host a request names; refuse one that is not this server's own name.
+
+    A name that was made to point at 127.0.0.1 (DNS rebinding) still stands in this header.
+    """
+    host = _only(headers, "Host")
+    if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        raise Refused(
+            HTTPStatus.MISDIRECTED_REQUEST, f"The address must be http://127.0.0.1:{port}/; got another name for it."
+        )
+    return host
+
+
+def check_origin(headers: Message, host: str) -> None:
+    """Refuse a form that does not come from a page of this server."""
+    if _only(headers, "Origin") != f"http://{host}" or not _fetched_from(headers, ("same-origin", "")):
+        raise Refused(
+            HTTPStatus.FORBIDDEN, "A form must be sent from this page itself; got one from elsewhere. Nothing was done."
+        )
+
+
+def check_navigation(headers: Message) -> None:
+    """Refuse to show a page that another page asked for: from elsewhere, or from another port of this computer."""
+    if not _fetched_from(headers, ("same-origin", "none", "")):
+        raise Refused(HTTPStatus.FORBIDDEN, "This page must be opened by hand; got a request of another page.")
+
+
+def body_length(headers: Message, kind: str) -> int:
+    """Return the length of a form's body; refuse what is not a form of this kind, or too long."""
+    if headers.get_all("Transfer-Encoding"):
+        raise Refused(HTTPStatus.NOT_IMPLEMENTED, "A form must come in one piece; got it in chunks.")
+    if headers.get_content_type() != kind or len(headers.get_all("Content-Type", [])) != 1:
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {kind}; got another type.")
+    length = _only(headers, "Content-Length")
+    if not (length.isascii() and length.isdigit()) or len(length) > 12:
+        raise Refused(HTTPStatus.LENGTH_REQUIRED, "A form must say how long it is; got no length.")
+    limit = LARGEST_FILES if kind == FILES else LARGEST_FORM
+    if int(length) > limit:
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"A form must have at most {limit} bytes; got more. Larger files go in with: dpcape site review.",
+        )
+    return int(length)
+
+
+def presented(headers: Message) -> list[str]:
+    """Return the secrets a request presents; another server may have set cookies of the same name."""
+    pairs = (pair.strip().partition("=") for line in headers.get_all("Cookie", []) for pair in line.split(";"))
+    return [value for name, _, value in pairs if name == COOKIE]
+
+
+def _fetched_from(headers: Message, allowed: tuple[str, ...]) -> bool:
+    """Look at what newer browsers say of where a request comes from; older ones say nothing."""
+    return all(value in allowed for value in headers.get_all("Sec-Fetch-Site", [""]))
+
+
+def _only(headers: Message, name: str) -> str:
+    """Return the header's value if there is exactly one, else nothing."""
+    values = headers.get_all(name, [])
+    return values[0].strip() if len(values) == 1 else ""
