@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo docs test test-engine test-pages test-slow check format bench lock clean
+.PHONY: demo docs test test-engine test-pages test-slow check format bench lock clean reproduce-quick
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -69,6 +69,10 @@ lock:
 	uv pip compile pyproject.toml --extra engine -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/engine.txt
 	uv pip compile pyproject.toml --extra pages -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/pages.txt
 	uv pip compile pyproject.toml --extra docs -c requirements/dev.txt -c requirements/engine.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/docs.txt
+
+# Every figure and table of the papers, small: out/index.html.
+reproduce-quick: $(VENV)/.ready
+	$(BIN)/dpcape reproduce --all --quick --out out
 
 clean:
 	rm -rf $(VENV) demo out dist build docs/_build docs/gallery docs/api/generated

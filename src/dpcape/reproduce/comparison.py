@@ -1,14 +1,40 @@
 """Methods compared on one task at growing epsilon: the shape of most of the papers' figures.
 
-A scientist's own scheme joins a comparison by being one more `Method`; see ``docs/papers.md``.
+Your own calibration or baseline
+--------------------------------
+A scheme joins a comparison by being one more `Method`: a name for the legend, what kind of claim it makes, and a
+function that is given the task, the epsilon it may claim and a seed, and answers with its result and the epsilon its
+noise really has at the task's delta. Say, in ``mine.py``::
+
+    from dpcape import PCA, Cape, Federation, Replay, in_process, rows
+    from dpcape.reproduce.comparison import VERIFIED, Answer, Method
+
+    def fit(task, epsilon, seed):
+        sites = {name: rows(x, bound=1.0) for name, x in task.sites.items()}
+        federation = Federation(in_process(sites, noise=Replay(seed)), protocol=Cape(n_colluding=2))
+        model = PCA(task.options["n_components"], epsilon=epsilon, delta=task.delta).fit(federation)
+        return Answer(model.components_, verified_epsilon=model.guarantee_.epsilon)
+
+    CAPE_2 = Method("CAPE, 2 colluding", VERIFIED, fit)
+
+and then ``dpcape reproduce dissertation-4.1 --quick --method mine:CAPE_2``: the curve appears in every panel with both
+epsilons, beside the papers' curves and under the same verdicts. ``dpcape reproduce --list`` marks with + which
+experiments take methods; what ``task.options`` holds and what kind of result is expected is said in the docstring of
+the experiment's module under ``dpcape.reproduce.figures``. A calibration of a paper is ``PUBLISHED``: return the noisy
+result together with the epsilon you computed with `dpcape.privacy` for that noise (``math.inf`` if none holds). A
+changed file is noticed: cached results of the old method are not used.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
+from dpcape.errors import InvalidParameter
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Row, row
 
 
@@ -36,6 +62,23 @@ class Method:
     curve: str
     calibration: str  # NON_PRIVATE, PUBLISHED or VERIFIED
     fit: Callable[[Task, float, int], Answer]
+
+
+def load_method(name: str) -> Method:
+    """Return the method called ``module:NAME``; the module may lie in the working folder."""
+    module, _, attribute = name.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        method = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidParameter(
+            f"a method must be module:NAME of something importable; got {name!r} ({error})."
+        ) from error
+    if not isinstance(method, Method):
+        raise InvalidParameter(f"a method must be a dpcape.reproduce.comparison.Method; got {name!r}, {method!r}.")
+    return method
 
 
 def compare(
@@ -73,4 +116,4 @@ def compare(
     return rows
 
 
-__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Answer", "Method", "Task", "compare"]
+__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Answer", "Method", "Task", "compare", "load_method"]

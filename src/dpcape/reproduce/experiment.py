@@ -23,14 +23,28 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """How thoroughly to run, and where the data are."""
+    """How thoroughly to run, and where the data are.
+
+    Parameters
+    ----------
+    runs : int or None
+        How many runs to average, if the user says so.
+    methods : sequence of str
+        Methods of the user's own, ``module:NAME``, that join every extendable experiment (see `comparison`).
+    """
 
     quick: bool
     data: DataFolder
+    runs: int | None = None
+    methods: Sequence[str] = ()
 
     def choose(self, quick: Any, full: Any) -> Any:
         """Return the one of the two that fits."""
         return quick if self.quick else full
+
+    def n_runs(self, quick: int, full: int = 10) -> int:
+        """Return how many runs to average: what the user says, or the one of the two that fits."""
+        return self.runs if self.runs is not None else quick if self.quick else full
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,8 @@ class Experiment:
         Which data differ from the paper's, or empty.
     note : str
         What differs from the paper otherwise, or empty.
+    extendable : bool
+        Whether the functions of the cells take ``methods``, names of further methods to compare.
     """
 
     name: str
@@ -87,3 +103,4 @@ class Experiment:
     judge: Callable[[Results], list[Verdict]]
     substitutes: str = ""
     note: str = ""
+    extendable: bool = False
