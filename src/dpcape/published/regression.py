@@ -48,6 +48,16 @@ def classical_multiplier(epsilon: float, delta: float) -> float:
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
+def degree_scales(model: str, *, epsilon: float, delta: float, n_records: int) -> tuple[float, float, float]:
+    """Return the papers' noise of the degrees 0, 1 and 2 (algorithms 8.1 and 8.2), each given the whole budget."""
+    sensitivities = {"linear": LINEAR_SENSITIVITIES, "logistic": LOGISTIC_SENSITIVITIES}
+    if model not in sensitivities:
+        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}.")
+    per_sensitivity = classical_multiplier(epsilon, delta) / n_records
+    constant, linear, quadratic = sensitivities[model]
+    return per_sensitivity * constant, per_sensitivity * linear, per_sensitivity * quadratic
+
+
 def capefm(
     model: str, *, epsilon: float, delta: float, n_sites: int, n_colluding: int, pooled: bool = False
 ) -> Comparison:
@@ -58,7 +68,7 @@ def capefm(
     model : "linear" or "logistic".
     epsilon, delta : as in algorithm 8.2.
     n_sites, n_colluding : of the protocol, noise split as in the papers.
-    pooled : True for algorithm 8.1, one holder of all records.
+    pooled : True for algorithm 8.1, one holder of all records; likewise where every site adds the whole noise.
     """
     if model not in JOINT_NORMALISED:
         raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}.")

@@ -6,6 +6,7 @@ Claimed guarantees are those of the cited papers; ``verified`` says what holds f
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from dpcape.published import regression as published
+
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Coefficients with the pure epsilon claimed for them and the one that holds (infinite: none)."""
+    """Coefficients with the epsilon claimed for them and the one that holds (infinite: none)."""
 
     coefficients: Vector
     claimed_epsilon: float
@@ -37,10 +40,64 @@ def laplace_functional_mechanism(X: Vector, y: Vector, epsilon: float, generator
     noise = np.triu(generator.laplace(scale=scale, size=(width, width)))
     moment = X.T @ X / n_records + (noise + noise.T) / 2
     cross = X.T @ y / n_records + generator.laplace(scale=scale, size=width) / 2
-    values, vectors = np.linalg.eigh(moment + 4 * math.sqrt(2) * scale * np.eye(width))
-    keep = values > 0
-    coefficients = vectors[:, keep] @ ((vectors[:, keep].T @ cross) / values[keep])
+    coefficients = _minimum(moment, cross, math.sqrt(2) * scale)
     return Fit(coefficients, epsilon, epsilon * ((1 + math.sqrt(width)) / (width + 1)) ** 2)
+
+
+def gaussian_functional_mechanism(
+    sites: Sequence[tuple[Vector, Vector]],
+    *,
+    scheme: str,
+    epsilon: float,
+    delta: float,
+    n_colluding: int,
+    generator: np.random.Generator,
+) -> Fit:
+    """Linear regression by the dissertation's own noise: algorithm 8.2 ("CAPE") or section 8.3.1 ("conventional").
+
+    Sites are of equal size; one site is the local fit, or algorithm 8.1 if it holds all records. The text does not say
+    how the noisy objective is minimised; it can have no minimum, so dp-fm's remedy is used for it as well.
+    """
+    n_sites, n_records = len(sites), len(sites[0][0])
+    _, linear, quadratic = published.degree_scales("linear", epsilon=epsilon, delta=delta, n_records=n_records)
+    moment = np.mean([X.T @ X / n_records for X, _ in sites], axis=0)
+    slope = np.mean([-2 * X.T @ y / n_records for X, y in sites], axis=0)
+    moment = moment + _aggregated_noise(scheme, n_sites, moment.shape, quadratic, generator)
+    slope = slope + _aggregated_noise(scheme, n_sites, slope.shape, linear, generator)
+    # The objective w' M w sees the symmetric part of M only.
+    spread = quadratic / math.sqrt(n_sites) if scheme == "conventional" else quadratic / n_sites
+    coefficients = _minimum((moment + moment.T) / 2, -slope / 2, spread)
+    found = published.capefm(
+        "linear",
+        epsilon=epsilon,
+        delta=delta,
+        n_sites=n_sites,
+        n_colluding=n_colluding,
+        pooled=scheme == "conventional",
+    )
+    return Fit(coefficients, epsilon, found.verified_epsilon)
+
+
+def _aggregated_noise(
+    scheme: str, n_sites: int, shape: tuple[int, ...], scale: float, generator: np.random.Generator
+) -> Vector:
+    """Return the mean over sites of the noise of nominal scale ``scale`` that each adds (eq. 8.10)."""
+    draws = scale * generator.standard_normal((n_sites, *shape))
+    if scheme == "conventional":
+        mean: Vector = draws.mean(axis=0)
+        return mean
+    own = scale / math.sqrt(n_sites) * generator.standard_normal((n_sites, *shape))
+    cancelling = draws - draws.mean(axis=0)
+    total: Vector = (cancelling + own).mean(axis=0)
+    return total
+
+
+def _minimum(moment: Vector, cross: Vector, noise_scale: float) -> Vector:
+    """Minimise w' M w - 2 c'w as Zhang et al. (section 6): a ridge of four scales, non-positive directions removed."""
+    values, vectors = np.linalg.eigh(moment + 4 * noise_scale * np.eye(len(moment)))
+    keep = values > 0
+    coefficients: Vector = vectors[:, keep] @ ((vectors[:, keep].T @ cross) / values[keep])
+    return coefficients
 
 
 def objective_perturbation_logistic(
