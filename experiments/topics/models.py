@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 from scipy.sparse import csr_array
 
 from dpcape import (
@@ -21,53 +20,28 @@ from dpcape import (
 )
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import component_error
+from dpcape.reproduce.figures.tensor import simulated
+from dpcape.reproduce.figures.tensor.simulated import NOISE_VARIANCE, mixture_bound
 
 N_RECORDS, N_SITES, DELTA = 100_000, 5, 1e-5
-NOISE_VARIANCE = 0.05
-# Closer to dependent than this, components cannot be told apart from any moments of 100,000 records.
-LARGEST_CONDITION = 12.0
 SCHEMES = ("cape", "pooled", "conventional", "local", "exact")
 
 
 def mixture(n_features, n_components, seed):
-    """Return records, unit-length means and weights of a spherical Gaussian mixture."""
-    rng = np.random.default_rng(seed)
-    means = _identifiable(rng, lambda: _unit(rng.normal(size=(n_components, n_features))))
-    weights = rng.uniform(0.5, 1.5, n_components)
-    which = rng.choice(n_components, N_RECORDS, p=weights / weights.sum())
-    noise = np.sqrt(NOISE_VARIANCE) * rng.normal(size=(N_RECORDS, n_features))
-    return means[which] + noise, means
+    """Return records and unit-length means of a spherical Gaussian mixture."""
+    return simulated.mixture(n_features, n_components, seed, n_records=N_RECORDS)
 
 
 def topics(n_features, n_components, seed, *, n_words=3):
     """Return word counts and topics; a topic's words are Dirichlet(0.3)."""
-    rng = np.random.default_rng(seed)
-    truth = _identifiable(rng, lambda: rng.dirichlet(np.full(n_features, 0.3), n_components))
-    weights = rng.uniform(0.5, 1.5, n_components)
-    which = rng.choice(n_components, N_RECORDS, p=weights / weights.sum())
-    counts = np.zeros((N_RECORDS, n_features), dtype=np.int64)
-    for topic in range(n_components):
-        chosen = which == topic
-        counts[chosen] = rng.multinomial(n_words, truth[topic], size=int(chosen.sum()))
-    return csr_array(counts), truth
-
-
-def _identifiable(rng, draw):
-    while True:
-        components = draw()
-        if np.linalg.cond(components) <= LARGEST_CONDITION:
-            return components
-
-
-def _unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return simulated.topics(n_features, n_components, seed, n_records=N_RECORDS, n_words=n_words)
 
 
 def records_of(data, n_features):
     """Return documents, or rows under the bound that a unit mean and the noise's typical length suggest."""
     if isinstance(data, csr_array):
         return documents(data)
-    return rows(data, bound=1 + float(np.sqrt(NOISE_VARIANCE * n_features)))
+    return rows(data, bound=mixture_bound(n_features))
 
 
 def federation(data, scheme, seed):

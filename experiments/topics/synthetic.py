@@ -13,6 +13,9 @@ import matplotlib
 import numpy as np
 from models import SCHEMES, error, federation, mixture, topics
 
+from dpcape.metrics import component_error
+from dpcape.reproduce.figures.tensor.simulated import guess
+
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
@@ -20,15 +23,10 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 SETTINGS = (("MOG", 10, 5), ("MOG", 50, 10), ("STM", 10, 5), ("STM", 50, 10))
 
 
-def random_error(name, n_features, truth, seed):
+def random_error(name, truth, seed):
     """q_comp of components that know nothing."""
-    rng = np.random.default_rng(seed)
-    if name == "MOG":
-        guess = rng.normal(size=truth.shape)
-        guess /= np.linalg.norm(guess, axis=1, keepdims=True)
-    else:
-        guess = rng.dirichlet(np.full(n_features, 0.3), len(truth))
-    return float(np.mean(np.linalg.norm(guess[:, None] - truth[None], axis=2).min(axis=1)))
+    guessed = guess("mixture" if name == "MOG" else "topics", truth, np.random.default_rng(seed))
+    return component_error(guessed, truth)
 
 
 def run(seeds):
@@ -37,7 +35,7 @@ def run(seeds):
             make = mixture if name == "MOG" else topics
             data, truth = make(n_features, n_components, seed)
             setting = (name, n_features, n_components)
-            yield (*setting, "random", "", seed, "", random_error(name, n_features, truth, seed + 99))
+            yield (*setting, "random", "", seed, "", random_error(name, truth, seed + 99))
             for scheme in SCHEMES:
                 fed = federation(data, scheme, 1000 + seed)
                 for epsilon in EPSILONS if scheme != "exact" else (1.0,):
