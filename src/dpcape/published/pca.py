@@ -114,5 +114,4 @@ def dpdis_pca(noisy_moments: Sequence[Matrix], n_components: int, *, rank: int |
     """
     rank = min(len(noisy_moments[0]), 2 * n_components if rank is None else rank)
     stacked = np.hstack([partial_square_root(matrix, rank) for matrix in noisy_moments])
-    left: Matrix = np.linalg.svd(stacked, full_matrices=False)[0]
-    return left[:, :n_components].T
+    return leading_directions(stacked @ stacked.T, n_components)

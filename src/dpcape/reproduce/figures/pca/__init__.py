@@ -20,7 +20,7 @@ EXPERIMENTS = (
             "instead of their own mean and largest norm, which no epsilon covers; of Covertype 50,000 rows remain. "
             "Grids and fixed values are those of the authors' public scripts, github.com/hafizimtiaz/capePCA, because "
             "the text does not print them. Verified CAPE holds against the aggregator with three of ten sites, as "
-            "theorem 4.1 states. Quick runs use images of 14 x 14 pixels and 25 directions, fewer points and three runs."
+            "theorem 4.1 states. Quick runs: images of 14 x 14 pixels and 25 directions, fewer points, three runs."
         ),
     ),
 )

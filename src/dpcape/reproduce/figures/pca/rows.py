@@ -105,6 +105,6 @@ def _prepared(name: str, records: NDArray[np.float32], public: NDArray[np.float3
     bound = float(np.linalg.norm(public - centre, axis=1).max())
     moment = np.zeros((centre.size, centre.size))
     for start in range(0, len(records), _BLOCK):
-        block = records[start : start + _BLOCK] - centre
+        block = records[start : start + _BLOCK] - centre.astype(np.float32)
         moment += block.T @ block
     return Source(name, records, centre, bound, moment / len(records))
