@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import json
 import math
+import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.errors import InvalidParameter
+from dpcape.errors import DpcapeWarning, InvalidParameter
 from dpcape.federation import Allowance, Federation, Release
 from dpcape.privacy.guarantee import Guarantee
 
@@ -33,6 +35,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     guarantee_ : Guarantee — what may be claimed for the fitted model.
     releases_ : list of Release — what was released, with its noise.
+    warnings_ : list of str — what was warned of during the fit, for the report.
     feature_names_in_ : array of str — only when the sites name their columns.
     """
 
@@ -41,6 +44,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
     delta: float
     guarantee_: Guarantee
     releases_: list[Release]
+    warnings_: list[str]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Fit to the records of all sites.
@@ -57,13 +61,15 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
             )
         # A guarantee of an earlier fit must not outlive a fit that fails half-way.
         self.__dict__.pop("guarantee_", None)
-        private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
-        self._fit(federation, private)
+        with _kept_warnings() as texts:
+            private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
+            self._fit(federation, private)
         self.n_features_in_ = federation.n_features
         if federation.facts.feature_names:
             self.feature_names_in_ = np.array(federation.facts.feature_names, dtype=object)
         self.guarantee_ = private.guarantee()
         self.releases_ = list(private.releases)
+        self.warnings_ = texts
         return self
 
     def _shares(self, federation: Federation) -> Sequence[float]:
@@ -84,6 +90,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
             "params": self.get_params(deep=False),
             "guarantee": msgspec.to_builtins(self.guarantee_),
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
+            "warnings": list(getattr(self, "warnings_", [])),
             "n_features_in": self.n_features_in_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
@@ -104,6 +111,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
+        model.warnings_ = list(about.get("warnings", []))
         model.n_features_in_ = about["n_features_in"]
         if about["feature_names"]:
             model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
@@ -129,6 +137,22 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+@contextmanager
+def _kept_warnings() -> Iterator[list[str]]:
+    """Note the texts of dpcape's warnings; every warning is issued at the end, where it came from."""
+    texts: list[str] = []
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DpcapeWarning)
+            yield texts
+    finally:
+        mine = (str(entry.message) for entry in caught if issubclass(entry.category, DpcapeWarning))
+        texts += dict.fromkeys(mine)
+        for entry in caught:
+            warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
 
 
 def check_components(n_components: int | str, largest: int) -> int | None:
