@@ -15,11 +15,12 @@ Vector = NDArray[np.float64]
 
 def coefficient_plot(
     coefficients: Vector,
-    interval: Vector,
+    interval: Vector | None,
     names: Sequence[str] | None = None,
     ax: Axes | None = None,
     *,
     largest: int = 30,
+    label: str = "coefficient, with interval (sampling and privacy noise)",
 ) -> Axes:
     """Draw coefficients with their intervals, the largest ones if there are many, in the order of the
     columns.
@@ -27,18 +28,21 @@ def coefficient_plot(
     Parameters
     ----------
     coefficients : (D,).
-    interval : (2, D) — lower and upper ends.
+    interval : (2, D) — lower and upper ends; None where there are none.
     names : of the features; numbers if None.
     largest : how many to draw at most.
+    label : of the axis.
     """
     order = np.sort(np.argsort(-np.abs(coefficients), kind="stable")[:largest])
     labels = [str(index) if names is None else str(names[index]) for index in order]
     axes = new_axes(ax, height=max(2.0, 0.22 * len(order) + 1.0))
     positions = np.arange(len(order))
-    arms = np.abs(interval[:, order] - coefficients[order])
+    arms = None if interval is None else np.abs(interval[:, order] - coefficients[order])
     axes.errorbar(coefficients[order], positions, xerr=arms, fmt="o", color=COLOURS[0], capsize=2)
     axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
     axes.set_yticks(positions, labels)
     axes.invert_yaxis()
-    axes.set_xlabel("coefficient, with interval (sampling and privacy noise)")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(label)
     return axes

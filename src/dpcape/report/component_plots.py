@@ -26,6 +26,7 @@ def top_words(
         panel.set_yticks(positions, [name for name, _ in words], fontsize=8)
         panel.set_title(f"topic {index} ({weight:.0%})", fontsize=9)
         panel.tick_params(axis="x", labelsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(topics) :]:
         panel.set_axis_off()
     return panels
@@ -55,10 +56,43 @@ def image_of_components(
     return axes
 
 
+def loadings(weights: Matrix, labels: Sequence[str], names: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw rows of weights as a table of colours, red above and blue below zero, one scale for all.
+
+    Parameters
+    ----------
+    weights : (rows, features).
+    labels : of the rows.
+    names : of the features; written out for up to 40.
+    """
+    axes = new_axes(ax, 7.2, 0.9 + 0.26 * len(weights) + (0.05 * _longest(names) if len(names) <= 40 else 0))
+    limit = max(float(np.abs(weights).max()), 1e-300)
+    image = axes.imshow(
+        weights, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest", resample=False
+    )
+    axes.set_yticks(np.arange(len(weights)), list(labels))
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    if len(names) <= 40:
+        turned = _longest(names) * len(names) > 80
+        axes.set_xticks(np.arange(len(names)), list(names), rotation=90 if turned else 0, fontsize=8)
+    else:
+        axes.set_xlabel(f"{len(names)} features, in the order of the columns")
+    bar = axes.figure.colorbar(image, ax=axes, pad=0.01, aspect=12, fraction=0.06)
+    bar.outline.set_visible(False)
+    return axes
+
+
+def _longest(names: Sequence[str]) -> int:
+    return max(map(len, names), default=0)
+
+
 def strengths(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     """Draw the strengths of components against what noise alone would reach."""
     axes = new_axes(ax)
-    axes.bar(np.arange(len(values)), values, color=COLOURS[0])
+    axes.bar(np.arange(len(values)), values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
+    axes.set_xticks(np.arange(len(values)) if len(values) <= 20 else np.arange(0, len(values), -(-len(values) // 20)))
+    axes.set_xlim(-0.6, len(values) - 0.4)
     if noise_level > 0:
         axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="noise alone")
         axes.legend(frameon=False)

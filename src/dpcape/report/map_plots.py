@@ -38,6 +38,37 @@ def plot_maps(maps: Mapping[str, Matrix], shape: tuple[int, int], *, n_shown: in
     return axes
 
 
+def plot_slices(maps: Matrix, inside: NDArray[np.bool_], *, n_shown: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw maps on a brain: for each component the slice, along the last axis, where the map is strongest.
+
+    Parameters
+    ----------
+    maps : (voxels, components), voxels in the mask's C order.
+    inside : (x, y, z) — the mask.
+    """
+    images = [_strongest_slice(column, inside) for column in maps.T[:n_shown]]
+    n_columns = min(5, len(images))
+    blank = np.full_like(images[0], np.nan)
+    images += [blank] * (-len(images) % n_columns)
+    rows = [np.hstack(images[at : at + n_columns]) for at in range(0, len(images), n_columns)]
+    axes = _axes(ax, (1.5 * n_columns, 1.6 * len(rows)))
+    axes.imshow(np.vstack(rows), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+    axes.set_axis_off()
+    for at in range(min(n_shown, maps.shape[1])):
+        row, column = divmod(at, n_columns)
+        axes.text(column * blank.shape[1] + 1, row * blank.shape[0] + 1, str(at + 1), va="top", fontsize=9)
+    return axes
+
+
+def _strongest_slice(column: Matrix, inside: NDArray[np.bool_]) -> Matrix:
+    """Return the slice with the largest absolute value, scaled to it, front upwards; NaN outside the mask."""
+    volume = np.full(inside.shape, np.nan)
+    volume[inside] = column / max(float(np.abs(column).max()), 1e-300)
+    at = int(np.nanargmax(np.abs(np.where(inside, volume, 0.0)).max(axis=(0, 1))))
+    turned: Matrix = np.rot90(volume[:, :, at])
+    return turned
+
+
 def matched_maps(estimated: Matrix, true: Matrix) -> Matrix:
     """Return estimated maps in the order and with the signs of the true ones, for drawing them side by side."""
     from scipy.optimize import linear_sum_assignment

@@ -2,97 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.component_plots import strengths
+from dpcape.report.loading_sections import (
+    Maker,
+    directions,
+    figure_of,
+    loading_section,
+    maps,
+    names_of,
+    topics,
+    weights_section,
+)
 from dpcape.report.page import Picture, Section, Table
 from dpcape.report.plots import bars, scree
 
-Matrix = NDArray[np.float64]
-_SHOWN_ROWS, _SHOWN_FEATURES = 12, 6
+_SHOWN_MEANS = 60
 
 
-def model_sections(model: Any, feature_names: Sequence[str]) -> list[Section]:
-    """Return the sections a model gives rise to; a table of its arrays always."""
-    sections = [make(model, list(feature_names)) for make in _MAKERS]
-    return [section for section in sections if section is not None] + [_arrays(model)]
+def model_sections(
+    model: Any, feature_names: Sequence[str], *, inside: NDArray[np.bool_] | None = None
+) -> list[Section]:
+    """Return the sections a model gives rise to.
+
+    Parameters
+    ----------
+    feature_names : of the prepared columns; may be empty.
+    inside : a public mask, for maps of voxels.
+    """
+    names = list(feature_names)
+    sections = [make(model, names) for make in _MAKERS] + [maps(model, names, inside)]
+    return [section for section in sections if section is not None]
+
+
+def arrays_section(model: Any) -> Section:
+    """Return what the result file holds."""
+    rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
+    text = "model.npz holds these arrays, the parameters and the guarantee; it holds no code."
+    return Section("What the result file holds", text=[text], tables=[Table(["array", "shape or value"], rows)])
 
 
 def _spectrum(model: Any, names: Sequence[str]) -> Section | None:
     if not (hasattr(model, "explained_") and hasattr(model, "noise_norm_")):
         return None
-    figure = _figure(scree(np.asarray(model.explained_), float(model.noise_norm_)))
-    caption = "Eigenvalues above the dashed line stand out of the noise."
-    return Section("Strength of the components", pictures=[Picture(figure, "Eigenvalues and noise", caption)])
+    values, noise = np.asarray(model.explained_), float(model.noise_norm_)
+    picture = Picture(
+        figure_of(scree(values, noise)),
+        f"Eigenvalues of {len(values)} components, largest {values[0]:.3g}; norm of the noise {noise:.3g}.",
+        "Eigenvalues above the dashed line stand out of the noise.",
+    )
+    return Section("Strength of the components", pictures=[picture])
 
 
-def _bars(attribute: str, title: str, label: str) -> Callable[[Any, Sequence[str]], Section | None]:
-    def make(model: Any, names: Sequence[str]) -> Section | None:
-        values = np.atleast_1d(np.asarray(getattr(model, attribute, [])))
-        if values.ndim != 1 or not values.size or values.dtype.kind != "f":
-            return None
-        return Section(title, pictures=[Picture(_figure(bars(values, label)), f"Bars: {label}", f"{title}.")])
+def _correlations(model: Any, names: Sequence[str]) -> Section | None:
+    values = np.atleast_1d(np.asarray(getattr(model, "correlations_", [])))
+    if not values.size:
+        return None
+    axes = bars(values, "canonical correlation")
+    axes.set_xlabel("pair")
+    axes.set_ylim(0, 1)
+    listed = ", ".join(f"{value:.2f}" for value in values)
+    text = "Scores of single records are not drawn: they were not released."
+    picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", "Correlation of each pair.")
+    return Section("Canonical correlations", text=[text], pictures=[picture])
 
-    return make
+
+def _strengths(model: Any, names: Sequence[str]) -> Section | None:
+    if not (hasattr(model, "strengths_") and hasattr(model, "noise_level_")):
+        return None
+    values, noise = np.atleast_1d(np.asarray(model.strengths_)), float(model.noise_level_)
+    shares = np.atleast_1d(np.asarray(model.weights_))
+    strong = Picture(
+        figure_of(strengths(values, noise)),
+        f"Strengths of {len(values)} components against the level of noise alone, {noise:.3g}.",
+        "Components above the dashed line stand out of the noise.",
+    )
+    axes = bars(shares, "share")
+    weights = Picture(figure_of(axes), "Bars: the weights of the components.", "Weights of the components.")
+    return Section("Strength of the components", pictures=[strong, weights])
 
 
 def _coefficients(model: Any, names: Sequence[str]) -> Section | None:
     values, interval = getattr(model, "coef_", None), getattr(model, "interval_", None)
-    if values is None or interval is None or np.ndim(values) != 1:
+    if values is None:
         return None
-    labels = names if len(names) == len(values) else None
-    figure = _figure(coefficient_plot(np.asarray(values), np.asarray(interval), labels))
-    caption = "Coefficients with intervals that count sampling and privacy noise; the largest ones if there are many."
-    return Section("Coefficients", pictures=[Picture(figure, "Coefficients with intervals", caption)])
+    if np.ndim(values) != 1:
+        return weights_section(np.asarray(values), names, "Coefficients", row="class")
+    labels = [str(name) for name in names_of(names, len(values))]
+    ends = None if interval is None else np.asarray(interval)
+    label = "coefficient" if ends is None else "coefficient, with interval (sampling and privacy noise)"
+    figure = figure_of(coefficient_plot(np.asarray(values), ends, labels, label=label))
+    caption = "Intervals count sampling and privacy noise. " if ends is not None else ""
+    picture = Picture(figure, f"Coefficients of {len(values)} features.", f"{caption}The largest 30 if there are more.")
+    return Section("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
+
+
+def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float64] | None) -> Table:
+    rows = [[name, f"{value:.4g}"] for name, value in zip(labels, model.coef_, strict=True)]
+    intervals = [] if ends is None else [f"{low:.4g} to {high:.4g}" for low, high in ends.T]
+    if hasattr(model, "intercept_"):
+        rows.append(["intercept", f"{float(model.intercept_):.4g}"])
+        intervals.append("{:.4g} to {:.4g}".format(*np.ravel(model.intercept_interval_)))
+    if not intervals:
+        return Table(["feature", "coefficient"], rows[:_SHOWN_MEANS])
+    full = [[*row, interval] for row, interval in zip(rows, intervals, strict=True)]
+    return Table(["feature", "coefficient", "interval"], full[:_SHOWN_MEANS] + full[_SHOWN_MEANS:][-1:])
 
 
 def _mean(model: Any, names: Sequence[str]) -> Section | None:
     interval = getattr(model, "interval_", None)
     if not hasattr(model, "mean_") or interval is None or hasattr(model, "coef_"):
         return None
-    labels = _labels(names, len(model.mean_))
+    labels = [str(name) for name in names_of(names, len(model.mean_))]
     rows = [
         [label, f"{value:.4g}", f"{low:.4g} to {high:.4g}"]
         for label, value, low, high in zip(labels, model.mean_, *interval, strict=True)
     ]
-    table = Table(["feature", "mean", "interval"], rows[: 5 * _SHOWN_ROWS])
-    return Section("Means", text=["In the units of the prepared records."], tables=[table])
+    label = "mean, with interval (sampling and privacy noise)"
+    figure = figure_of(coefficient_plot(np.asarray(model.mean_), np.asarray(interval), labels, label=label))
+    picture = Picture(figure, f"Means of {len(rows)} features with intervals.", "The largest 30 if there are more.")
+    table = Table(["feature", "mean", "interval"], rows[:_SHOWN_MEANS])
+    return Section("Means", text=["In the units of the prepared records."], pictures=[picture], tables=[table])
 
 
-def _loadings(attribute: str, title: str, *, by_column: bool = False) -> Callable[[Any, Sequence[str]], Section | None]:
-    """Return a maker of a table with the features that weigh most in each row (or column) of an array."""
-
-    def make(model: Any, names: Sequence[str]) -> Section | None:
-        array = getattr(model, attribute, None)
-        if array is None or np.ndim(array) != 2:
-            return None
-        weights = np.asarray(array).T if by_column else np.asarray(array)
-        labels = _labels(names, weights.shape[1])
-        rows = [[str(at + 1), _largest(row, labels)] for at, row in enumerate(weights[:_SHOWN_ROWS])]
-        return Section(title, tables=[Table(["number", "features that weigh most"], rows)])
-
-    return make
+def _sizes(model: Any, names: Sequence[str]) -> Section | None:
+    if not hasattr(model, "shares_"):
+        return None
+    axes = bars(np.asarray(model.shares_), "share of records")
+    axes.set_xlabel("cluster")
+    listed = ", ".join(f"{share:.1%}" for share in model.shares_)
+    return Section("Sizes of the clusters", pictures=[Picture(figure_of(axes), f"Bars: {listed}.", "With noise.")])
 
 
-def _largest(row: Matrix, labels: Sequence[str]) -> str:
-    order = np.argsort(-np.abs(row), kind="stable")[:_SHOWN_FEATURES]
-    return ", ".join(f"{labels[at]} ({row[at]:+.3g})" for at in order)
-
-
-def _labels(names: Sequence[str], width: int) -> Sequence[str]:
-    return names if len(names) == width else [str(at + 1) for at in range(width)]
-
-
-def _arrays(model: Any) -> Section:
-    rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
-    text = "model.npz holds these arrays, the parameters and the guarantee; it holds no code."
-    return Section("What the result file holds", text=[text], tables=[Table(["array", "shape or value"], rows)])
+def _network(model: Any, names: Sequence[str]) -> Section | None:
+    if not hasattr(model, "hidden_"):
+        return None
+    hidden = np.asarray(model.hidden_)
+    labels = [*names_of(names, hidden.shape[1] - 1), "bias"]
+    return weights_section(hidden, labels, "Weights of the hidden units", row="unit")
 
 
 def _shape(value: Any) -> str:
@@ -102,23 +155,18 @@ def _shape(value: Any) -> str:
     return " x ".join(map(str, array.shape))
 
 
-def _figure(axes: Axes) -> Figure:
-    return cast("Figure", axes.figure)
-
-
-_MAKERS: tuple[Callable[[Any, Sequence[str]], Section | None], ...] = (
+_MAKERS: tuple[Maker, ...] = (
     _spectrum,
-    _bars("correlations_", "Canonical correlations", "correlation"),
-    _bars("eigenvalues_", "Eigenvalues of the released moment", "eigenvalue"),
-    _bars("weights_", "Weights of the components", "weight"),
-    _bars("shares_", "Sizes of the clusters", "share of records"),
+    _correlations,
+    topics,
     _coefficients,
     _mean,
-    _loadings("components_", "Components"),
-    _loadings("topics_", "Topics"),
-    _loadings("means_", "Means of the components"),
-    _loadings("cluster_centers_", "Centres of the clusters"),
-    _loadings("mixing_", "Maps of the sources", by_column=True),
-    _loadings("x_weights_", "Directions in the first view", by_column=True),
-    _loadings("y_weights_", "Directions in the second view", by_column=True),
+    _sizes,
+    loading_section("components_", "Components"),
+    loading_section("means_", "Means of the components"),
+    loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
+    directions("x_weights_", "Directions in the first view", second=False),
+    directions("y_weights_", "Directions in the second view", second=True),
+    _network,
+    _strengths,
 )

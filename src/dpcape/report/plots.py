@@ -18,11 +18,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
 
 
-def new_axes(ax: Axes | None, width: float = 5.2, height: float = 3.2) -> Axes:
-    """Return ``ax``, or the Axes of a new figure."""
+def new_axes(ax: Axes | None, width: float = 5.0, height: float = 3.0) -> Axes:
+    """Return ``ax``, or the Axes of a new figure without a frame around them."""
     if ax is not None:
         return ax
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    axes = plt.subplots(figsize=(width, height), layout="constrained")[1]
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
 
 
 def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
@@ -33,6 +35,7 @@ def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     if noise_level > 0:
         axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="norm of the noise")
     axes.set_yscale("log" if np.min(values) > 0 else "linear")
+    axes.set_xticks(positions if len(values) <= 12 else positions[:: -(-len(values) // 12)])
     axes.set_xlabel("component")
     axes.set_ylabel("eigenvalue")
     axes.legend(frameon=False)
@@ -42,7 +45,11 @@ def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
 def bars(values: Matrix, label: str, ax: Axes | None = None) -> Axes:
     """Draw one bar per component."""
     axes = new_axes(ax)
-    axes.bar(np.arange(1, len(values) + 1), values, color=COLOURS[0])
+    positions = np.arange(1, len(values) + 1)
+    axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
+    axes.set_xticks(positions if len(values) <= 20 else positions[:: -(-len(values) // 20)])
+    axes.set_xlim(0.4, len(values) + 0.6)
+    axes.axhline(0.0, color=COLOURS[-1], linewidth=0.8)
     axes.set_xlabel("component")
     axes.set_ylabel(label)
     return axes

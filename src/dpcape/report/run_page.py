@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dpcape.privacy.guarantee import Guarantee, round_up
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.privacy.guarantee import NONE, Guarantee, round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.report.model_sections import model_sections
+from dpcape.report.card_content import card_of, decimal, tone_of
+from dpcape.report.citations import papers, software
+from dpcape.report.model_sections import arrays_section, model_sections
 from dpcape.report.page import Section, Table, write_page
+from dpcape.report.release_sections import noise_section, round_sections
 
 if TYPE_CHECKING:
     from dpcape.run_folder import RunFolder
+
+_LARGEST_ARRAY = 2000
 
 
 def write_run_page(run: RunFolder) -> None:
@@ -22,52 +32,91 @@ def write_run_page(run: RunFolder) -> None:
     write_page(
         run.path / "report.html",
         title=f"{study.name}: {study.analysis.replace('_', ' ')}",
-        lead=_lead(run, members),
+        lead=_lead(study.analysis, members),
+        kind="Rehearsal" if run.is_rehearsal else "Report of a run",
+        banner=_banner(run, guarantee),
+        facts=_facts(run, guarantee, members),
         guarantee=guarantee,
-        sections=[*_repeats(run, guarantee), *model_sections(model, names), _releases(model), _who(guarantee, members)],
-        data={
-            "study": study.name,
-            "digest": study.digest(),
-            "analysis": study.analysis,
-            "rehearsal": run.is_rehearsal,
-            "guarantee": guarantee.to_dict(),
-            "participants": members,
-        },
+        card=card_of(guarantee, releases=model.releases_),
+        sections=[
+            *_warned(model),
+            *_repeats(run, guarantee),
+            *model_sections(model, names, inside=_mask(run)),
+            *round_sections(model.releases_),
+        ],
+        details=[
+            _who(guarantee, members),
+            noise_section(model.releases_),
+            *_not_warned(model),
+            _cite(model, guarantee),
+            arrays_section(model),
+        ],
+        data=_data(run, model, members),
     )
 
 
-def _lead(run: RunFolder, members: Mapping[str, Any]) -> str:
+def _lead(analysis: str, members: Mapping[str, Any]) -> str:
     n_records = sum(entry["records"] for entry in members.values())
-    text = f"{len(members)} sites with {n_records} records together."
+    who = f"{len(members)} sites computed" if len(members) > 1 else "One site computed"
+    together = " together, without showing each other their records" if len(members) > 1 else ""
+    return f"{who} this analysis ({analysis.replace('_', ' ')}) over {n_records} records{together}."
+
+
+def _banner(run: RunFolder, guarantee: Guarantee) -> str:
     if run.is_rehearsal:
-        return f"REHEARSAL ON MADE-UP RECORDS: nothing here is about real people. {text}"
-    return text
+        return "REHEARSAL ON MADE-UP RECORDS: nothing here is about real people."
+    if guarantee.status == NONE:
+        return "No privacy: exact totals of every site were released."
+    return "Replayable: the noise came from a seed, so nothing is protected." if guarantee.replayable else ""
+
+
+def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> list[tuple[str, str]]:
+    study = run.study()
+    finished = sum(bool(entry["took_part"]) for entry in members.values())
+    epsilon = "no bound"
+    if guarantee.status != NONE:
+        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)}"
+    return [
+        ("Computed", _when(run)),
+        ("By", ", ".join(members)),
+        ("Sites that finished", f"{finished} of {len(members)}"),
+        ("Protocol", f"{guarantee.protocol}, up to {guarantee.n_colluding} colluding"),
+        (f"Privacy per {guarantee.unit}", epsilon),
+        ("Status", tone_of(guarantee)),
+        ("Study", f"{study.name} {study.digest()[:16]}"),
+    ]
+
+
+def _when(run: RunFolder) -> str:
+    """Return when the result was saved; a page written again says the same."""
+    times = {event["event"]: event["time"] for event in run.events() if "time" in event and "event" in event}
+    stamp = times.get("saved", times.get("begun", ""))
+    return f"{datetime.fromisoformat(stamp):%-d %B %Y, %H:%M} UTC" if stamp else "unknown"
+
+
+def _warned(model: Any) -> list[Section]:
+    texts = list(getattr(model, "warnings_", []))
+    return [Section("Warnings", text=texts, tone="warning")] if texts else []
+
+
+def _not_warned(model: Any) -> list[Section]:
+    return [] if getattr(model, "warnings_", []) else [Section("Warnings", text=["None was raised during the run."])]
 
 
 def _repeats(run: RunFolder, guarantee: Guarantee) -> list[Section]:
     """Say what this run and earlier, charged ones of the same study promise together."""
     n_earlier = 0 if run.is_rehearsal else len(run.earlier())
-    if not n_earlier or guarantee.status == "no guarantee":
+    if not n_earlier or guarantee.status == NONE:
         return []
     # Every run was charged in full, used up or not.
     charges = {site: [run.study().charge(site)] * (n_earlier + 1) for site in guarantee.sites}
     together = max(spent_epsilon(paid, guarantee.delta) for paid in charges.values())
     text = (
         f"This study was charged {n_earlier} time{'s' if n_earlier > 1 else ''} before on the same records. All runs "
-        f"together are ({round_up(together)}, {round_up(guarantee.delta, 6)})-differentially private; the card above "
+        f"together are ({round_up(together)}, {round_up(guarantee.delta, 6)})-differentially private; the card below "
         "is about this run alone."
     )
-    return [Section("This is a repeated run", text=[text])]
-
-
-def _releases(model: Any) -> Section:
-    rows = [
-        [str(release.number + 1), release.statistic.replace("_", " "), f"{release.scale:.4g}", str(release.n_records)]
-        for release in model.releases_
-    ]
-    shown = rows if len(rows) <= 24 else [*rows[:12], ["...", "", "", ""], *rows[-11:]]
-    header = ["release", "statistic", "standard deviation of the noise in the mean", "records"]
-    return Section("What was released", tables=[Table(header, shown)])
+    return [Section("This is a repeated run", text=[text], tone="warning")]
 
 
 def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> Section:
@@ -76,5 +125,46 @@ def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> Section:
         site = guarantee.sites[name]
         took_part = "yes" if entry["took_part"] else "no"
         rows.append([name, str(entry["records"]), took_part, round_up(site.epsilon), entry["identity"]])
-    header = ["site", "records", "took part", "epsilon", "identity"]
+    header = ["site", "records", "finished", "epsilon", "identity (fingerprint)"]
     return Section("Who took part", tables=[Table(header, rows)])
+
+
+def _cite(model: Any, guarantee: Guarantee) -> Section:
+    text = [
+        "Cite the software, and the papers of the method; quote the guarantee in full, so that nobody has to guess "
+        "what it says."
+    ]
+    quotes = [software(), *papers(type(model), guarantee.protocol), guarantee.sentence()]
+    return Section("How to cite", text=text, quotes=quotes)
+
+
+def _mask(run: RunFolder) -> NDArray[np.bool_] | None:
+    """Return the study's public mask, if it names one and images can be read here."""
+    mask = run.study().data.mask
+    if mask is None:
+        return None
+    try:
+        import nibabel
+    except ImportError:
+        return None
+    inside: NDArray[np.bool_] = np.asarray(nibabel.load(mask).dataobj) != 0
+    return inside
+
+
+def _data(run: RunFolder, model: Any, members: Mapping[str, Any]) -> dict[str, Any]:
+    study = run.study()
+    arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted}
+    return {
+        "study": study.name,
+        "digest": study.digest(),
+        "analysis": study.analysis,
+        "parameters": {key: value for key, value in study.parameters.items() if not callable(value)},
+        "rehearsal": run.is_rehearsal,
+        "computed": _when(run),
+        "guarantee": model.guarantee_.to_dict(),
+        "participants": members,
+        "releases": [msgspec.to_builtins(release) for release in model.releases_],
+        "warnings": list(getattr(model, "warnings_", [])),
+        # Longer arrays are in model.npz only.
+        "result": {name: array.tolist() for name, array in arrays.items() if array.size <= _LARGEST_ARRAY},
+    }

@@ -1,0 +1,112 @@
+"""Sections about rows of weights: components, topics, centres, directions, maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from dpcape.report.component_plots import loadings, top_words
+from dpcape.report.map_plots import plot_slices
+from dpcape.report.page import Picture, Section, Table
+
+Matrix = NDArray[np.float64]
+Maker = Callable[[Any, Sequence[str]], Section | None]
+_SHOWN_ROWS, _SHOWN_FEATURES, _SHOWN_WORDS = 12, 6, 8
+
+
+def loading_section(attribute: str, title: str, *, by_column: bool = False, row: str = "component") -> Maker:
+    """Return a maker of a section with a picture of an array, and the features that weigh most in each row."""
+
+    def make(model: Any, names: Sequence[str]) -> Section | None:
+        array = getattr(model, attribute, None)
+        if array is None or np.ndim(array) != 2:
+            return None
+        weights = np.asarray(array).T if by_column else np.asarray(array)
+        return weights_section(weights, names, title, row=row)
+
+    return make
+
+
+def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: str = "component") -> Section:
+    """Return a section about rows of weights."""
+    shown = weights[:_SHOWN_ROWS]
+    labels = names_of(names, weights.shape[1])
+    rows = [[str(at + 1), _largest(values, labels)] for at, values in enumerate(shown)]
+    numbers = [f"{row} {at + 1}" for at in range(len(shown))]
+    picture = Picture(
+        figure_of(loadings(shown, numbers, labels)),
+        f"Table of colours: weights of {weights.shape[1]} features in {len(shown)} rows, one per {row}.",
+        "Red is positive, blue negative; one scale for all.",
+        wide=True,
+    )
+    text = [f"The first {len(shown)} of {len(weights)} are shown."] if len(weights) > len(shown) else []
+    return Section(title, text=text, pictures=[picture], tables=[Table([row, "features that weigh most"], rows)])
+
+
+def directions(attribute: str, title: str, *, second: bool) -> Maker:
+    """Return a maker of a section about the directions of one of two views, whose names follow each other."""
+
+    def make(model: Any, names: Sequence[str]) -> Section | None:
+        if not hasattr(model, attribute):
+            return None
+        width = len(model.x_weights_)
+        own = list(names[width:] if second else names[:width])
+        return weights_section(np.asarray(getattr(model, attribute)).T, own, title, row="pair")
+
+    return make
+
+
+def topics(model: Any, names: Sequence[str]) -> Section | None:
+    """Return the topics with their words."""
+    if not hasattr(model, "topics_"):
+        return None
+    words = model.top_words(_SHOWN_WORDS)[:10]
+    panels = top_words(words, np.asarray(model.weights_))
+    picture = Picture(
+        figure_of(panels[0]),
+        f"Bars of the {_SHOWN_WORDS} most probable words of each of {len(words)} topics.",
+        "The most probable words of each topic; the share of the topic in brackets.",
+        wide=True,
+    )
+    rows = [
+        [str(index), f"{weight:.1%}", ", ".join(word for word, _ in topic)]
+        for index, (weight, topic) in enumerate(zip(model.weights_, words, strict=False))
+    ]
+    return Section("Topics", pictures=[picture], tables=[Table(["topic", "share", "words"], rows)])
+
+
+def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = None) -> Section | None:
+    """Return the maps of the sources: on the brain where there is a mask, as rows of weights else."""
+    if not hasattr(model, "mixing_"):
+        return None
+    mixing = np.asarray(model.mixing_)
+    section = weights_section(mixing.T, names, "Maps of the sources", row="source")
+    if inside is not None and int(inside.sum()) == len(mixing):
+        picture = Picture(
+            figure_of(plot_slices(mixing, inside)),
+            f"Slices of the mask with the maps of {min(10, mixing.shape[1])} sources.",
+            "For each source the slice in which its map is strongest, scaled to its own largest value.",
+            wide=True,
+        )
+        section.pictures = [picture]
+    return section
+
+
+def names_of(names: Sequence[str], width: int) -> Sequence[str]:
+    """Return the names of the features, or numbers if they have none."""
+    return names if len(names) == width else [str(at + 1) for at in range(width)]
+
+
+def figure_of(axes: Axes) -> Figure:
+    """Return the figure of Axes."""
+    return cast("Figure", axes.figure)
+
+
+def _largest(row: Matrix, labels: Sequence[str]) -> str:
+    order = np.argsort(-np.abs(row), kind="stable")[:_SHOWN_FEATURES]
+    return ", ".join(f"{labels[at]} ({row[at]:+.3g})" for at in order)

@@ -1,0 +1,40 @@
+"""Pictures of releases: what was measured against what noise alone would show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dpcape.report.plots import COLOURS, new_axes
+
+
+def signal_bars(
+    names: Sequence[str], lengths: Sequence[float], noises: Sequence[float], ax: Axes | None = None
+) -> Axes:
+    """Draw, per release, the length of what was released beside the length noise alone would have."""
+    axes = new_axes(ax, height=0.9 + 0.5 * len(names))
+    positions = np.arange(len(names))
+    axes.barh(positions - 0.18, lengths, 0.34, color=COLOURS[0], label="released")
+    axes.barh(
+        positions + 0.18, noises, 0.34, color=COLOURS[1], label="noise alone, on average", hatch="///", alpha=0.85
+    )
+    axes.set_yticks(positions, list(names))
+    axes.invert_yaxis()
+    axes.set_xlabel("Euclidean length")
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    return axes
+
+
+def rounds(lengths: Sequence[float], noises: Sequence[float], label: str, ax: Axes | None = None) -> Axes:
+    """Draw the length of what each round released over the rounds, and what noise alone would show."""
+    axes = new_axes(ax)
+    numbers = np.arange(1, len(lengths) + 1)
+    axes.plot(numbers, lengths, marker="o", markersize=3.5, color=COLOURS[0], label="released")
+    axes.plot(numbers, noises, linestyle="--", color=COLOURS[1], label="noise alone, on average")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("round")
+    axes.set_ylabel(label)
+    axes.legend(frameon=False)
+    return axes

@@ -1,0 +1,100 @@
+"""Sections about releases: noise against signal, and what happened round by round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dpcape.federation import Release
+from dpcape.report.loading_sections import figure_of
+from dpcape.report.page import Picture, Section, Table
+from dpcape.report.release_plots import rounds, signal_bars
+
+_SHOWN_RELEASES, _FEWEST_ROUNDS = 24, 3
+
+
+def noise_section(releases: Sequence[Release]) -> Section:
+    """Return what was released, and how its length compares with that of the noise in it."""
+    header = [
+        "release",
+        "statistic",
+        "numbers",
+        "noise, standard deviation",
+        "length released",
+        "length of noise alone",
+    ]
+    rows = [_row(release) for release in releases]
+    shown = rows if len(rows) <= _SHOWN_RELEASES else [*rows[:12], ["..."] + [""] * 5, *rows[-11:]]
+    text = [
+        "Noise was added to every number. The length of what was released (the root of the sum of squares) is compared "
+        "with the length that noise alone would have on average: the further apart they are, the more of the result is "
+        "signal. Both are computed from what was released, so this costs no privacy.",
+        *_verdict(releases),
+    ]
+    few = len(releases) <= 6 and all(release.length is not None for release in releases)
+    pictures = [_bars(releases)] if few else []
+    return Section("Noise against signal", text=text, pictures=pictures, tables=[Table(header, shown)])
+
+
+def round_sections(releases: Sequence[Release]) -> list[Section]:
+    """Return a section for every statistic that was released round by round."""
+    names = dict.fromkeys(release.statistic for release in releases)
+    found = [[release for release in releases if release.statistic == name] for name in names]
+    return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and group[0].length is not None]
+
+
+def noise_length(release: Release) -> float:
+    """Return the length that noise alone would have, on average: the root of the expected square."""
+    return release.scale * math.sqrt(release.size)
+
+
+def signal_share(release: Release) -> float | None:
+    """Return the estimated share of signal in the squared length of what was released; None if not known."""
+    if release.length is None or not release.length > 0:
+        return None
+    return max(0.0, 1.0 - (noise_length(release) / release.length) ** 2)
+
+
+def _row(release: Release) -> list[str]:
+    return [
+        str(release.number + 1),
+        release.statistic.replace("_", " "),
+        str(release.size) if release.size else "",
+        f"{release.scale:.3g}",
+        "" if release.length is None else f"{release.length:.3g}",
+        f"{noise_length(release):.3g}" if release.size else "",
+    ]
+
+
+def _verdict(releases: Sequence[Release]) -> list[str]:
+    shares = [share for share in map(signal_share, releases) if share is not None]
+    if not shares:
+        return []
+    low, high = min(shares), max(shares)
+    amount = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
+    return [f"Of the squared length of a release, an estimated {amount} is signal."]
+
+
+def _bars(releases: Sequence[Release]) -> Picture:
+    names = [f"{release.number + 1}: {release.statistic.replace('_', ' ')}" for release in releases]
+    lengths = [release.length or 0.0 for release in releases]
+    noises = [noise_length(release) for release in releases]
+    alt = "; ".join(
+        f"release {name}: length {length:.3g}, noise alone {noise:.3g}"
+        for name, length, noise in zip(names, lengths, noises, strict=True)
+    )
+    return Picture(figure_of(signal_bars(names, lengths, noises)), f"Bars. {alt}.", "Released against noise alone.")
+
+
+def _rounds(releases: Sequence[Release]) -> Section:
+    name = releases[0].statistic.replace("_", " ")
+    lengths = [release.length or 0.0 for release in releases]
+    noises = [noise_length(release) for release in releases]
+    picture = Picture(
+        figure_of(rounds(lengths, noises, f"length of the {name}")),
+        f"Length of the {name} over {len(releases)} rounds, from {lengths[0]:.3g} to {lengths[-1]:.3g}; noise alone "
+        f"{noises[0]:.3g}.",
+        "Near the dashed line a round moves by noise alone.",
+    )
+    text = f"The {name} was released {len(releases)} times. Its length falls as the fit settles."
+    return Section(f"Round by round: {name}", text=[text], pictures=[picture])
