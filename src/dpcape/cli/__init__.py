@@ -18,6 +18,7 @@ _COMMANDS = {
     "demo": ("demo", "Run a 4-site CAPE study on bundled data and write a report page."),
     "doctor": ("doctor", "Check clock, TLS, data, bounds, ledger and versions before a study."),
     "federation": ("federation", "Set up and look after a federation on NVIDIA FLARE."),
+    "mechanisms": ("mechanisms", "Tell which mechanisms are verified, only claimed, or broken, and why."),
     "plan": ("planning", "Tell how noisy a study would be, before anything is spent."),
     "report": ("run", "Write the page of a run again, from its folder."),
     "reproduce": ("reproduce", "Run figures and tables of the papers again, with a verdict on each claim."),
