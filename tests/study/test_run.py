@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tracemalloc
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from dpcape.run_folder import RunFolder
 from dpcape.site_folder import SiteFolder
 from dpcape.study import Study
 from dpcape.study.analyses import analyses
-from dpcape.study.outline import outline, statistic_names
+from dpcape.study.outline import made_up_records, outline, statistic_names
 
 from .texts import ANALYSES, text_of
 
@@ -182,6 +183,17 @@ def test_the_outline_is_what_a_run_then_does(study: Study, tmp_path: Path) -> No
     assert guarantee.sites == model.guarantee_.sites
     assert [step.statistic for step in steps] == [release.statistic for release in model.releases_]
     assert [step.mean_scale for step in steps] == [release.scale for release in model.releases_]
+
+
+def test_the_outline_of_wide_records_is_small() -> None:
+    study = Study.parse(text_of("mean").replace("features = 6", "features = 200000"))
+    tracemalloc.start()
+    _, (step,) = outline(study, dict.fromkeys(SITES, 80), "lyon")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert step.size == 400_000
+    assert made_up_records(200_000) == 100
+    assert peak < 1e9
 
 
 def test_runs_on_site_folders_use_their_ledgers_and_keep_their_heads(study: Study, tmp_path: Path) -> None:

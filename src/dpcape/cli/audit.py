@@ -52,7 +52,8 @@ def audit(
     if listing:
         _list()
         return
-    names = tuple(CASES) if every else analyses
+    # Study files write linear_regression.
+    names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:
         got = ", ".join(unknown) or "none"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Enough made-up records for every analysis to find something, few enough to be quick.
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
+# Wide records are few: nothing is learnt from them, and a steward's machine is small.
+_MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,12 @@ def _facts(study: Study, n_records: Mapping[str, int]) -> dict[str, Facts]:
     return {site: msgspec.structs.replace(shape, n_records=n_records[site], rows_per_unit=1) for site in study.sites}
 
 
+def made_up_records(n_features: int) -> int:
+    """Return how many records to make up for an outline."""
+    wanted = max(_LEAST_RECORDS, _RECORDS_PER_FEATURE * n_features)
+    return max(_FEWEST_RECORDS, min(wanted, _MOST_ENTRIES // n_features))
+
+
 class _Declared(Transport):
     """Sites that exist on paper."""
 
@@ -109,8 +117,8 @@ class _Outlined(Federation):
 
     def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
-        n_records = max(_LEAST_RECORDS, _RECORDS_PER_FEATURE * self.n_features)
-        self.opened = _Noted(self, terms, self._study.synthetic_records(self._study.sites[0], n_records))
+        made_up = self._study.synthetic_records(self._study.sites[0], made_up_records(self.n_features))
+        self.opened = _Noted(self, terms, made_up)
         return self.opened
 
 
