@@ -7,7 +7,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.steward_page import checks, pages
@@ -56,18 +55,18 @@ class Exchange(BaseHTTPRequestHandler):
     def _get(self) -> Answer | None:
         self.server.arrived(self.request)
         checks.check_host(self.headers, self.server.port)
-        parts = urlsplit(self.path)
-        if parts.path in _STATIC:
-            content, kind = _STATIC[parts.path]
+        address, _, query = self.path.partition("?")
+        if address in _STATIC:
+            content, kind = _STATIC[address]
             self._send(HTTPStatus.OK, content(), kind)
             return None
-        if parts.path == "/":
+        if address == "/":
             return Answer(pages.sign_in())
-        path = self._inside(parts.path)
+        path = self._inside(address)
         checks.check_navigation(self.headers)
         self._require_session()
         with self.server.desk.lock:
-            return self.server.desk.show(path, read_fields(parts.query.encode("utf-8", "surrogateescape")))
+            return self.server.desk.show(path, read_fields(query.encode("utf-8", "surrogateescape")))
 
     def _post(self) -> Answer | None:
         host = checks.check_host(self.headers, self.server.port)
@@ -140,6 +139,8 @@ class Exchange(BaseHTTPRequestHandler):
             self._send(answer.status, answer.body.encode("utf-8"), _HTML, more)
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        # What cannot be read counts as HTTP/0.9, whose answers have no headers; ours always have them.
+        self.request_version = "HTTP/1.0"
         self.send_response(status)
         headers = {**HEADERS, "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
         for name, value in {**headers, **(more or {})}.items():

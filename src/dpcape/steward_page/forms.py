@@ -56,12 +56,12 @@ def read_files(body: bytes, content_type: str) -> tuple[Fields, dict[str, bytes]
     boundary = _BOUNDARY.fullmatch(content_type)
     if boundary is None:
         raise _unreadable()
-    first, *parts, last = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("ascii"))
-    if first or last.strip() != b"--" or len(parts) > _MOST_FIELDS:
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("ascii"))
+    if len(parts) < 3 or parts[0] or parts[-1].strip() != b"--" or len(parts) > _MOST_FIELDS:
         raise _unreadable()
     fields: list[tuple[str, str]] = []
     files: list[tuple[str, bytes]] = []
-    for part in parts:
+    for part in parts[1:-1]:
         name, file, content = _part(part)
         if file is None:
             fields.append((name, content.decode("utf-8", "replace")))

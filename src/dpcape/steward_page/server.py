@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import threading
@@ -44,6 +45,7 @@ class StewardServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_port = False
+    request_queue_size = MOST_CONNECTIONS
     timeout = 0.5
 
     def __init__(
@@ -103,10 +105,12 @@ class StewardServer(ThreadingHTTPServer):
         self._arriving.pop(connection, None)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, if there is room for one more."""
+        """Answer in a thread of its own; where there is no room, those who keep us waiting must go."""
         if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            self._drop_late(0.0)
+            if not self._room.acquire(timeout=2.0):
+                self.shutdown_request(request)
+                return
         self._arriving[request] = time.monotonic()
         super().process_request(request, client_address)
 
@@ -124,10 +128,11 @@ class StewardServer(ThreadingHTTPServer):
         if not isinstance(error, OSError):
             self.tell(f"The page failed: {type(error).__name__}.")
 
-    def _drop_late(self) -> None:
-        """Close connections whose request does not arrive."""
-        now = time.monotonic()
+    def _drop_late(self, longest: float | None = None) -> None:
+        """Give up connections whose request does not arrive; their threads wake and close them."""
+        limit = time.monotonic() - (LONGEST_ARRIVAL if longest is None else longest)
         for connection, since in list(self._arriving.items()):
-            if now - since > LONGEST_ARRIVAL:
+            if since <= limit:
                 self._arriving.pop(connection, None)
-                self.shutdown_request(connection)
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
