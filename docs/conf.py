@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
+    "command_help",
     "house_docstrings",
 ]
 exclude_patterns = ["_build", "_templates", "_extensions", "gallery/*.ipynb", "gallery/*.py", "**.ipynb_checkpoints"]
