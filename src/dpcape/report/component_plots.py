@@ -24,7 +24,7 @@ def top_words(
         positions = np.arange(len(words))[::-1]
         panel.barh(positions, [share for _, share in words], color=COLOURS[0])
         panel.set_yticks(positions, [name for name, _ in words], fontsize=8)
-        panel.set_title(f"topic {index} ({weight:.0%})", fontsize=9)
+        panel.set_title(f"topic {index + 1} ({weight:.0%})", fontsize=9)
         panel.tick_params(axis="x", labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(topics) :]:
@@ -90,9 +90,10 @@ def _longest(names: Sequence[str]) -> int:
 def strengths(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     """Draw the strengths of components against what noise alone would reach."""
     axes = new_axes(ax)
-    axes.bar(np.arange(len(values)), values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
-    axes.set_xticks(np.arange(len(values)) if len(values) <= 20 else np.arange(0, len(values), -(-len(values) // 20)))
-    axes.set_xlim(-0.6, len(values) - 0.4)
+    positions = np.arange(1, len(values) + 1)
+    axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
+    axes.set_xticks(positions[:: -(-len(values) // 20)])
+    axes.set_xlim(0.4, len(values) + 0.6)
     if noise_level > 0:
         axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="noise alone")
         axes.legend(frameon=False)

@@ -74,8 +74,8 @@ def topics(model: Any, names: Sequence[str]) -> Section | None:
         wide=True,
     )
     rows = [
-        [str(index), f"{weight:.1%}", ", ".join(word for word, _ in topic)]
-        for index, (weight, topic) in enumerate(zip(model.weights_, words, strict=False))
+        [str(number), f"{weight:.1%}", ", ".join(word for word, _ in topic)]
+        for number, (weight, topic) in enumerate(zip(model.weights_, words, strict=False), start=1)
     ]
     return Section("Topics", pictures=[picture], tables=[Table(["topic", "share", "words"], rows)])
 

@@ -44,9 +44,9 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Whether each column holds numbers only, and so is set flush right."""
+        """Whether each column holds numbers only, and so is set flush right; the first one names the rows."""
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.header)
-        return [_are_numbers(column) for column in columns]
+        return [index > 0 and _are_numbers(column) for index, column in enumerate(columns)]
 
 
 @dataclass

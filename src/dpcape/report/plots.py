@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
@@ -34,8 +35,12 @@ def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     axes.plot(positions, values, marker="o", color=COLOURS[0], label="eigenvalue")
     if noise_level > 0:
         axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="norm of the noise")
-    axes.set_yscale("log" if np.min(values) > 0 else "linear")
-    axes.set_xticks(positions if len(values) <= 12 else positions[:: -(-len(values) // 12)])
+    if np.min(values) > 0:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xticks(positions[:: -(-len(values) // 12)])
     axes.set_xlabel("component")
     axes.set_ylabel("eigenvalue")
     axes.legend(frameon=False)
@@ -47,7 +52,7 @@ def bars(values: Matrix, label: str, ax: Axes | None = None) -> Axes:
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
     axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
-    axes.set_xticks(positions if len(values) <= 20 else positions[:: -(-len(values) // 20)])
+    axes.set_xticks(positions[:: -(-len(values) // 20)])
     axes.set_xlim(0.4, len(values) + 0.6)
     axes.axhline(0.0, color=COLOURS[-1], linewidth=0.8)
     axes.set_xlabel("component")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from dpcape.report.plots import COLOURS, new_axes
 
@@ -34,6 +35,7 @@ def rounds(lengths: Sequence[float], noises: Sequence[float], label: str, ax: Ax
     axes.plot(numbers, lengths, marker="o", markersize=3.5, color=COLOURS[0], label="released")
     axes.plot(numbers, noises, linestyle="--", color=COLOURS[1], label="noise alone, on average")
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")
     axes.set_ylabel(label)
     axes.legend(frameon=False)

@@ -37,10 +37,15 @@ def noise_section(releases: Sequence[Release]) -> Section:
 
 
 def round_sections(releases: Sequence[Release]) -> list[Section]:
-    """Return a section for every statistic that was released round by round."""
+    """Return a learning curve for every statistic whose rounds have one."""
     names = dict.fromkeys(release.statistic for release in releases)
     found = [[release for release in releases if release.statistic == name] for name in names]
-    return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and group[0].length is not None]
+    return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and _is_step(group[0])]
+
+
+def _is_step(release: Release) -> bool:
+    """Tell whether a release is a step of an iteration, whose length says how far the fit is from settled."""
+    return release.length is not None and ("gradient" in release.statistic or "score" in release.statistic)
 
 
 def noise_length(release: Release) -> float:
@@ -96,5 +101,5 @@ def _rounds(releases: Sequence[Release]) -> Section:
         f"{noises[0]:.3g}.",
         "Near the dashed line a round moves by noise alone.",
     )
-    text = f"The {name} was released {len(releases)} times. Its length falls as the fit settles."
-    return Section(f"Round by round: {name}", text=[text], pictures=[picture])
+    text = f"What each of {len(releases)} rounds released ({name}) gets shorter as the fit settles."
+    return Section("Learning curve", text=[text], pictures=[picture])

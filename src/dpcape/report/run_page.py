@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpcape.run_folder import RunFolder
 
 _LARGEST_ARRAY = 2000
+_TITLES = {"pca": "PCA", "cca": "CCA", "kmeans": "k-means clusters", "joint_ica": "joint ICA", "mean": "means"}
 
 
 def write_run_page(run: RunFolder) -> None:
@@ -31,7 +32,7 @@ def write_run_page(run: RunFolder) -> None:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     write_page(
         run.path / "report.html",
-        title=f"{study.name}: {study.analysis.replace('_', ' ')}",
+        title=f"{study.name}: {_title(study.analysis)}",
         lead=_lead(study.analysis, members),
         kind="Rehearsal" if run.is_rehearsal else "Report of a run",
         banner=_banner(run, guarantee),
@@ -57,9 +58,16 @@ def write_run_page(run: RunFolder) -> None:
 
 def _lead(analysis: str, members: Mapping[str, Any]) -> str:
     n_records = sum(entry["records"] for entry in members.values())
-    who = f"{len(members)} sites computed" if len(members) > 1 else "One site computed"
-    together = " together, without showing each other their records" if len(members) > 1 else ""
-    return f"{who} this analysis ({analysis.replace('_', ' ')}) over {n_records} records{together}."
+    title = _title(analysis)
+    text = f"{title[0].upper()}{title[1:]} over {n_records:,} records"
+    if len(members) == 1:
+        return f"{text} of one site."
+    return f"{text} of {len(members)} sites, computed together; no site showed its records to another."
+
+
+def _title(analysis: str) -> str:
+    """Return the name of an analysis as people write it."""
+    return _TITLES.get(analysis, analysis.replace("_", " "))
 
 
 def _banner(run: RunFolder, guarantee: Guarantee) -> str:
@@ -75,15 +83,14 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
     finished = sum(bool(entry["took_part"]) for entry in members.values())
     epsilon = "no bound"
     if guarantee.status != NONE:
-        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)}"
+        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({tone_of(guarantee)})"
     return [
         ("Computed", _when(run)),
         ("By", ", ".join(members)),
         ("Sites that finished", f"{finished} of {len(members)}"),
         ("Protocol", f"{guarantee.protocol}, up to {guarantee.n_colluding} colluding"),
         (f"Privacy per {guarantee.unit}", epsilon),
-        ("Status", tone_of(guarantee)),
-        ("Study", f"{study.name} {study.digest()[:16]}"),
+        ("Digest of the study", study.digest()[:16]),
     ]
 
 
