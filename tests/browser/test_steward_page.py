@@ -96,7 +96,7 @@ class Site:
             ledger.next_release(paid.allowance, 0)
         waiting = self.written("follow-up", analysis="mean", more="", epsilon=0.6)
         self.folder.approve(waiting, "cohort", runs=2)
-        self.folder.deny(self.written("everything", analysis="mean", more="", epsilon=9.0))
+        self.folder.deny(self.written("whole-genome", analysis="mean", more="", epsilon=9.0))
 
     def close(self) -> None:
         self.server.stop()

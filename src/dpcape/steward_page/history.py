@@ -61,8 +61,12 @@ def _approve(body: dict[str, Any], state: State) -> str:
     return f"{body['name']} may use {body['data']}, {body['runs']} run{'s' if body['runs'] > 1 else ''}."
 
 
-def _decided(body: dict[str, Any], state: State) -> str:
-    return f"{body['name']}."
+def _deny(body: dict[str, Any], state: State) -> str:
+    return f"{body['name']} was not approved."
+
+
+def _revoke(body: dict[str, Any], state: State) -> str:
+    return f"The approval of {body['name']} was taken back."
 
 
 def _pin(body: dict[str, Any], state: State) -> str:
@@ -97,8 +101,8 @@ _WORDS = {
     "start": _start,
     "ceiling": _ceiling,
     "approve": _approve,
-    "deny": _decided,
-    "revoke": _decided,
+    "deny": _deny,
+    "revoke": _revoke,
     "pin": _pin,
     "charge": _charge,
     "release": _release,

@@ -16,8 +16,9 @@ from dpcape._version import __version__
 from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.privacy.site_ledger import Ceiling
 from dpcape.report.card import Spent, card_html, card_of
-from dpcape.report.style import stylesheet
-from dpcape.review import review
+from dpcape.report.card_content import decimal
+from dpcape.report.style import environment
+from dpcape.review import Review, how_noisy, review
 from dpcape.site_folder import SiteFolder
 from dpcape.steward_page.decisions import changes
 from dpcape.steward_page.facts import (
@@ -70,7 +71,9 @@ class Pages:
         about = kept(self._folder, ledger, digest)
         approved = ledger.state.approvals.get(digest)
         chosen = data or (approved[0] if approved else names[0] if names else "")
-        refused = [] if chosen not in names else objections(self._folder, ledger, study, chosen)
+        fits = chosen in names and self._folder.name in study.sites
+        # Read after the ledger: rows that come in between make the decision void, not the card wrong.
+        seen = review(self._folder, study, chosen) if fits else None
         return self._page(
             "study.html",
             notice=notice,
@@ -78,8 +81,9 @@ class Pages:
             study=study,
             data_sets=names,
             chosen=chosen,
-            objections=refused,
-            card=self._card(study, chosen) if chosen in names and self._folder.name in study.sites else None,
+            objections=objections(self._folder, ledger, study, chosen) if fits else [],
+            card=None if seen is None else _card(seen),
+            noise=[] if seen is None else how_noisy(seen),
             rows=[line for line in lines(ledger, limit=10**9) if line.study == digest],
             seen=ledger.seen,
         )
@@ -89,8 +93,10 @@ class Pages:
         ledger = Ledger.read(self._folder)
         shown = []
         for entry in spendings(self._folder, ledger):
-            alt = f"Epsilon spent on {entry.data} over time, against its ceiling {entry.ceiling.epsilon:g}"
-            shown.append((entry, self._bar(entry), spending_steps(alt, ledger.entries, entry.data, entry.ceiling)))
+            alt = f"Epsilon spent on {entry.data} charge by charge, against its ceiling {entry.ceiling.epsilon:g}"
+            shown.append(
+                (entry, self._bar(entry), spending_steps(alt, ledger.state.charges_of(entry.data), entry.ceiling))
+            )
         return self._page("ceilings.html", notice=notice, shown=shown)
 
     def ceiling_form(self, data: str) -> str:
@@ -145,7 +151,7 @@ class Pages:
         named = self._folder.name in study.sites
         if study.settings["kind"] == "exact":
             return "no protection: exact totals"
-        return f"epsilon {study.epsilon_of(self._folder.name):g} at delta {study.delta:g}" if named else ""
+        return f"epsilon {study.epsilon_of(self._folder.name):g} at delta {decimal(study.delta)}" if named else ""
 
     def _bar(self, entry: Spending) -> Markup:
         alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
@@ -153,15 +159,16 @@ class Pages:
             alt += f", {epsilon_text(entry.promised)} if every approved study runs"
         return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, promised=entry.promised)
 
-    def _card(self, study: Study, data: str) -> Markup:
-        seen = review(self._folder, study, data)
-        spent = Spent(data=data, before=seen.spent, after=seen.after, ceiling=seen.ceiling, delta=seen.delta)
-        card = card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
-        return Markup(card_html(card, notebook=False, level=2))
-
     def _page(self, template: str, **content: Any) -> str:
         site = {"site": self._folder.name, "root": self._root, "stamp": self._stamp, "version": __version__}
         return _environment().get_template(template).render(**site, **content)
+
+
+def _card(seen: Review) -> Markup:
+    """Return the privacy card of a review, as every page of dpcape shows it."""
+    spent = Spent(data=seen.data, before=seen.spent, after=seen.after, ceiling=seen.ceiling, delta=seen.delta)
+    card = card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
+    return Markup(card_html(card, notebook=False, level=2))
 
 
 def sign_in(sentence: str = "") -> str:
@@ -181,8 +188,9 @@ def status_of(error: Exception) -> HTTPStatus:
 
 @cache
 def style() -> bytes:
-    """Return the stylesheet: that of all dpcape's pages, and what only this one needs."""
-    return f"{stylesheet()}\n{_template_file('steward.css')}".encode()
+    """Return the stylesheet: colours and card of all dpcape's pages, and what only this one needs."""
+    shared = environment().from_string('{% include "colours.css" %}\n{% include "card.css" %}').render()
+    return f"{shared}\n{_template_file('steward.css')}".encode()
 
 
 @cache
@@ -216,7 +224,7 @@ def _finalize(value: Any) -> Any:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("dpcape.steward_page"),
         autoescape=True,
         finalize=_finalize,
@@ -224,5 +232,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["epsilon"] = epsilon_text
-    return environment
+    made.filters.update(epsilon=epsilon_text, delta=decimal, analysis=_analysis_name)
+    return made
+
+
+def _analysis_name(analysis: str) -> str:
+    """Write an analysis as people do: PCA, joint ICA, linear regression."""
+    return " ".join(word.upper() if word in ("cca", "ica", "pca") else word for word in analysis.split("_"))
