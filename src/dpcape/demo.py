@@ -17,6 +17,7 @@ from dpcape.metrics import captured_ratio
 from dpcape.noise import NoiseSource, OsNoise, Replay
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import rows, views
+from dpcape.report.card import card_of, card_terminal
 from dpcape.report.page import Picture, Section, Table, write_page
 from dpcape.report.plots import curves, images, scree
 from dpcape.transport.in_process import in_process
@@ -61,7 +62,7 @@ def run_demo(out: Path, replay: int | None = None) -> None:
     _write_report(out / "report.html", pca, cca, exact, energy, correlation)
     pca.save(out / "pca.npz")
     (out / "guarantee.json").write_text(pca.guarantee_.to_json() + "\n", encoding="utf-8")
-    console.print(f"\n[bold]Guarantee of the CAPE study[/bold]: {pca.guarantee_}")
+    console.print(card_terminal(card_of(pca.guarantee_, releases=pca.releases_)))
     console.print(f"Report: {out / 'report.html'}", soft_wrap=True)
 
 

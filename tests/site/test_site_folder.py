@@ -257,7 +257,7 @@ def test_review_is_in_words_and_reads_nothing(consortium: Consortium, monkeypatc
         "1 release of totals over all records (second moment)",
         "against the aggregator together with any 1 site",
         "before: epsilon 0 of 1.2",
-        "after:  epsilon 1 of 1.2 (within the ceiling)",
+        "after: epsilon 1 of 1.2 (within the ceiling)",
     ):
         assert words in text
     costly = consortium.variant("epsilon = 1.0", "epsilon = 1.3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,5 +76,16 @@ def _show(folder: RunFolder, as_json: bool) -> None:
         return
     if folder.is_rehearsal:
         click.echo("Rehearsal on made-up records; nothing real was touched or charged.")
+    if sys.stdout.isatty():
+        _print_card(folder)
     click.echo(f"Guarantee: {guarantee['sentence']}")
     click.echo(f"Report: {folder.path / 'report.html'}")
+
+
+def _print_card(folder: RunFolder) -> None:
+    from rich.console import Console
+
+    from dpcape.report.card import card_of, card_terminal
+
+    model = folder.model()
+    Console().print(card_terminal(card_of(model.guarantee_, releases=model.releases_)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from dpcape.cli.site_page import serve_page
 from dpcape.cli.site_serve import serve
 
 if TYPE_CHECKING:
+    from dpcape.review import Review
     from dpcape.site_folder import SiteFolder
     from dpcape.study import Study
 
@@ -82,15 +84,15 @@ def add(
 @_steward
 def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
     """Tell what a study would do here: what leaves, to whom, how noisy, and what the ledger would show."""
+    from dpcape.review import review as review_values
+
     place = _open(folder)
     found = _study(place, study)
     text = place.review(found, data)
-    if not as_json:
-        click.echo(text)
-        return
-    from dpcape.review import review as review_values
-
     seen = review_values(place, found, place.chosen(data))
+    if not as_json:
+        _show_review(place, seen, text)
+        return
     result = {"study": found.name, "digest": found.digest(), "data": seen.data, "text": text}
     numbers = {"spent": seen.spent, "after": seen.after, "ceiling": seen.ceiling, "delta": seen.delta}
     show({**result, **numbers, "guarantee": seen.guarantee.to_dict()}, True)
@@ -210,6 +212,22 @@ def log(
         site_log.export(place, export, as_json)
     else:
         site_log.show_rows(place, data, as_json)
+
+
+def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
+    """Print a review: with a frame and colours on a terminal, as plain text into a file."""
+    if not sys.stdout.isatty():
+        click.echo(text)
+        return
+    from rich.console import Console
+
+    from dpcape.report.card import card_terminal
+    from dpcape.review import how_noisy, review_card, review_head
+
+    console = Console()
+    console.print(review_head(place, seen), markup=False, highlight=False)
+    console.print(card_terminal(review_card(seen)))
+    console.print("\n".join(["How noisy", *how_noisy(seen)]), markup=False, highlight=False)
 
 
 def _open(folder: Path) -> SiteFolder:

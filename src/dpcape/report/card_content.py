@@ -149,11 +149,13 @@ def card_of(
     Parameters
     ----------
     releases : what was, or would be, released; named in the card.
-    spent : the ledger before and after.
+    spent : the ledger of one site before and after; the card is then that site's.
     planned : True before a study has run.
     """
     tone = tone_of(guarantee)
-    parts: list[Part | None] = [_learnt(guarantee), _what(guarantee, releases, planned), _who_sees(guarantee)]
+    where = "this" if spent is not None else "each"
+    title = f"What {'leaves' if planned else 'left'} {where} site"
+    parts: list[Part | None] = [_learnt(guarantee), _what(guarantee, releases, title), _who_sees(guarantee)]
     if guarantee.status != NONE:
         parts += [_unit(guarantee), _collusion(guarantee), _assumed(guarantee)]
     if spent is not None:
@@ -219,26 +221,25 @@ def _headline(guarantee: Guarantee) -> str:
     return f"{pair}, against {guarantee.against}"
 
 
-def _what(guarantee: Guarantee, releases: Sequence[ReleaseFacts], planned: bool) -> Part:
+def _what(guarantee: Guarantee, releases: Sequence[ReleaseFacts], title: str) -> Part:
     count = guarantee.releases
     kinds = list(dict.fromkeys(release.statistic.replace("_", " ") for release in releases))
     named = f" ({', '.join(kinds)})" if kinds else ""
     numbers = sum(release.size for release in releases)
-    amount = f", {numbers} numbers together" if numbers else ""
-    limit = f"At most {count} release{'s' if count > 1 else ''} of totals over all records of a site{named}{amount}."
-    noise = "No record and no total without noise."
+    amount = f", about {numbers} numbers together" if numbers else ""
+    limit = f"At most {count} release{'s' if count > 1 else ''} of totals over all records{named}{amount}."
+    noise = "No record leaves, and no total without noise."
     if guarantee.status == NONE:
-        noise = "No record, but totals without any noise."
-    return Part(
-        "What would leave each site" if planned else "What left each site",
-        (limit, noise, f"Taken as known to everybody: {', '.join(guarantee.public)}."),
-    )
+        noise = "No record leaves, but totals do without any noise. Do not approve this for records of people."
+    return Part(title, (limit, noise, f"Taken as known to everybody: {', '.join(guarantee.public)}."))
 
 
 def _who_sees(guarantee: Guarantee) -> Part:
     finish = f"At least {guarantee.minimum_sites} of {len(guarantee.sites)} sites must finish, or there is no result."
     if len(guarantee.sites) == 1:
         finish = "There is one site only."
+    else:
+        finish += " A run that was started is charged all the same."
     seen = (_SEEN.get(guarantee.protocol, ""), "Whoever gets the result sees the result.", finish)
     return Part("Who can see it", tuple(sentence for sentence in seen if sentence))
 
@@ -326,11 +327,11 @@ def _assumed(guarantee: Guarantee) -> Part:
 
 def _ledger(spent: Spent) -> Part:
     verdict = "within the ceiling" if spent.is_within else "ABOVE THE CEILING: the site would refuse"
-    rows = (
-        ("", "epsilon"),
-        ("before", round_up(spent.before)),
-        ("after", round_up(spent.after)),
-        ("ceiling", f"{spent.ceiling:g}"),
+    return Part(
+        "What the ledger would show",
+        (f"Data set {spent.data!r}, everything ever released from it, at delta {decimal(spent.delta)}:",),
+        points=(
+            f"before: epsilon {round_up(spent.before)} of {spent.ceiling:g}",
+            f"after: epsilon {round_up(spent.after)} of {spent.ceiling:g} ({verdict})",
+        ),
     )
-    sentence = f"Everything ever released from data set {spent.data!r}, at delta {decimal(spent.delta)}: {verdict}."
-    return Part("What the ledger shows", (sentence,), table=rows)
