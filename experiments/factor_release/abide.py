@@ -17,20 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.release import FactorRelease
+from dpcape.reproduce.data import DataFolder
+from dpcape.reproduce.prepared.factor import load_abide
 
 Array = NDArray[np.float64]
-
-
-def load(folder: Path) -> tuple[Array, Array, Array]:
-    """Return connectivity, age and sex of subjects without empty regions."""
-    with np.load(folder / "abide_aal_fc.npz", allow_pickle=False) as stored:
-        X, dead = stored["F"].astype(np.float64), stored["n_dead_roi"]
-    with (folder / "abide_phenotypes.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    age = np.array([float(row["AGE_AT_SCAN"]) for row in rows])
-    sex = np.array([float(row["SEX"]) for row in rows])
-    whole = dead == 0
-    return X[whole], age[whole], sex[whole]
 
 
 def split(X: Array, age: Array, sex: Array, n: int, seed: int) -> dict[str, Array]:
@@ -74,7 +64,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=4)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    X, age, sex = load(options.data)
+    X, age, sex = load_abide(DataFolder(options.data))
     rows = []
     for seed in range(options.splits):
         model, row = run(split(X, age, sex, options.subjects, seed), seed)

@@ -1,8 +1,6 @@
 """The simulation of [KS18] section V.A: test error of the release and its competitors over sample sizes and factors.
 
-Model: x ~ N(0, Lambda Lambda' + diag(s)), p = 10,000, 10 factors; y = x_1 + ... + x_5 + e; 70 % training.
-The paper does not say how Lambda and s were drawn; here Lambda has standard normal entries, s is uniform on
-(0.5, 1.5), e standard normal.
+The model is described in ``dpcape.reproduce.prepared.factor``; p = 10,000, 10 factors, 70 % training.
 
 Run: python experiments/factor_release/simulation.py --out out/factor_release [--quick]
 Writes simulation.csv, factors.csv, simulation.png and simulation.txt. Nothing is asserted about who wins.
@@ -21,18 +19,12 @@ from numpy.typing import NDArray
 
 from dpcape.errors import ConvergenceWarning
 from dpcape.release import FactorRelease
+from dpcape.reproduce.prepared.factor import simulate
 
 Array = NDArray[np.float64]
 
-N_FEATURES, N_TRUE = 10_000, 10
+N_FEATURES = 10_000
 METHODS = ("proposed", "SVD", "two-stage", "best case: ridge on features", "worst case: covariates only")
-
-
-def simulate(n: int, n_features: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    loadings = rng.standard_normal((N_TRUE, n_features))
-    residual_scale = np.sqrt(rng.uniform(0.5, 1.5, n_features))
-    X = rng.standard_normal((n, N_TRUE)) @ loadings + rng.standard_normal((n, n_features)) * residual_scale
-    return X, X[:, :5].sum(axis=1) + rng.standard_normal(n)
 
 
 def errors(n: int, n_features: int, seed: int, n_factors: int | str, *, n_burn_in: int) -> dict[str, object]:

@@ -6,8 +6,8 @@ import math
 
 from dpcape.reproduce.comparison import PUBLISHED, VERIFIED
 from dpcape.reproduce.experiment import Outcome, Verdict
+from dpcape.reproduce.figures.log_points import Curve, Score, ends, reached_at, score, total, weaker
 from dpcape.reproduce.figures.regression.methods import DP_FM, ERROR, LOSS, OBJECTIVE
-from dpcape.reproduce.figures.regression.points import Curve, Score, ends, reached_at, score, total, weaker
 from dpcape.reproduce.results import Results
 
 CAPE: tuple[Curve, Curve] = (("CAPE", VERIFIED), ("CAPE", PUBLISHED))

@@ -39,15 +39,15 @@ class Score:
         return "holds" if self.worse == 0 and 2 * self.better >= self.points else "holds under conditions"
 
     def __str__(self) -> str:
-        text = f"smaller at {self.better} of {self.points} points, larger at {self.worse}"
-        return text + f", median ratio {self.ratio:.3g}"
+        text = f"smaller at {self.better} of {self.points} points, no clear difference at {self.equal}"
+        return f"{text}, larger at {self.worse}, median ratio {self.ratio:.3g}"
 
 
-def score(results: Results, first: Curve, second: Curve) -> Score:
+def score(results: Results, first: Curve, second: Curve, *, close: float = CLOSE) -> Score:
     """Compare two curves at every panel and x they share; smaller values are better.
 
     Runs are paired and compared on the log scale: a difference counts if a t test over the runs (two-sided, 5 %) finds
-    it and it exceeds ``CLOSE``.
+    it and the ratio exceeds ``close``.
     """
     signs, ratios = [], []
     for key, left in _values(results, first).items():
@@ -55,7 +55,7 @@ def score(results: Results, first: Curve, second: Curve) -> Score:
         runs = sorted(set(left) & set(right), key=str)
         if runs:
             change = np.log([right[run] / left[run] for run in runs])
-            signs.append(_sign(change))
+            signs.append(_sign(change, close))
             ratios.append(float(change.mean()))
     middle = math.exp(float(np.median(ratios))) if ratios else math.nan
     return Score(signs.count(1), signs.count(0), signs.count(-1), middle)
@@ -73,7 +73,7 @@ def weaker(outcomes: Sequence[Outcome]) -> Outcome:
     return outcomes[0] if len(set(outcomes)) == 1 else "holds under conditions"
 
 
-def ends(results: Results, curve: Curve) -> Score:
+def ends(results: Results, curve: Curve, *, close: float = CLOSE) -> Score:
     """Compare the value at the largest x with that at the smallest, panel by panel."""
     scores = []
     for panel in results.values("panel"):
@@ -82,7 +82,7 @@ def ends(results: Results, curve: Curve) -> Score:
         if len(places) > 1:
             last, start = ([{**r, "x": 0.0} for r in here.where(x=x)] for x in (places[-1], places[0]))
             both = [{**r, "curve": "last"} for r in last] + [{**r, "curve": "start"} for r in start]
-            scores.append(score(Results(both), ("last", curve[1]), ("start", curve[1])))
+            scores.append(score(Results(both), ("last", curve[1]), ("start", curve[1]), close=close))
     return total(scores)
 
 
@@ -113,9 +113,9 @@ def _values(results: Results, curve: Curve) -> dict[tuple[object, object], dict[
     return found
 
 
-def _sign(change: np.ndarray) -> int:
+def _sign(change: np.ndarray, close: float) -> int:
     mean = float(change.mean())
-    if abs(mean) <= math.log(CLOSE):
+    if abs(mean) <= math.log(close):
         return 0
     if len(change) > 1:
         noise = float(change.std(ddof=1)) / math.sqrt(len(change))
