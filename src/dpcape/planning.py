@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.planner.analyses import PLANNED, PlannedRelease, releases_of
 from dpcape.privacy.calibrate import Plan, plan_release, worst_exposures
-from dpcape.privacy.gaussian import epsilon_of, mu_of
+from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
-from dpcape.statistics import Statistic, centred_moments, first_moments, second_moment
+from dpcape.statistics import Statistic
 
 PROTOCOLS = ("cape", "secure-sum", "independent", "dealer")
-ANALYSES = ("mean", "pca", "cca", "centred-pca")
+ANALYSES = tuple(PLANNED)
 
 
 def make_protocol(
@@ -37,22 +37,11 @@ def make_protocol(
     raise InvalidParameter(f"protocol must be one of {', '.join(PROTOCOLS)}; got {name!r}.")
 
 
-def statistic_of(analysis: str, widths: Sequence[int], bounds: Sequence[float]) -> Statistic:
-    """Return the statistic an analysis releases, for records of these public dimensions."""
-    if analysis not in ANALYSES:
-        raise InvalidParameter(f"analysis must be one of {', '.join(ANALYSES)}; got {analysis!r}.")
-    if any(width < 1 for width in widths) or any(not bound > 0 for bound in bounds):
-        raise InvalidParameter("features and bound must be positive.")
-    facts = Facts(
-        kind="views" if analysis == "cca" else "rows",
-        unit="record",
-        n_records=1,
-        widths=tuple(widths),
-        bounds=tuple(bounds),
-    )
-    if analysis == "mean":
-        return first_moments(facts)
-    return centred_moments(facts) if analysis == "centred-pca" else second_moment(facts)
+def statistic_of(
+    analysis: str, widths: Sequence[int], bounds: Sequence[float], options: Mapping[str, Any] | None = None
+) -> Statistic:
+    """Return the (first) statistic an analysis releases, for records of these public dimensions."""
+    return releases_of(analysis, widths, bounds, options)[0].statistic
 
 
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
@@ -66,34 +55,72 @@ def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
 
 def plan_study(
     *,
-    statistic: Statistic,
-    sizes: dict[str, int],
+    statistic: Statistic | None = None,
+    releases: Sequence[PlannedRelease] = (),
+    sizes: Mapping[str, int],
     protocol: Protocol,
     epsilon: float,
     delta: float,
 ) -> dict[str, Any]:
-    """Return scales, mu and guarantee of a one-release study.
+    """Return scales, mu and guarantee of a study of one statistic, or of several releases.
 
     ``own_scale`` and ``shared_scale`` are standard deviations of the noise on one site's own mean (of the smallest
     site), ``aggregate_scale`` of the noise on the mean over all sites, ``pooled_scale`` what pooled data would need
-    for the same guarantee; each at an entry of multiplicity one, such as the diagonal of a matrix.
+    for the same guarantee; each at an entry of multiplicity one, such as the diagonal of a matrix. With several
+    releases they are the first one's, ``mu`` is of all together, and ``releases`` has each one's own.
     """
-    terms = _terms(statistic, sizes, protocol, epsilon, delta)
-    plan = plan_release(terms, 0, statistic, protocol)
-    total = terms.total_records
-    smallest = min(sizes, key=lambda site: (sizes[site], site))
-    mu = max(plan.mus.values())
-    pooled = statistic.diameter / (mu_of(epsilon, delta) * total)
-    aggregate = plan.sum_scale(terms.sites) / total
+    planned = tuple(releases) if statistic is None else (PlannedRelease(statistic),)
+    terms = terms_of(planned, sizes, protocol, epsilon, delta)
+    plans = plans_of(planned, terms, protocol)
+    first = _release_entry(planned[0], plans[0], terms)
+    mus = {site: compose(_repeated(planned, [plan.mus[site] for plan in plans])) for site in sizes}
     return {
         "protocol": protocol.name,
         "n_sites": len(sizes),
         "n_colluding": terms.settings.n_colluding,
         "minimum_sites": terms.settings.minimum_sites,
-        "n_records": total,
+        "n_records": terms.total_records,
         "epsilon": epsilon,
         "delta": delta,
-        "mu": mu,
+        "mu": max(mus.values()),
+        **{name: first[name] for name in first if name not in ("statistic", "times", "mu", "share")},
+        "n_releases": len(terms.shares),
+        **({"releases": list(map(_release_entry, planned, plans, [terms] * len(plans)))} if len(planned) > 1 else {}),
+        "megabytes_per_site": _megabytes(planned, protocol),
+        "against": protocol.adversary(),
+        "assumptions": list(protocol.assumptions()),
+    }
+
+
+def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[Plan]:
+    """Return the noise of each release; equal ones are planned once."""
+    starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
+    return [
+        plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
+    ]
+
+
+def aggregate_scales(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[float]:
+    """Return the scale of the noise on the mean over all sites, per release."""
+    return [plan.sum_scale(terms.sites) / terms.divisor(terms.sites) for plan in plans_of(releases, terms, protocol)]
+
+
+def _repeated(releases: Sequence[PlannedRelease], values: Sequence[float]) -> list[float]:
+    return [value for entry, value in zip(releases, values, strict=True) for _ in range(entry.times)]
+
+
+def _release_entry(release: PlannedRelease, plan: Plan, terms: Terms) -> dict[str, Any]:
+    """Return one release's numbers, for the smallest site and for the mean over all."""
+    sizes, statistic = terms.n_records, release.statistic
+    smallest = min(sizes, key=lambda site: (sizes[site], site))
+    total, epsilon = terms.total_records, max(terms.epsilons.values())
+    pooled = statistic.diameter / (mu_of(epsilon, terms.delta) * math.sqrt(release.share) * total)
+    aggregate = plan.sum_scale(terms.sites) / total
+    return {
+        "statistic": statistic.name,
+        "times": release.times,
+        "share": release.share,
+        "mu": max(plan.mus.values()),
         "sensitivity": statistic.diameter / sizes[smallest],
         "own_scale": plan.own_scales[smallest] / sizes[smallest],
         "shared_scale": plan.shared_scales[smallest] / sizes[smallest],
@@ -102,10 +129,12 @@ def plan_study(
         "pooled_scale": pooled,
         "noise_ratio": aggregate / pooled,
         "entries": statistic.size,
-        "megabytes_per_site": round(8e-6 * statistic.size * (1 if protocol.name == "independent" else 2), 3),
-        "against": protocol.adversary(),
-        "assumptions": list(protocol.assumptions()),
     }
+
+
+def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
+    entries = sum(entry.times * entry.statistic.size for entry in releases)
+    return round(8e-6 * entries * (1 if protocol.name == "independent" else 2), 3)
 
 
 def account(
@@ -144,16 +173,19 @@ def account(
     }
 
 
-def _terms(statistic: Statistic, sizes: dict[str, int], protocol: Protocol, epsilon: float, delta: float) -> Terms:
+def terms_of(
+    releases: Sequence[PlannedRelease], sizes: Mapping[str, int], protocol: Protocol, epsilon: float, delta: float
+) -> Terms:
+    """Return the terms of a study of these releases at sites of these sizes."""
     terms = Terms(
         allowance="plan",
         settings=protocol.settings(len(sizes)),
         epsilons=dict.fromkeys(sizes, float(epsilon)),
         delta=float(delta),
-        shares=(1.0,),
-        n_records=sizes,
+        shares=tuple(_repeated(releases, [entry.share for entry in releases])),
+        n_records=dict(sizes),
         weights={},
-        facts=statistic.facts,
+        facts=releases[0].statistic.facts,
     )
     check_terms(terms)
     return terms

@@ -1,0 +1,226 @@
+// Expected errors from a declared spectrum: dpcape.planner.expected_error and .captured.
+
+function spectrumOf(declared, size) {
+  if (declared.values.length) return ownSpectrum(declared.values, size);
+  if (!(declared.energy > 0 && declared.energy <= 1)) {
+    throw new Refused(`energy must be above 0 and at most 1; got ${pyNumber(declared.energy)}.`);
+  }
+  const largest = declared.shape === "geometric" ? 1 : 10;
+  if (declared.shape !== "flat" && !(declared.decay > 0 && declared.decay <= largest)) {
+    throw new Refused(`decay must be above 0 and at most ${largest} here; got ${pyNumber(declared.decay)}.`);
+  }
+  const raw = Array.from({ length: size }, (_, index) =>
+    declared.shape === "power" ? (index + 1) ** -declared.decay :
+      declared.shape === "geometric" ? declared.decay ** index : 1);
+  const total = sum(raw);
+  return raw.map((value) => value * (declared.energy / total));
+}
+
+function ownSpectrum(values, size) {
+  const total = sum(values);
+  const ordered = values.every((value, index) => value >= 0 && (index === 0 || value <= values[index - 1]));
+  if (values.length > size || !ordered || !(total > 0 && total <= 1 + 1e-9)) {
+    throw new Refused(`eigenvalues must be at most ${size} numbers, descending, not negative, adding to at most 1 (the ` +
+      "squared bound); got others.");
+  }
+  return [...values, ...Array(size - values.length).fill(0)];
+}
+
+const noiseNorm = (scale, size) => scale * Math.sqrt(2 * size);
+
+// Large-matrix formula of dpcape.planner.captured, where it is derived.
+function keptEnergy(spectrum, components, scale) {
+  const best = sum(spectrum.slice(0, components));
+  if (scale === 0 || components === spectrum.length || best <= 0) return 1;
+  const groups = grouped(spectrum, Math.max(48, components + 16));
+  const variance = scale ** 2 / 2;
+  const reach = Math.sqrt(variance * spectrum.length);
+  const u = edge(groups, variance, components, reach);
+  const v = height(groups, variance, u);
+  const least = components * sum(spectrum) / spectrum.length / best;
+  return Math.min(1, Math.max(least, energy(groups, variance, u, v) / best));
+}
+
+function grouped(spectrum, single) {
+  const groups = spectrum.slice(0, single).map((value) => ({ value, count: 1 }));
+  for (let start = single; start < spectrum.length;) {
+    const block = spectrum.slice(start, start + Math.ceil(start * 0.15));
+    groups.push({ value: sum(block) / block.length, count: block.length });
+    start += block.length;
+  }
+  return groups;
+}
+
+function edge(groups, variance, wanted, reach) {
+  const values = groups.map((group) => group.value);
+  let low = Math.min(...values) - 2 * reach;
+  let high = Math.max(...values) + 2 * reach;
+  for (let step = 0; step < 100; step++) {
+    const u = (low + high) / 2;
+    if (u === low || u === high) break;
+    if (numberAbove(groups, variance, u, height(groups, variance, u)) >= wanted - 1e-9) low = u; else high = u;
+  }
+  return low;
+}
+
+// Newton's steps from below, which never pass the root; 0 in a gap.
+function height(groups, variance, u) {
+  let square = 0;
+  for (const { value, count } of groups) square = Math.max(square, count * variance - (u - value) ** 2);
+  for (let round = 0; round < 100; round++) {
+    let total = 0;
+    let slope = 0;
+    for (const { value, count } of groups) {
+      const length = Math.max((u - value) ** 2 + square, 1e-300);
+      const term = count * variance / length;
+      total += term;
+      slope += term / length;
+    }
+    const step = (total - 1) / slope;
+    if (total <= 1 || square + step === square) break;
+    square += step;
+  }
+  return Math.sqrt(square);
+}
+
+function resolvent(groups, u, v) {
+  let real = 0;
+  let imaginary = 0;
+  for (const { value, count } of groups) {
+    const length = Math.max((u - value) ** 2 + v * v, 1e-300);
+    real += count * (u - value) / length;
+    imaginary -= count * v / length;
+  }
+  return [real, imaginary];
+}
+
+function numberAbove(groups, variance, u, v) {
+  const [real, imaginary] = resolvent(groups, u, v);
+  return (sum(groups.map(({ value, count }) => count * Math.atan2(v, u - value))) + variance * real * imaginary) / Math.PI;
+}
+
+function energy(groups, variance, u, v) {
+  const [real, imaginary] = resolvent(groups, u, v);
+  const size = sum(groups.map((group) => group.count));
+  const own = sum(groups.map(({ value, count }) => count * value * Math.atan2(v, u - value)));
+  const straight = (u * 2 * real * imaginary + v * (real * real - imaginary * imaginary)) / 2 - size * imaginary;
+  let pairs = 0;
+  for (const first of groups) {
+    for (const second of groups) {
+      const product = (u - first.value) * (u - second.value) + v * v;
+      const gap = first.value - second.value;
+      const rate = gap === 0 ? v / Math.max(product, 1e-300) : Math.atan2(v * gap, product) / gap;
+      pairs += first.count * second.count * rate;
+    }
+  }
+  return (own + variance * straight - variance / 2 * pairs) / Math.PI;
+}
+
+function cca(study, declared) {
+  const spectra = study.widths.map((width, view) => spectrumOf(declared, width).map((value) => value * study.bounds[view] ** 2));
+  return (scales) => {
+    const parts = spectra.map((spectrum) => {
+      const floor = 1.5 * noiseNorm(scales[0], spectrum.length);
+      const floored = spectrum.map((value) => Math.max(value, floor));
+      return { spread: Math.sqrt(sum(floored.map((value) => 1 / value))), top: 1 / Math.sqrt(Math.min(...floored)) };
+    });
+    return scales[0] / Math.SQRT2 * (parts[0].spread * parts[1].top + parts[0].top * parts[1].spread);
+  };
+}
+
+function regressionLoss(study, declared) {
+  const bound = study.bounds[0];
+  const spectrum = spectrumOf(declared, study.widths[0]).map((value) => value * bound ** 2);
+  if (!(declared.explained > 0 && declared.explained < 1)) {
+    throw new Refused(`explained must be strictly between 0 and 1; got ${pyNumber(declared.explained)}.`);
+  }
+  const variance = declared.explained * (study.analysis === "logistic-regression" ? 1 : 1 / 3);
+  const prior = variance / sum(spectrum);
+  return (scales) => {
+    const noise = scales[0] ** 2 / 2 * (1 / (bound * Math.sqrt(0.5)) ** 2 + prior * spectrum.length);
+    return sum(spectrum.map((value) => value * prior * noise / (prior * value ** 2 + noise))) / variance;
+  };
+}
+
+function checkComponents(components, largest) {
+  if (components > largest) {
+    throw new Refused(`n_components must be a number from 1 to ${largest} to expect an error of; got ${components}.`);
+  }
+}
+
+// From the scales of the releases to the expected error.
+function measureOf(study, declared) {
+  const width = sum(study.widths);
+  const bound = Math.hypot(...study.bounds);
+  const options = study.options;
+  switch (study.analysis) {
+    case "mean":
+      return (scales) => scales[0] / bound;
+    case "pca": case "centred-pca": {
+      const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2);
+      checkComponents(options.n_components, width);
+      return (scales) => 1 - keptEnergy(spectrum, options.n_components, scales[0]);
+    }
+    case "cca": case "centred-cca":
+      return cca(study, declared);
+    case "linear-regression": case "logistic-regression":
+      return regressionLoss(study, declared);
+    case "kmeans":
+      return (scales) => scales[0] * options.n_clusters * Math.sqrt(width + 1) / bound;
+    case "network-classifier": {
+      const outputs = options.n_classes === 2 ? 1 : options.n_classes;
+      const size = options.n_hidden * (width + 1) + outputs * (options.n_hidden + 1);
+      return (scales) => scales[0] * Math.sqrt(size) / options.clip;
+    }
+    default: {
+      const spectrum = spectrumOf(declared, width);
+      checkComponents(options.n_components, width);
+      const weakest = spectrum[options.n_components - 1];
+      return (scales) => weakest > 0 ? noiseNorm(scales[0], width) / weakest : Infinity;
+    }
+  }
+}
+
+// The four ways to compute the same thing, under the same guarantee.
+function scenariosOf(study) {
+  const alone = { name: "independent", colluding: 0, minimum: null, ratio: study.protocol.ratio };
+  return {
+    pooled: { ...study, protocol: alone, sizes: [sum(study.sizes)] },
+    chosen: study,
+    conventional: { ...study, protocol: alone },
+    alone: { ...study, protocol: alone, sizes: [Math.max(...study.sizes)] },
+  };
+}
+
+// The expected error at an epsilon, or null where no plan exists.
+function errorAt(study, measure, epsilon) {
+  try {
+    const at = { ...study, epsilon };
+    const releases = releasesOf(at);
+    const shares = sum(releases.map((release) => release.times));
+    const total = sum(at.sizes);
+    return measure(releases.map((release) => Math.hypot(...planRelease(at, release, shares).own) / total));
+  } catch (error) {
+    if (error instanceof Refused) return null;
+    throw error;
+  }
+}
+
+// The smallest epsilon between 0.001 and 1000 whose expected error is at most `wanted`; null if none is.
+function smallestEpsilon(study, measure, wanted) {
+  const reached = (power) => {
+    const error = errorAt(study, measure, 10 ** power);
+    return error !== null && error <= wanted;
+  };
+  // Far beyond any useful epsilon plans stop existing: start from the largest that has one.
+  let high = 3;
+  while (high > -3 && errorAt(study, measure, 10 ** high) === null) high -= 0.25;
+  if (!reached(high)) return null;
+  let low = -3;
+  if (reached(low)) return 10 ** low;
+  for (let step = 0; step < 50; step++) {
+    const middle = (low + high) / 2;
+    if (reached(middle)) high = middle; else low = middle;
+  }
+  return 10 ** high;
+}

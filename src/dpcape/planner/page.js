@@ -1,0 +1,465 @@
+// Controls in, answers out.
+
+const byId = (id) => document.getElementById(id);
+const TITLES = { cape: "CAPE", "secure-sum": "Secure sum", dealer: "Dealer", independent: "Independent noise" };
+const OPTION_TITLES = {
+  n_components: "Components", fit_intercept: "With an intercept", n_clusters: "Clusters", n_iter: "Rounds",
+  n_hidden: "Hidden units", clip: "Clip of a gradient", n_classes: "Classes",
+};
+const SPECTRAL = ["pca", "centred-pca", "cca", "centred-cca", "linear-regression", "logistic-regression", "topic-model"];
+const LARGEST = 1e9;
+
+// Reading controls ----------------------------------------------------------------------------------------------------
+
+class Unreadable extends Refused {
+  constructor(id, message) {
+    super(message);
+    this.id = id;
+  }
+}
+
+function whole(id, name, least = 1) {
+  const text = byId(id).value.trim().replaceAll(/[ _]/g, "");
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < least || value > LARGEST) {
+    throw new Unreadable(id, `${name} must be a whole number of at least ${least}; got ${text || "nothing"}.`);
+  }
+  return value;
+}
+
+function positive(id, name) {
+  const text = byId(id).value.trim();
+  const value = Number(text);
+  if (text === "" || !(value > 0 && Number.isFinite(value))) {
+    throw new Unreadable(id, `${name} must be a positive number; got ${text || "nothing"}.`);
+  }
+  return value;
+}
+
+function numbers(id, name) {
+  const parts = byId(id).value.split(/[,;\s]+/).filter((part) => part !== "");
+  const values = parts.map(Number);
+  if (!parts.length || values.some((value) => !Number.isFinite(value))) {
+    throw new Unreadable(id, `${name} must be numbers separated by commas; got ${byId(id).value.trim() || "nothing"}.`);
+  }
+  return values;
+}
+
+function readSizes() {
+  const records = numbers("records", "records per site");
+  if (records.some((value) => !Number.isInteger(value) || value < 1 || value > LARGEST)) {
+    throw new Unreadable("records", `records per site must be whole numbers of at least 1; got ${byId("records").value}.`);
+  }
+  if (records.length > 1) {
+    byId("sites").value = records.length;
+    return records;
+  }
+  const sites = whole("sites", "sites");
+  if (sites > 10000) throw new Unreadable("sites", `sites must be at most 10000; got ${sites}.`);
+  return Array(sites).fill(records[0]);
+}
+
+function readOptions(analysis) {
+  const read = {};
+  for (const [name, usual] of Object.entries(CONSTANTS.analyses[analysis].options)) {
+    const id = `option-${name}`;
+    if (typeof usual === "boolean") read[name] = byId(id).checked;
+    else if (name === "clip") read[name] = positive(id, OPTION_TITLES[name].toLowerCase());
+    else read[name] = whole(id, OPTION_TITLES[name].toLowerCase(), name === "n_classes" ? 2 : 1);
+  }
+  return read;
+}
+
+function readStudy() {
+  const analysis = byId("analysis").value;
+  const kind = CONSTANTS.analyses[analysis].kind;
+  const views = kind === "views";
+  const name = byId("protocol").value;
+  const minimum = name === "dealer" || byId("minimum").value.trim() === "" ? null
+    : whole("minimum", "sites that must finish");
+  return {
+    analysis,
+    widths: views ? [whole("features", "features of X"), whole("features-y", "features of Y")]
+      : [whole("features", "features")],
+    bounds: kind === "documents" ? [1] : views ? [positive("bound", "bound of X"), positive("bound-y", "bound of Y")]
+      : [positive("bound", "bound")],
+    sizes: readSizes(),
+    protocol: { name, colluding: name === "independent" ? 0 : whole("colluding", "sites that may collude", 0), minimum,
+      ratio: 100 },
+    epsilon: positive("epsilon", "epsilon"),
+    delta: positive("delta", "delta"),
+    options: readOptions(analysis),
+  };
+}
+
+function readDeclared(study) {
+  const usual = { shape: "power", decay: 1, energy: 0.5, values: [], explained: 0.5 };
+  if (!SPECTRAL.includes(study.analysis)) return usual;
+  const shape = byId("shape").value;
+  const explained = study.analysis.endsWith("regression") ? positive("explained", "explained variance") : usual.explained;
+  if (shape === "own") return { ...usual, values: numbers("values", "eigenvalues"), explained };
+  const decay = shape === "flat" ? usual.decay : positive("decay", "decay");
+  return { shape, decay, energy: positive("energy", "mean squared length"), values: [], explained };
+}
+
+// Words ---------------------------------------------------------------------------------------------------------------
+
+const grouping = (value) => value.toLocaleString("en-GB");
+const isPercent = (unit) => unit !== "ratio";
+
+function figure(value, digits = 3) {
+  if (value !== 0 && Math.abs(value) < 1e-4) return general(value, digits).replace(/e-0?(\d+)/, " × 10⁻$1")
+    .replace(/⁻(\d+)/, (_, power) => "⁻" + [...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join(""));
+  return general(value, digits);
+}
+
+function shown(error, unit) {
+  if (error === null) return "no plan";
+  if (!Number.isFinite(error)) return "everything";
+  return isPercent(unit) ? `${figure(100 * error)} %` : figure(error);
+}
+
+function scenarioTitle(key, study) {
+  const largest = new Set(study.sizes).size > 1;
+  return { pooled: "Pooled data", chosen: TITLES[study.protocol.name], conventional: "Conventional (independent noise)",
+    alone: largest ? "The largest site alone" : "One site alone" }[key];
+}
+
+// What a noise scale is compared with.
+function yardstick(study) {
+  const bound = Math.hypot(...study.bounds);
+  if (study.analysis === "mean" || study.analysis === "kmeans") return { size: bound, words: "of the bound" };
+  if (study.analysis === "network-classifier") return { size: study.options.clip, words: "of the clip" };
+  if (study.analysis === "topic-model") return { size: 1, words: "of the largest entry" };
+  return { size: bound ** 2, words: "of the squared bound" };
+}
+
+function pairsInto(target, pairs) {
+  target.replaceChildren(...pairs.map(([name, value]) => {
+    const group = document.createElement("div");
+    const term = document.createElement("dt");
+    const detail = document.createElement("dd");
+    term.textContent = name;
+    detail.textContent = value;
+    group.append(term, detail);
+    return group;
+  }));
+}
+
+function tableInto(target, header, rows, caption) {
+  const cell = (text, name, scope) => {
+    const made = document.createElement(name);
+    if (scope) made.scope = scope;
+    made.textContent = text;
+    return made;
+  };
+  const row = (texts, first, rest) => {
+    const made = document.createElement("tr");
+    made.append(...texts.map((text, index) => index ? cell(text, ...rest) : cell(text, ...first)));
+    return made;
+  };
+  const head = document.createElement("thead");
+  const body = document.createElement("tbody");
+  head.append(row(header, ["th", "col"], ["th", "col"]));
+  body.append(...rows.map((texts) => row(texts, ["th", "row"], ["td"])));
+  const title = document.createElement("caption");
+  title.textContent = caption;
+  target.replaceChildren(title, head, body);
+}
+
+// Answers -------------------------------------------------------------------------------------------------------------
+
+function showAnswer(state) {
+  const { study, plan, measure, errors, unit } = state;
+  const first = plan.releases[0];
+  const { size, words } = yardstick(study);
+  byId("answer").replaceChildren(strong(shown(errors.chosen, unit)), ` ${measure.title}`, rest(state));
+  const pairs = [
+    ["Noise on the result", `${shown(first.aggregate_scale / size, "share")} ${words}`],
+    ["Against pooled data", `${figure(first.noise_ratio)} ×`],
+    ["Privacy parameter μ", roundUp(plan.mu, 5)],
+    ["Releases", String(plan.n_releases)],
+    ["Sent by each site", `${figure(megabytes(study, plan))} MB`],
+  ];
+  if (plan.settings.minimum < study.sizes.length) {
+    pairs.splice(1, 0, [`Noise if only ${plan.settings.minimum} finish`,
+      `${shown(first.aggregate_scale_at_minimum / size, "share")} ${words}`]);
+  }
+  pairsInto(byId("figures"), pairs);
+}
+
+function strong(text) {
+  const made = document.createElement("strong");
+  made.textContent = text;
+  return made;
+}
+
+function rest({ study, errors, unit }) {
+  const sites = study.sizes.length;
+  const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== "independent")
+    .map((key) => `${scenarioTitle(key, study).toLowerCase().replace(/ \(.*/, "")} ${shown(errors[key], unit)}`);
+  return ` with ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} records at ${sites} ` +
+    `site${sites > 1 ? "s" : ""} and epsilon ${general(study.epsilon, 4)}. Under the same guarantee: ${others.join(", ")}.`;
+}
+
+function megabytes(study, plan) {
+  const entries = sum(plan.releases.map((release) => release.times * release.entries));
+  return 8e-6 * entries * (study.protocol.name === "independent" ? 1 : 2);
+}
+
+function epsilonRange(epsilon) {
+  return { low: Math.min(0.1, epsilon / 2), high: Math.max(10, epsilon * 2) };
+}
+
+function showErrors(state) {
+  const { study, measure, unit, measured } = state;
+  const range = epsilonRange(study.epsilon);
+  const epsilons = Array.from({ length: 33 }, (_, index) => range.low * (range.high / range.low) ** (index / 32));
+  const curves = Object.entries(state.scenarios).map(([key, scenario]) =>
+    [key, epsilons.map((epsilon) => [epsilon, errorAt(scenario, measured, epsilon)])]);
+  byId("error-lead").textContent = `${sentenceCase(measure.title)}, over epsilon. Lower is better.`;
+  showLegend(state);
+  drawErrors(state, curves, range);
+  const some = epsilons.map((_, index) => index).filter((index) => index % 4 === 0);
+  tableInto(byId("error-table"), ["Epsilon", ...curves.map(([key]) => scenarioTitle(key, study))],
+    some.map((index) => [general(epsilons[index], 3), ...curves.map(([, points]) => shown(points[index][1], unit))]),
+    sentenceCase(measure.title));
+}
+
+const sentenceCase = (text) => text[0].toUpperCase() + text.slice(1);
+
+function showLegend({ study, errors, unit }) {
+  byId("legend").replaceChildren(...Object.keys(errors).map((key) => {
+    const item = document.createElement("li");
+    const swatch = element("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" },
+      element("path", { d: "M1 5H33", class: `line ${key}` }));
+    item.append(swatch, `${scenarioTitle(key, study)} `, strong(shown(errors[key], unit)));
+    return item;
+  }));
+}
+
+function drawErrors({ study, errors, unit, measure }, curves, range) {
+  const usable = (value) => value !== null && Number.isFinite(value) && value > 0;
+  const values = curves.flatMap(([, points]) => points.map(([, value]) => value)).filter(usable);
+  if (!values.length) {
+    byId("error-chart").textContent = "No error can be drawn here.";
+    return;
+  }
+  const ceiling = unit === "share" ? 1 : Infinity;
+  const high = Math.min(ceiling, Math.max(...values)) * 1.15;
+  const low = Math.max(Math.min(...values) / 1.3, high * 1e-7);
+  chart(byId("error-chart"), {
+    label: `${sentenceCase(measure.title)} over epsilon. ` + Object.keys(errors).map((key) =>
+      `${scenarioTitle(key, study)}: ${shown(errors[key], unit)} at epsilon ${general(study.epsilon, 4)}`).join("; ") + ".",
+    x: { ...range, log: true, label: "epsilon (left: more private; right: less noise)" },
+    y: { low, high: Math.max(high, low * 2), log: true, format: (value) => isPercent(unit) ? `${general(100 * value, 3)} %` : general(value, 3) },
+    rules: [{ x: study.epsilon, kind: "now", label: `epsilon ${general(study.epsilon, 3)}` }],
+    lines: curves.map(([key, points]) => ({ kind: key, points: points.filter(([, value]) => usable(value)) })),
+    marks: Object.entries(errors).filter(([, value]) => usable(value) && value >= low)
+      .map(([key, value]) => ({ x: study.epsilon, y: value, kind: key })),
+  });
+}
+
+function showWanted({ study, unit, scenarios, measured, measure }) {
+  const percent = isPercent(unit);
+  byId("wanted-name").textContent = `${sentenceCase(measure.title)}, at most`;
+  byId("wanted-unit").textContent = percent ? "%" : "";
+  const wanted = positive("wanted", "wanted error") / (percent ? 100 : 1);
+  const rows = Object.entries(scenarios).map(([key, scenario]) => {
+    const epsilon = smallestEpsilon(scenario, measured, wanted);
+    return [scenarioTitle(key, study), epsilon === null ? "not reached" : roundUp(epsilon, 3)];
+  });
+  tableInto(byId("wanted-table"), ["", "Smallest epsilon"], rows,
+    `At delta ${general(study.delta, 3)}, looked for between 0.001 and 1000, rounded up.`);
+}
+
+function showGuarantee({ study, plan }) {
+  byId("sentence").textContent = sentence(study, plan);
+  pairsInto(byId("guarantee"), [
+    ["epsilon", `${roundUp(plan.epsilon)} at delta ${roundUp(study.delta, 6)} (mu ${roundUp(plan.mu, 5)})`],
+    ["result alone", `epsilon ${roundUp(plan.output_only)}, against somebody who sees nothing but the result`],
+    ["protects", "one record of one site, replaced"],
+    ["against", adversary(study.protocol)],
+    ["must finish", `${plan.settings.minimum} of ${study.sizes.length} sites`],
+  ]);
+  tableInto(byId("release-table"),
+    ["Release", "Times", "Numbers", "Sensitivity", "Own scale", "Shared scale", "On the result", "Pooled data"],
+    plan.releases.map((release) => [release.statistic, String(release.times), grouping(release.entries),
+      ...["sensitivity", "own_scale", "shared_scale", "aggregate_scale", "pooled_scale"].map((name) => figure(release[name], 4))]),
+    "Noise of each release");
+}
+
+function showLedger({ study }) {
+  const studies = whole("studies", "studies");
+  if (studies > 1000) throw new Unreadable("studies", `studies must be at most 1000; got ${studies}.`);
+  const ceiling = positive("ceiling", "ceiling");
+  const delta = byId("ledger-delta").value.trim() === "" ? study.delta : positive("ledger-delta", "delta of the ceiling");
+  const spent = (count) => spentEpsilon(count, study.epsilon, study.delta, delta);
+  const fitting = studiesWithin(spent, ceiling);
+  byId("ledger").replaceChildren(`After ${studies} such stud${studies > 1 ? "ies" : "y"} the ledger of each site shows epsilon `,
+    strong(roundUp(spent(studies))), ` at delta ${general(delta, 3)}. ` +
+    (fitting === 0 ? `Not one fits under a ceiling of ${general(ceiling, 4)}.`
+      : `A ceiling of ${general(ceiling, 4)} lets ${fitting >= 1000 ? "1000 or more" : fitting} through; the next is refused before data is read.`));
+  drawLedger({ study, studies, ceiling, spent });
+}
+
+// Charges grow with every study, so the last one that fits is found by halving.
+function studiesWithin(spent, ceiling) {
+  let low = 0;
+  let high = 1000;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (spent(middle) <= ceiling) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+function drawLedger({ study, studies, ceiling, spent }) {
+  const last = Math.max(8, Math.min(studies + 2, 1000));
+  const every = Math.ceil(last / 40);
+  const counts = Array.from({ length: last + 1 }, (_, index) => index).filter((count) => count % every === 0 || count === studies);
+  const points = counts.map((count) => [count, spent(count)]).filter(([, value]) => Number.isFinite(value));
+  const high = Math.max(ceiling, points[points.length - 1][1]) * 1.15;
+  chart(byId("ledger-chart"), {
+    label: `Epsilon in the ledger over the number of studies: ${roundUp(spent(studies))} after ${studies}; ceiling ${general(ceiling, 4)}.`,
+    x: { low: 0, high: last, log: false, label: "studies", ticks: linearTicks(last).filter(Number.isInteger) },
+    y: { low: 0, high, log: false, format: (value) => general(value, 3) },
+    rules: [{ y: ceiling, kind: "ceiling", label: "ceiling" }],
+    lines: [{ kind: "plain", points: [[0, 0], [last, last * study.epsilon]] }, { kind: "chosen", points }],
+    marks: points.filter(([count]) => count > 0 && last <= 60).map(([x, y]) => ({ x, y, kind: "chosen", small: x !== studies })),
+  });
+}
+
+// The page ------------------------------------------------------------------------------------------------------------
+
+function stateOf() {
+  const study = readStudy();
+  const plan = planStudy(study);
+  const declared = readDeclared(study);
+  const { measure: title, unit } = CONSTANTS.analyses[study.analysis];
+  const measured = measureOf(study, declared);
+  const scenarios = scenariosOf(study);
+  const errors = Object.fromEntries(Object.entries(scenarios).map(([key, scenario]) =>
+    [key, errorAt(scenario, measured, study.epsilon)]));
+  return { study, plan, declared, measure: { title }, unit, measured, scenarios, errors };
+}
+
+function refuse(error) {
+  if (!(error instanceof Refused)) throw error;
+  byId("refusal").hidden = false;
+  byId("refusal").textContent = sentenceCase(error.message);
+  // No number may stay that belongs to another study.
+  byId("answers").hidden = true;
+  if (error.id) byId(error.id).setAttribute("aria-invalid", "true");
+}
+
+function update() {
+  for (const field of document.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  byId("copied").textContent = "";
+  showFields();
+  try {
+    const state = stateOf();
+    byId("refusal").hidden = true;
+    byId("answers").hidden = false;
+    byId("study").value = studyText(state.study);
+    for (const show of [showAnswer, showErrors, showGuarantee, showWanted, showLedger]) show(state);
+  } catch (error) {
+    refuse(error);
+  }
+}
+
+// Only the fields that mean something for the analysis and protocol at hand.
+function showFields() {
+  const analysis = byId("analysis").value;
+  const { kind } = CONSTANTS.analyses[analysis];
+  const protocol = byId("protocol").value;
+  const shape = byId("shape").value;
+  const spectral = SPECTRAL.includes(analysis);
+  const wanted = {
+    one: true, views: kind === "views", bounded: kind !== "documents", spectrum: spectral,
+    decay: ["power", "geometric"].includes(shape), energy: shape !== "own", own: shape === "own",
+    explained: analysis.endsWith("regression"), colluding: protocol !== "independent", minimum: protocol !== "dealer",
+  };
+  for (const field of document.querySelectorAll("[data-for]")) field.hidden = !wanted[field.dataset.for];
+  byId("declared").hidden = !spectral;
+  byId("features-name").textContent = kind === "views" ? "Features of X" : kind === "documents" ? "Words" : "Features";
+  byId("bound-name").textContent = kind === "views" ? "Bound of X" : "Bound";
+  byId("decay-name").textContent = shape === "geometric" ? "Factor r" : "Exponent a";
+}
+
+function showOptions() {
+  const { options } = CONSTANTS.analyses[byId("analysis").value];
+  byId("options").replaceChildren(...Object.entries(options).map(([name, usual]) => {
+    const label = document.createElement("label");
+    const input = document.createElement("input");
+    input.id = `option-${name}`;
+    if (typeof usual === "boolean") {
+      label.className = "check";
+      input.type = "checkbox";
+      input.checked = usual;
+      label.append(input, ` ${OPTION_TITLES[name]}`);
+    } else {
+      label.className = "field";
+      input.inputMode = "decimal";
+      input.value = usual;
+      label.append(`${OPTION_TITLES[name]} `, input);
+    }
+    return label;
+  }));
+}
+
+// Controls that are set from outside: names of controls, "options" for the analysis' own.
+function setControls(values) {
+  const { options = {}, ...plain } = values;
+  if (plain.analysis !== undefined) byId("analysis").value = plain.analysis;
+  showOptions();
+  for (const [id, value] of Object.entries(plain)) byId(id).value = value;
+  for (const [name, value] of Object.entries(options)) {
+    const input = byId(`option-${name}`);
+    if (input.type === "checkbox") input.checked = value; else input.value = value;
+  }
+  followEpsilon();
+  update();
+}
+
+function followEpsilon() {
+  const value = Number(byId("epsilon").value);
+  if (!(value > 0)) return;
+  byId("epsilon-slider").value = Math.log10(value);
+  byId("epsilon-slider").setAttribute("aria-valuetext", `epsilon ${general(value, 3)}`);
+}
+
+let waiting = 0;
+function soon() {
+  cancelAnimationFrame(waiting);
+  waiting = requestAnimationFrame(update);
+}
+
+async function copyStudy() {
+  const text = byId("study");
+  try {
+    await navigator.clipboard.writeText(text.value);
+    byId("copied").textContent = "Copied.";
+  } catch {
+    text.focus();
+    text.select();
+    byId("copied").textContent = "Selected: press Ctrl+C to copy.";
+  }
+}
+
+byId("epsilon-slider").addEventListener("input", (event) => {
+  byId("epsilon").value = general(10 ** Number(event.target.value), 3);
+  followEpsilon();
+});
+byId("epsilon").addEventListener("input", followEpsilon);
+byId("analysis").addEventListener("change", showOptions);
+byId("shape").addEventListener("change", (event) => {
+  const usual = { power: "1", geometric: "0.8" }[event.target.value];
+  if (usual) byId("decay").value = usual;
+});
+byId("controls").addEventListener("submit", (event) => event.preventDefault());
+byId("copy").addEventListener("click", copyStudy);
+document.addEventListener("input", soon);
+document.addEventListener("change", soon);
+window.addEventListener("resize", soon);
+setControls({ analysis: "pca", ...START });

@@ -1,0 +1,74 @@
+// The study file that belongs to a plan.
+
+const decimal = (value) => Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toFixed(1) : String(value);
+
+function siteNames(count) {
+  const digits = String(count).length;
+  return Array.from({ length: count }, (_, index) => `site-${String(index + 1).padStart(digits, "0")}`);
+}
+
+function tomlValue(value) {
+  return typeof value === "string" ? `"${value}"` : String(value);
+}
+
+function parameterLines(study) {
+  const analysis = CONSTANTS.analyses[study.analysis];
+  const given = Object.entries(study.options).filter(([name]) => name !== "n_classes");
+  return [...given, ...Object.entries(analysis.fixed)].map(([name, value]) =>
+    `${name} = ${name === "clip" ? decimal(value) : tomlValue(value)}`);
+}
+
+function protocolLines(study) {
+  const { name, colluding, minimum, ratio } = study.protocol;
+  const lines = [`kind = "${name}"`];
+  if (name !== "independent") lines.push(`n_colluding = ${colluding}`);
+  if (minimum !== null) lines.push(`minimum_sites = ${minimum}`);
+  if ((name === "cape" || name === "dealer") && ratio !== 100) lines.push(`cancelling_ratio = ${decimal(ratio)}`);
+  return lines;
+}
+
+const FEATURES_NOTE = "  # or columns = [\"...\", ...], by name";
+
+function labelLines(study) {
+  if (study.analysis === "linear-regression") {
+    return ["target = \"y\"  # the column of the response", "response = [0.0, 1.0]  # its public range"];
+  }
+  const names = Array.from({ length: study.options.n_classes || 2 }, (_, index) => `"class-${index + 1}"`);
+  return ["target = \"y\"  # the column of the labels", `classes = [${names.join(", ")}]  # the public labels`];
+}
+
+function dataLines(study) {
+  const kind = CONSTANTS.analyses[study.analysis].kind;
+  const lines = [`kind = "${kind}"`];
+  if (kind === "views") {
+    return [...lines, `bounds = [${study.bounds.map(decimal).join(", ")}]`, "", "[data.x]",
+      `features = ${study.widths[0]}${FEATURES_NOTE}`, "", "[data.y]", `features = ${study.widths[1]}`];
+  }
+  lines.push(`features = ${study.widths[0]}${FEATURES_NOTE}`);
+  if (kind !== "documents") lines.push(`bound = ${decimal(study.bounds[0])}`);
+  return kind === "labelled" ? [...lines, ...labelLines(study)] : lines;
+}
+
+function studyText(study) {
+  const equal = study.sizes.every((size) => size === study.sizes[0]);
+  const sizes = equal ? `${study.sizes[0]} records at each of ${study.sizes.length} sites` :
+    `records per site: ${study.sizes.join(", ")}`;
+  return [
+    `# Planned with dpcape ${CONSTANTS.version}, for ${sizes}.`,
+    "[study]",
+    `name = "planned-${study.analysis}"`,
+    `analysis = "${CONSTANTS.analyses[study.analysis].study}"`,
+    ...parameterLines(study),
+    `epsilon = ${decimal(study.epsilon)}`,
+    `delta = ${decimal(study.delta)}`,
+    "",
+    "[protocol]",
+    ...protocolLines(study),
+    "",
+    ...siteNames(study.sizes.length).map((name) => `[sites.${name}]`),
+    "",
+    "[data]",
+    ...dataLines(study),
+    "",
+  ].join("\n");
+}

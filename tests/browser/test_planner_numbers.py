@@ -1,0 +1,286 @@
+"""The planner's scripts against Python, in the browser: every number it shows is the one dpcape computes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import erfcx
+
+from dpcape.errors import InvalidParameter
+from dpcape.federation import guarantee_of
+from dpcape.planner.analyses import PLANNED, facts_of, options_of, releases_of
+from dpcape.planner.captured import kept_energy
+from dpcape.planner.curves import scenarios
+from dpcape.planner.expected_error import Declared, measure_of
+from dpcape.planner.page import write_planner
+from dpcape.planning import make_protocol, plan_study, plans_of, terms_of
+from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
+from dpcape.privacy.guarantee import round_up
+from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
+
+pytestmark = pytest.mark.browser
+RELATIVE = 1e-9
+
+
+@pytest.fixture
+def run(open_file: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Evaluate an expression of the page's scripts."""
+    write_planner(tmp_path / "plan.html")
+    page = open_file(tmp_path / "plan.html")
+    return lambda expression, value=None: page.evaluate(expression, value)
+
+
+def close(got: Any, wanted: Any, relative: float = RELATIVE, absolute: float = 0.0) -> None:
+    assert np.allclose(np.array(got, dtype=float), np.array(wanted, dtype=float), rtol=relative, atol=absolute), (
+        got,
+        wanted,
+    )
+
+
+def test_error_function(run: Any) -> None:
+    points = [*np.linspace(0, 6, 601).tolist(), *np.logspace(0.5, 6, 200).tolist()]
+    close(run("points => points.map(erfcx)", points), erfcx(points), 4e-15)
+
+
+def test_gaussian_functions(run: Any) -> None:
+    epsilons, deltas, mus = np.logspace(-3, 2.5, 34), np.logspace(-15, -0.5, 16), np.logspace(-3, 1.5, 30)
+    pairs = [(float(a), float(b)) for a, b in itertools.product(epsilons, deltas)]
+    close(run("pairs => pairs.map(([e, d]) => muOf(e, d))", pairs), [mu_of(e, d) for e, d in pairs])
+    pairs = [(float(a), float(b)) for a, b in itertools.product(deltas, mus)]
+    close(run("pairs => pairs.map(([d, m]) => epsilonOf(d, m))", pairs), [epsilon_of(d, m) for d, m in pairs])
+    pairs = [(float(a), float(b)) for a, b in itertools.product(epsilons, mus)]
+    wanted = [delta_of(e, m) for e, m in pairs]
+    close(run("pairs => pairs.map(([e, m]) => deltaOf(e, m))", pairs), wanted, absolute=1e-17)
+
+
+def test_numbers_are_written_alike(run: Any) -> None:
+    values = [0.1, 1.0, 3.0, 1e-5, 1.5e-7, 0.00012345, 123456.0, 1e16, 0.9999995, 1.00001, 12345.678, 2.5e22]
+    assert run("values => values.map(pyNumber)", values) == [repr(value) for value in values]
+    assert run("values => values.map((value) => general(value, 3))", values) == [f"{value:.3g}" for value in values]
+    assert run("values => values.map((value) => roundUp(value))", values) == [round_up(value) for value in values]
+
+
+def test_ledger(run: Any) -> None:
+    cases = list(itertools.product([0, 1, 2, 7, 40], [0.05, 1.0, 6.0, 60.0], [1e-9, 1e-5], [1e-9, 1e-6, 1e-4]))
+    got = run(
+        "cases => cases.map((one) => { const s = spentEpsilon(...one); return Number.isFinite(s) ? s : -1; })", cases
+    )
+    wanted = []
+    for studies, epsilon, delta, at in cases:
+        mu = mu_of(epsilon - epsilon_reserve(epsilon), delta * (1 - DELTA_RESERVE))
+        charge = Charge(allowance="", mu=mu, gap=epsilon_reserve(epsilon), tail=tail_reserve(delta), n_releases=1)
+        spent = spent_epsilon([charge] * studies, at)
+        wanted.append(spent if math.isfinite(spent) else -1)
+    assert -1 in wanted
+    close(got, wanted)
+
+
+def test_kept_energy(run: Any) -> None:
+    cases = []
+    for size, kept, shape, scale in itertools.product(
+        [3, 20, 300], [1, 2], ["power", "geometric", "flat"], [-5, -3, -2, -1, 0]
+    ):
+        spectrum = Declared(shape=shape, decay=0.7).spectrum(size)
+        cases.append((spectrum.tolist(), kept, 10.0**scale))
+    cases.append(([0.4, 0.3, 0.0, 0.0, 0.0], 2, 0.05))
+    got = run("cases => cases.map((one) => keptEnergy(...one))", cases)
+    wanted = [kept_energy(np.array(spectrum), kept, scale) for spectrum, kept, scale in cases]
+    close(got, wanted)
+    # Losses are what is shown.
+    close(1 - np.array(got), 1 - np.array(wanted), 1e-6, 1e-12)
+
+
+# One entry per analysis; the second of each is unusual.
+STUDIES: list[dict[str, Any]] = [
+    {"analysis": "mean", "widths": [40], "bounds": [2.0]},
+    {"analysis": "pca", "widths": [100], "bounds": [1.0], "options": {"n_components": 5}},
+    {"analysis": "pca", "widths": [784], "bounds": [0.3], "options": {"n_components": 60}},
+    {"analysis": "centred-pca", "widths": [12], "bounds": [3.0], "options": {"n_components": 2}},
+    {"analysis": "cca", "widths": [60, 40], "bounds": [1.0, 1.0], "options": {"n_components": 2}},
+    {"analysis": "centred-cca", "widths": [3, 9], "bounds": [1.0, 2.5], "options": {"n_components": 1}},
+    {"analysis": "linear-regression", "widths": [20], "bounds": [1.0], "options": {"fit_intercept": True}},
+    {"analysis": "linear-regression", "widths": [6], "bounds": [4.0], "options": {"fit_intercept": False}},
+    {"analysis": "logistic-regression", "widths": [30], "bounds": [1.0], "options": {"fit_intercept": True}},
+    {"analysis": "kmeans", "widths": [8], "bounds": [1.0], "options": {"n_clusters": 4, "n_iter": 6}},
+    {
+        "analysis": "network-classifier",
+        "widths": [30],
+        "bounds": [1.0],
+        "options": {"n_hidden": 10, "n_iter": 15, "clip": 0.5, "n_classes": 2},
+    },
+    {
+        "analysis": "network-classifier",
+        "widths": [5],
+        "bounds": [2.0],
+        "options": {"n_hidden": 4, "n_iter": 1, "clip": 1.0, "n_classes": 3},
+    },
+    {"analysis": "topic-model", "widths": [50], "bounds": [1.0], "options": {"n_components": 5}},
+    {"analysis": "topic-model", "widths": [30], "bounds": [1.0], "options": {"n_components": 10}},
+]
+# (sizes, protocol, colluding, minimum)
+CONSORTIA: list[tuple[list[int], str, int, int | None]] = [
+    ([6000] * 10, "cape", 3, None),
+    ([6000] * 10, "cape", 1, 8),
+    ([900, 20000, 350, 4000, 51], "cape", 2, None),
+    ([5000] * 3, "cape", 1, 3),
+    ([6000] * 10, "secure-sum", 2, 7),
+    ([900, 20000, 350, 4000, 51], "secure-sum", 0, None),
+    ([900, 20000, 350], "independent", 0, 2),
+    ([100000], "independent", 0, None),
+    ([700] * 4, "dealer", 1, None),
+]
+# Four, so that they meet the nine consortia in turn.
+PRIVACY = [(1.0, 1e-5), (0.05, 1e-9), (8.0, 1e-3), (0.4, 1e-6)]
+
+
+def names(count: int) -> list[str]:
+    digits = len(str(count))
+    return [f"site-{index + 1:0{digits}}" for index in range(count)]
+
+
+def as_script(study: dict[str, Any], consortium: Any, privacy: tuple[float, float]) -> dict[str, Any]:
+    sizes, name, colluding, minimum = consortium
+    protocol = {"name": name, "colluding": colluding, "minimum": minimum, "ratio": 100}
+    whole = {"options": {}, **study, "sizes": sizes, "protocol": protocol}
+    return {**whole, "epsilon": privacy[0], "delta": privacy[1]}
+
+
+def as_python(study: dict[str, Any], consortium: Any) -> tuple[Any, dict[str, int], Any]:
+    sizes, name, colluding, minimum = consortium
+    releases = releases_of(study["analysis"], study["widths"], study["bounds"], study.get("options"))
+    protocol = make_protocol(name, n_colluding=colluding, minimum_sites=minimum)
+    return releases, dict(zip(names(len(sizes)), sizes, strict=True)), protocol
+
+
+COMPARED = (
+    "sensitivity",
+    "own_scale",
+    "shared_scale",
+    "aggregate_scale",
+    "aggregate_scale_at_minimum",
+    "pooled_scale",
+    "noise_ratio",
+    "entries",
+    "share",
+    "mu",
+)
+
+
+def test_plans_are_the_same(run: Any) -> None:
+    pairs = itertools.product(STUDIES, CONSORTIA)
+    cases = [(*pair, privacy) for pair, privacy in zip(pairs, itertools.cycle(PRIVACY), strict=False)]
+    script = "one => { const plan = planStudy(one); return { ...plan, text: sentence(one, plan) }; }"
+    got = run(f"cases => cases.map({script})", [as_script(*case) for case in cases])
+    for case, found in zip(cases, got, strict=True):
+        releases, sizes, protocol = as_python(*case[:2])
+        epsilon, delta = case[2]
+        wanted = plan_study(releases=releases, sizes=sizes, protocol=protocol, epsilon=epsilon, delta=delta)
+        each = wanted.get("releases", [{**wanted, "share": releases[0].share, "mu": found["releases"][0]["mu"]}])
+        for entry, mine in zip(each, found["releases"], strict=True):
+            close([mine[key] for key in COMPARED], [entry[key] for key in COMPARED])
+        close([found["mu"], found["n_releases"]], [wanted["mu"], wanted["n_releases"]])
+        terms = terms_of(releases, sizes, protocol, epsilon, delta)
+        plans = [
+            plan
+            for plan, release in zip(plans_of(releases, terms, protocol), releases, strict=True)
+            for _ in range(release.times)
+        ]
+        guarantee = guarantee_of(terms, protocol, plans)
+        close([found["epsilon"], found["output_only"]], [guarantee.epsilon, guarantee.epsilon_output_only])
+        assert found["text"] == guarantee.sentence()
+
+
+def test_mu_counts_every_round(run: Any) -> None:
+    """Several releases spend the whole of what one would: their mu^2 add."""
+    one = as_script(STUDIES[9], CONSORTIA[0], (1.0, 1e-5))
+    plan = run("one => planStudy(one)", one)
+    close(plan["mu"], math.sqrt(6) * plan["releases"][0]["mu"])
+    close(plan["mu"], mu_of(1 - epsilon_reserve(1.0), 1e-5 * (1 - DELTA_RESERVE)))
+
+
+DECLARED = [
+    Declared(),
+    Declared(shape="geometric", decay=0.6, energy=0.9, explained=0.2),
+    Declared(shape="flat", energy=0.1),
+    Declared(values=(0.3, 0.2, 0.1), explained=0.8),
+]
+
+
+def measured(study: dict[str, Any], declared: Declared) -> Any:
+    options = options_of(study["analysis"], study.get("options", {}))
+    facts = facts_of(study["analysis"], study["widths"], study["bounds"], options)
+    return measure_of(PLANNED[study["analysis"]].study, facts, options, declared)
+
+
+def plain(declared: Declared) -> dict[str, Any]:
+    return {**vars(declared), "values": list(declared.values)}
+
+
+def test_expected_errors_are_the_same(run: Any) -> None:
+    script = """([study, declared]) => Object.values(scenariosOf(study)).map((one) =>
+        errorAt(one, measureOf(study, declared), study.epsilon) ?? -1)"""
+    for study, declared, consortium in itertools.product(STUDIES, DECLARED, [CONSORTIA[1], CONSORTIA[2]]):
+        releases, sizes, protocol = as_python(study, consortium)
+        measure = measured(study, declared)
+        got = run(script, [as_script(study, consortium, (1.0, 1e-5)), plain(declared)])
+        wanted = [one.error(measure, 1.0) for one in scenarios(releases, sizes, protocol, 1e-5).values()]
+        # An energy share is compared as a share: what is lost is one minus it.
+        close(got, wanted, RELATIVE, RELATIVE if "pca" in study["analysis"] else 0.0)
+
+
+@pytest.mark.parametrize("study", STUDIES[:10:3], ids=lambda study: study["analysis"])
+def test_smallest_epsilons_are_the_same(run: Any, study: dict[str, Any]) -> None:
+    script = """([study, declared, wanted]) => Object.values(scenariosOf(study)).map((one) =>
+        smallestEpsilon(one, measureOf(study, declared), wanted))"""
+    releases, sizes, protocol = as_python(study, CONSORTIA[2])
+    measure = measured(study, Declared())
+    got = run(script, [as_script(study, CONSORTIA[2], (1.0, 1e-5)), plain(Declared()), 0.02])
+    ways = scenarios(releases, sizes, protocol, 1e-5).values()
+    wanted = [one.smallest_epsilon(measure, 0.02) for one in ways]
+    assert [entry is None for entry in got] == [entry is None for entry in wanted]
+    close([entry or 0 for entry in got], [entry or 0 for entry in wanted], 1e-7)
+    for entry, one in zip(wanted, ways, strict=True):
+        if entry is not None and entry > 0.0011:
+            assert (one.error(measure, entry) or 0) <= 0.02
+            assert (one.error(measure, 0.99 * entry) or 1) > 0.02
+
+
+REFUSED = [
+    (STUDIES[1], ([10, 10], "cape", 0, None)),
+    (STUDIES[1], ([10, 10], "secure-sum", 0, None)),
+    (STUDIES[1], ([10] * 4, "cape", 3, None)),
+    (STUDIES[1], ([10] * 4, "cape", 4, None)),
+    (STUDIES[1], ([10] * 6, "cape", 1, 3)),
+    (STUDIES[1], ([10] * 6, "secure-sum", 0, 7)),
+    (STUDIES[1], ([10], "dealer", 0, None)),
+    (STUDIES[1], ([10] * 3, "dealer", 3, None)),
+    (STUDIES[1], ([10] * 3, "dealer", 0, 2)),
+    (STUDIES[1], ([10] * 3, "independent", 0, 4)),
+    ({**STUDIES[1], "widths": [0]}, CONSORTIA[0]),
+    ({**STUDIES[12], "widths": [900]}, CONSORTIA[0]),
+    (STUDIES[1], ([10**9] * 10, "cape", 0, None), (150.0, 1e-5)),
+    (STUDIES[1], ([10] * 10, "cape", 0, None), (230.0, 1e-5)),
+    (STUDIES[1], ([10] * 10, "cape", 0, None), (1.0, 1.5)),
+]
+
+
+def test_refusals_have_the_same_words(run: Any) -> None:
+    cases = [(*case, (1.0, 1e-5))[:3] for case in REFUSED]
+    script = "one => { try { planStudy(one); return null; } catch (error) { return error.message; } }"
+    got = run(f"cases => cases.map({script})", [as_script(*case) for case in cases])
+    for case, words in zip(cases, got, strict=True):
+        with pytest.raises(InvalidParameter) as refused:
+            _planned(*case)
+        assert words == str(refused.value)
+
+
+def _planned(study: dict[str, Any], consortium: Any, privacy: tuple[float, float]) -> dict[str, Any]:
+    releases, sizes, protocol = as_python(study, consortium)
+    return plan_study(releases=releases, sizes=sizes, protocol=protocol, epsilon=privacy[0], delta=privacy[1])
