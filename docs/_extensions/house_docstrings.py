@@ -16,7 +16,11 @@ _ENTRY = re.compile(r"^(?P<names>[A-Za-z_][\w, *]*?) : (?P<type>.*?)(?: — (?P<
 # Two attributes on one line: ``x_weights_ : (...), y_weights_ : (...)``.
 _SECOND = re.compile(r"(?<=\)), (?=[a-z_]+_ : )")
 # What is a type and not a sentence: used where an entry has no dash.
-_TYPE = re.compile(r"^(?:\(.*\)|int|float|str|bool|bytes|array\b.*|mapping.*|list of \w+|[A-Z]\w+)(?: or .*| \| \w+)?\.?$")
+_TYPE = re.compile(
+    r"^(?:\(.*\)|int|float|str|bool|bytes|array\b.*|mapping.*|list of \w+|[A-Z]\w+)(?: or .*| \| \w+)?\.?$"
+)
+    r"^(?:\(.*\)|int|float|str|bool|bytes|array\b.*|mapping.*|list of \w+|[A-Z]\w+)(?: or .*| \| \w+)?\.?$"
+)
 # "H. Imtiaz" would begin a lettered list.
 _INITIAL = re.compile(r"^([A-Z])\. ")
 
