@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,13 @@ _NOT_COMPUTING = (
     "reproduce/registry.py",
     "reproduce/runner.py",
 )
+_SOURCE = (".py", ".toml")
 _FIGURES = "dpcape.reproduce.figures"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a cell gave: its rows, how long they took, and what was warned of on the way."""
+    """What a cell gave: its rows, how long a processor took, and what was warned of on the way."""
 
     rows: list[Row]
     seconds: float
@@ -101,9 +102,9 @@ def key_of(cell: Cell, data: DataFolder) -> str:
 def source_digest() -> str:
     """Return the digest of all source of the package that computes."""
     total = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*")):
         name = path.relative_to(PACKAGE).as_posix()
-        if not name.startswith(_NOT_COMPUTING):
+        if path.suffix in _SOURCE and not name.startswith(_NOT_COMPUTING):
             total.update(f"{name}\0{len(path.read_bytes())}\0".encode() + path.read_bytes())
     return total.hexdigest()
 
@@ -135,8 +136,9 @@ def _figures_imported(module: str) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.ImportFrom):
+            start = resolve_name("." * node.level + (node.module or ""), spec.parent or None)
+            names |= {start, *(f"{start}.{alias.name}" for alias in node.names)}
     return {name for name in names if name.startswith(_FIGURES) and _is_module(name)}
 
 

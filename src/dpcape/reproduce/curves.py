@@ -22,7 +22,7 @@ COLOURS = {
     "conventional": "#D55E00",
     "local": "#CC79A7",
 }
-_OTHERS = ("#E69F00", "#56B4E9", "#8B4513", "#6A5ACD", "#808000")
+_OTHERS = ("#E69F00", "#56B4E9", "#8B4513", "#6A5ACD", "#808000", "#7F7F7F", "#B22222", "#008B8B")
 _DASHES: dict[str, str | tuple[int, tuple[int, ...]]] = {NON_PRIVATE: ":", PUBLISHED: "--"}
 
 
@@ -53,7 +53,7 @@ def draw_panels(
     figure, grid = plt.subplots(
         n_rows, n_columns, figsize=(4.1 * n_columns, 3.1 * n_rows + 0.9), squeeze=False, layout="constrained"
     )
-    colours = _colours([str(curve) for curve in chosen.values("curve")])
+    colours = colours_of([str(curve) for curve in chosen.values("curve")])
     for axes, name in zip(grid.flat, names, strict=False):
         draw_curves(axes, chosen.series(panel=name), look, colours)
         axes.set_title((titles or {}).get(name, name), fontsize="medium")
@@ -65,7 +65,7 @@ def draw_panels(
 
 def draw_curves(axes: Axes, series: Sequence[Series], look: Look, colours: Mapping[str, str] | None = None) -> None:
     """Draw curves with a band of one standard deviation over the runs."""
-    colours = colours or _colours([one.curve for one in series])
+    colours = colours or colours_of([one.curve for one in series])
     for one in series:
         colour = colours[one.curve]
         label = one.curve if one.calibration in (NON_PRIVATE, one.curve) else f"{one.curve} ({one.calibration})"
@@ -87,9 +87,18 @@ def legend_below(figure: Figure) -> None:
         handles, labels = axes.get_legend_handles_labels()
         for handle, label in zip(handles, labels, strict=True):
             entries.setdefault(label, handle)
-    figure.legend(
-        list(entries.values()), list(entries), loc="outside lower center", ncols=min(4, len(entries)), frameon=False
-    )
+    # Half an inch of line and space, and letters of about 0.08 inch.
+    widest = 0.55 + 0.08 * max(map(len, entries), default=1)
+    n_columns = max(1, min(4, len(entries), int(figure.get_figwidth() / widest)))
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=n_columns, frameon=False)
+
+
+def plain_ticks(axes: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
+    """Put ticks of a logarithmic axis exactly here, written as plain numbers."""
+    for axis, ticks in ((axes.xaxis, x), (axes.yaxis, y)):
+        if len(ticks):
+            axis.set_ticks(list(ticks), [f"{tick:g}" for tick in ticks])
+            axis.set_ticks([], minor=True)
 
 
 def true_epsilon_note(place: Axes | Figure, results: Results, measure: str | None = None) -> None:
@@ -147,6 +156,7 @@ def _wrapped(lines: Sequence[str], width: int) -> str:
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width))
 
 
-def _colours(curves: Sequence[str]) -> dict[str, str]:
+def colours_of(curves: Sequence[str]) -> dict[str, str]:
+    """Return a colour per curve; give all curves of a figure at once to keep them apart in every panel."""
     others = [curve for curve in dict.fromkeys(curves) if curve not in COLOURS]
     return COLOURS | {curve: _OTHERS[index % len(_OTHERS)] for index, curve in enumerate(others)}

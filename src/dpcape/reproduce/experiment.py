@@ -76,6 +76,11 @@ class Verdict:
     numbers: str
 
 
+def outcome_of(n_true: int, n: int) -> Outcome:
+    """Return what becomes of a claim that is true in ``n_true`` of ``n`` cases: it fails if it is true in none."""
+    return "fails" if n_true == 0 else "holds" if n_true == n else "holds under conditions"
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A figure or table of a paper.

@@ -187,13 +187,13 @@ def _work(key: str, cell: Cell, place: _Place) -> str | None:
     cache = Cache(place.cache)
     if cache.load(key) is not None:
         return None
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             rows = cell.compute(place.data, **cell.options)
         texts = sorted({f"{entry.category.__name__}: {entry.message}" for entry in caught})
-        cache.store(key, Kept(rows=rows, seconds=time.perf_counter() - start, warnings=texts))
+        cache.store(key, Kept(rows=rows, seconds=time.process_time() - start, warnings=texts))
     except Exception:
         return traceback.format_exc()
     return None
