@@ -19,8 +19,6 @@ _SECOND = re.compile(r"(?<=\)), (?=[a-z_]+_ : )")
 _TYPE = re.compile(
     r"^(?:\(.*\)|int|float|str|bool|bytes|array\b.*|mapping.*|list of \w+|[A-Z]\w+)(?: or .*| \| \w+)?\.?$"
 )
-    r"^(?:\(.*\)|int|float|str|bool|bytes|array\b.*|mapping.*|list of \w+|[A-Z]\w+)(?: or .*| \| \w+)?\.?$"
-)
 # "H. Imtiaz" would begin a lettered list.
 _INITIAL = re.compile(r"^([A-Z])\. ")
 

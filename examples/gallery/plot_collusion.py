@@ -1,0 +1,54 @@
+"""
+How many colluding sites to plan for
+====================================
+
+Each site that may tell the aggregator what it knows costs some accuracy. Planning for too few costs protection.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dpcape import PCA, Cape, Federation, Replay, in_process, rows
+from dpcape.facts import Facts
+from dpcape.planning import equal_sites, plan_study
+from dpcape.statistics import second_moment
+
+# %%
+# Noise of the result, relative to pooled data, for ten sites: sqrt(n / (n - c)) up to half a percent.
+
+facts = Facts(kind="rows", unit="record", n_records=1, widths=(20,), bounds=(1.0,))
+colluding = np.arange(9)
+ratios = [
+    plan_study(
+        statistic=second_moment(facts),
+        sizes=equal_sites(10_000, 10),
+        protocol=Cape(n_colluding=int(c)),
+        epsilon=1.0,
+        delta=1e-5,
+    )["noise_ratio"]
+    for c in colluding
+]
+fig, ax = plt.subplots()
+ax.plot(colluding, ratios, "o-", color="#0a7d91", label="CAPE, 10 sites")
+ax.axhline(np.sqrt(10), color="#b45309", linestyle="--", label="each site for itself")
+ax.axhline(1, color="0.5", linestyle=":", label="pooled data")
+ax.set_xlabel("colluding sites planned for")
+ax.set_ylabel("noise relative to pooled data")
+ax.legend(frameon=False)
+plt.show()
+
+# %%
+# What is left when more sites collude than planned: epsilon against the aggregator and 0 to 4 other sites, five sites.
+
+X = np.random.default_rng(0).normal(size=(5000, 5)) / 4
+held = {f"site {index + 1}": rows(part, bound=1.0) for index, part in enumerate(np.split(X, 5))}
+fig, ax = plt.subplots()
+for planned, colour in zip((0, 1, 3), ("#b45309", "#0a7d91", "#4d7c0f"), strict=True):
+    federation = Federation(in_process(held, noise=Replay(1)), protocol=Cape(n_colluding=planned))
+    guarantee = PCA(n_components=1, epsilon=1.0, delta=1e-5).fit(federation).guarantee_
+    ax.plot(range(5), guarantee.by_colluders, "o-", color=colour, label=f"planned for {planned}")
+ax.set_xticks(range(5))
+ax.set_xlabel("sites that collude with the aggregator")
+ax.set_ylabel("epsilon at delta 1e-5")
+ax.legend(frameon=False)
+plt.show()
