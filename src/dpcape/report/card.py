@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Card", "Odds", "Part", "Spent", "card_html", "card_of", "card_terminal", "card_text"]
 
 _TERMINAL_COLOURS = {"verified": "green", "conditional": "yellow", "published": "yellow", "none": "red"}
-_BAR = 40
+_BAR = 30
 
 
 def card_html(card: Card, *, notebook: bool = True, level: int = 3) -> str:
@@ -61,7 +61,7 @@ def card_terminal(card: Card) -> RenderableType:
 def scale_line(odds: Odds) -> str:
     """Return the picture of the card in one line of characters."""
     filled = min(_BAR, max(1, round(_BAR * (odds.right - 0.5) / 0.5)))
-    bar = "=" * filled + "." * (_BAR - filled)
+    bar = "=" * filled + "-" * (_BAR - filled)
     return f"50 % coin toss [{bar}] certain 100 %: at most {percent(odds.right)}"
 
 
