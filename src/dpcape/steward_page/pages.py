@@ -15,10 +15,10 @@ from markupsafe import Markup
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.privacy.site_ledger import Ceiling
-from dpcape.report.card import Spent, card_html, card_of
+from dpcape.report.card import card_html
 from dpcape.report.card_content import decimal
 from dpcape.report.style import environment
-from dpcape.review import Review, how_noisy, review
+from dpcape.review import how_noisy, review, review_card
 from dpcape.site_folder import SiteFolder
 from dpcape.steward_page.decisions import changes
 from dpcape.steward_page.facts import (
@@ -82,7 +82,7 @@ class Pages:
             data_sets=names,
             chosen=chosen,
             objections=objections(self._folder, ledger, study, chosen) if fits else [],
-            card=None if seen is None else _card(seen),
+            card=None if seen is None else Markup(card_html(review_card(seen), notebook=False, level=2)),
             noise=[] if seen is None else how_noisy(seen),
             rows=[line for line in lines(ledger, limit=10**9) if line.study == digest],
             seen=ledger.seen,
@@ -162,13 +162,6 @@ class Pages:
     def _page(self, template: str, **content: Any) -> str:
         site = {"site": self._folder.name, "root": self._root, "stamp": self._stamp, "version": __version__}
         return _environment().get_template(template).render(**site, **content)
-
-
-def _card(seen: Review) -> Markup:
-    """Return the privacy card of a review, as every page of dpcape shows it."""
-    spent = Spent(data=seen.data, before=seen.spent, after=seen.after, ceiling=seen.ceiling, delta=seen.delta)
-    card = card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
-    return Markup(card_html(card, notebook=False, level=2))
 
 
 def sign_in(sentence: str = "") -> str:

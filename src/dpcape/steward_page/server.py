@@ -124,7 +124,7 @@ class StewardServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of connections that broke; a browser does that all the time."""
-        error = sys.exception() if sys.version_info >= (3, 12) else sys.exc_info()[1]
+        error = sys.exception()
         if not isinstance(error, OSError):
             self.tell(f"The page failed: {type(error).__name__}.")
 
