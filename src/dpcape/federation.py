@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -23,6 +23,9 @@ from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_ep
 from dpcape.protocols.base import Protocol
 from dpcape.statistics.base import Statistic
 from dpcape.transport.base import Transport
+
+if TYPE_CHECKING:
+    from dpcape.planner.study_plan import StudyPlan
 
 PUBLIC_FACTS = ("site sizes", "dimensions", "bounds", "number of releases")
 ONE_SITE_EACH = "a person appears at one site only (at k sites mu is up to k times larger)"
@@ -127,6 +130,20 @@ class Federation:
         )
         check_terms(terms)
         return terms
+
+    def plan(self, estimator: Any, *, declared: Any = None) -> StudyPlan:
+        """Return what fitting an estimator would release, how noisy, and what it would cost; spends nothing.
+
+        The analysis runs on made-up records with the public facts of this federation: no site is asked for anything.
+
+        Parameters
+        ----------
+        estimator : an analysis, not fitted; it stays as it is.
+        declared : dpcape.planner.Declared — what is known in public about the records, for the expected error.
+        """
+        from dpcape.planner.study_plan import plan_estimator
+
+        return plan_estimator(self, estimator, declared)
 
     @property
     def identities(self) -> Mapping[str, bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.errors import InvalidParameter
+from dpcape.federation import ONE_SITE_EACH
 from dpcape.planner.analyses import PLANNED, PlannedRelease, releases_of
 from dpcape.privacy.calibrate import Plan, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
@@ -88,7 +89,7 @@ def plan_study(
         **({"releases": list(map(_release_entry, planned, plans, [terms] * len(plans)))} if len(planned) > 1 else {}),
         "megabytes_per_site": _megabytes(planned, protocol),
         "against": protocol.adversary(),
-        "assumptions": list(protocol.assumptions()),
+        "assumptions": [ONE_SITE_EACH, *protocol.assumptions()],
     }
 
 
@@ -174,7 +175,13 @@ def account(
 
 
 def terms_of(
-    releases: Sequence[PlannedRelease], sizes: Mapping[str, int], protocol: Protocol, epsilon: float, delta: float
+    releases: Sequence[PlannedRelease],
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    epsilon: float,
+    delta: float,
+    *,
+    weights: Mapping[str, float] | None = None,
 ) -> Terms:
     """Return the terms of a study of these releases at sites of these sizes."""
     terms = Terms(
@@ -184,7 +191,7 @@ def terms_of(
         delta=float(delta),
         shares=tuple(_repeated(releases, [entry.share for entry in releases])),
         n_records=dict(sizes),
-        weights={},
+        weights=dict(weights or {}),
         facts=releases[0].statistic.facts,
     )
     check_terms(terms)

@@ -2,40 +2,91 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from dpcape.cli.output import show
 
+# What a plan cannot do without; a page can.
+NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
+ANALYSES = (
+    "mean",
+    "pca",
+    "centred-pca",
+    "cca",
+    "centred-cca",
+    "linear-regression",
+    "logistic-regression",
+    "kmeans",
+    "network-classifier",
+    "topic-model",
+)
 
-def _privacy_options(command: Any) -> Any:
-    for option in (
-        click.option("--sites", type=click.IntRange(min=1), required=True, help="Number of sites."),
-        click.option("--colluding", type=click.IntRange(min=0), required=True, help="Sites that may collude."),
-        click.option("--protocol", type=click.Choice(["cape", "secure-sum", "independent", "dealer"]), required=True),
+
+def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
+    options = (
+        click.option("--sites", type=click.IntRange(min=1), required=required, help="Number of sites."),
+        click.option("--colluding", type=click.IntRange(min=0), required=required, help="Sites that may collude."),
+        click.option(
+            "--protocol", type=click.Choice(["cape", "secure-sum", "independent", "dealer"]), required=required
+        ),
         click.option(
             "--minimum-sites",
             type=click.IntRange(min=1),
             default=None,
             help="Sites that must finish; all if absent.",
         ),
-        click.option("--delta", type=float, required=True),
+        click.option("--delta", type=float, required=required),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."),
-    ):
-        command = option(command)
-    return command
+    )
+
+    def decorated(command: Any) -> Any:
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorated
 
 
 @click.command()
-@click.option("--analysis", type=click.Choice(["mean", "pca", "cca", "centred-pca"]), required=True)
-@click.option("--features", required=True, help="Columns; for cca of both views, e.g. 60,40 (one number is halved).")
-@click.option("--records", type=click.IntRange(min=1), required=True, help="Records of all sites together.")
+@click.option("--analysis", type=click.Choice(ANALYSES), default=None)
+@click.option("--features", default=None, help="Columns; for cca of both views, e.g. 60,40 (one number is halved).")
+@click.option("--records", type=click.IntRange(min=1), default=None, help="Records of all sites together.")
 @click.option("--bound", default="1", show_default=True, help="Largest norm of a record; for cca one or two numbers.")
-@click.option("--epsilon", type=float, required=True)
+@click.option("--epsilon", type=float, default=None)
 @click.option("--cancelling-ratio", type=float, default=100.0, show_default=True)
-@_privacy_options
-def plan(
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Of the analysis, as in a study file: n_iter=20.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Write one offline page to try numbers in; it starts with those that are given, and none is needed.",
+)
+@_privacy_options(required=False)
+def plan(html: Path | None, as_json: bool, **given: Any) -> None:
+    """Tell how noisy a study would be, before anything is spent."""
+    missing = [name for name in NEEDED if given[name] is None]
+    if html is None and missing:
+        raise click.UsageError(f"Missing option '--{missing[0].replace('_', '-')}'.")
+    result = None if missing else _planned(**given)
+    if html is not None:
+        _write_page(html, given, quiet=as_json)
+    if result is not None:
+        show(result, as_json)
+
+
+def _planned(
+    *,
     analysis: str,
     features: str,
     records: int,
@@ -47,31 +98,68 @@ def plan(
     protocol: str,
     minimum_sites: int | None,
     delta: float,
-    as_json: bool,
-) -> None:
-    """Tell how noisy a study would be, before anything is spent."""
+    parameters: Sequence[str],
+) -> dict[str, Any]:
     from dpcape import planning
+    from dpcape.planner.analyses import releases_of
 
-    widths = _pair(features, int, "features", analysis == "cca", halve=True)
-    bounds = _pair(bound, float, "bound", analysis == "cca", halve=False)
+    widths = _pair(features, int, "features", _has_views(analysis), halve=True)
+    bounds = _pair(bound, float, "bound", _has_views(analysis), halve=False)
     scheme = planning.make_protocol(
         protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
     )
     result = planning.plan_study(
-        statistic=planning.statistic_of(analysis, widths, bounds),
+        releases=releases_of(analysis, widths, bounds, _parameters(parameters)),
         sizes=planning.equal_sites(records, sites),
         protocol=scheme,
         epsilon=epsilon,
         delta=delta,
     )
-    show({"analysis": analysis, "features": list(widths), **result}, as_json)
+    return {"analysis": analysis, "features": list(widths), **result}
+
+
+def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
+    from dpcape.planner.page import write_planner
+    from dpcape.planning import equal_sites
+
+    # The page's controls, by their names there.
+    start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
+    start["minimum"] = given["minimum_sites"]
+    if given["features"] is not None and given["analysis"] is not None:
+        views = _has_views(given["analysis"])
+        widths = _pair(given["features"], int, "features", views, halve=True)
+        bounds = _pair(given["bound"], float, "bound", views, halve=False)
+        start |= dict(zip(("features", "features-y"), widths, strict=False))
+        start |= dict(zip(("bound", "bound-y"), bounds, strict=False))
+    if given["records"] is not None and given["sites"] is not None:
+        sizes = list(equal_sites(given["records"], given["sites"]).values())
+        start["records"] = sizes[0] if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+    options = _parameters(given["parameters"])
+    write_planner(path, {**{name: value for name, value in start.items() if value is not None}, "options": options})
+    click.echo(f"Wrote {path}", err=quiet)
+
+
+def _has_views(analysis: str) -> bool:
+    return analysis in ("cca", "centred-cca")
+
+
+def _parameters(texts: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, the value as in a study file."""
+    read: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            read[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise click.BadParameter(f"must be NAME=VALUE, such as n_iter=20; got {text!r}") from error
+    return read
 
 
 @click.command()
 @click.option("--sensitivity", type=float, required=True, help="Of one site's statistic.")
 @click.option("--own-scale", type=float, required=True, help="Standard deviation of a site's own noise.")
 @click.option("--shared-scale", type=float, default=0.0, show_default=True, help="Of a site's cancelling draw.")
-@_privacy_options
+@_privacy_options(required=True)
 def account(
     sensitivity: float,
     own_scale: float,

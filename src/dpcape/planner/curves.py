@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpcape.errors import InvalidParameter
 from dpcape.planner.analyses import PlannedRelease
@@ -23,11 +23,12 @@ class Scenario:
     sizes: Mapping[str, int]
     protocol: Protocol
     delta: float
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     def error(self, measure: Measure, epsilon: float) -> float | None:
         """Return the expected error, or None where no plan exists."""
         try:
-            terms = terms_of(self.releases, self.sizes, self.protocol, epsilon, self.delta)
+            terms = terms_of(self.releases, self.sizes, self.protocol, epsilon, self.delta, weights=self.weights)
             return measure.value(aggregate_scales(self.releases, terms, self.protocol))
         except InvalidParameter:
             return None
@@ -57,7 +58,12 @@ class Scenario:
 
 
 def scenarios(
-    releases: Sequence[PlannedRelease], sizes: Mapping[str, int], protocol: Protocol, delta: float
+    releases: Sequence[PlannedRelease],
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    delta: float,
+    *,
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, Scenario]:
     """Return the study as asked for, and what it is compared with: pooled data, independent noise, one site alone."""
     largest = max(sizes, key=lambda site: (sizes[site], site))
@@ -67,7 +73,7 @@ def scenarios(
 
     return {
         "pooled": scenario({"pooled": sum(sizes.values())}, Independent()),
-        "chosen": scenario(sizes, protocol),
-        "conventional": scenario(sizes, Independent()),
+        "chosen": Scenario(releases, sizes, protocol, delta, weights or {}),
+        "conventional": Scenario(releases, sizes, Independent(), delta, weights or {}),
         "alone": scenario({largest: sizes[largest]}, Independent()),
     }

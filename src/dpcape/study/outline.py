@@ -6,7 +6,7 @@ A steward reads it before approving, and a site refuses statistics that are not 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,12 @@ from dpcape.messages import Describe, Described, decode_to_site, encode
 from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.guarantee import Guarantee
 from dpcape.privacy.terms import Terms
+from dpcape.protocols.base import Protocol
 from dpcape.statistics.base import Statistic
 from dpcape.transport.base import Transport
 
 if TYPE_CHECKING:
+    from dpcape.estimators.base import FederatedEstimator
     from dpcape.study.study import Study
 
 # Enough made-up records for every analysis to find something, few enough to be quick.
@@ -54,14 +56,39 @@ class Step:
 
 def outline(study: Study, n_records: Mapping[str, int], site: str) -> tuple[Guarantee, list[Step]]:
     """Return the guarantee and the releases of a study for sites of these sizes; spends nothing."""
-    federation = _Outlined(_Declared(_facts(study, n_records)), study)
+    guarantee, noted = rehearse(
+        study.estimator(),
+        _facts(study, n_records),
+        protocol=study.protocol(),
+        weights=study.weights,
+        made_up=lambda n_records: study.synthetic_records(study.sites[0], n_records),
+    )
+    return guarantee, [noted.step(index, site) for index in noted.used]
+
+
+def rehearse(
+    estimator: FederatedEstimator,
+    facts: Mapping[str, Facts],
+    *,
+    protocol: Protocol,
+    weights: Mapping[str, float],
+    made_up: Callable[[int], Any],
+) -> tuple[Guarantee, Noted]:
+    """Fit an analysis to made-up records at sites that exist on paper; return its guarantee and what it asked for.
+
+    Parameters
+    ----------
+    facts : of each site, with its number of records.
+    made_up : returns so many made-up records with these facts.
+    """
+    federation = _Outlined(_Declared(facts), protocol, weights, made_up)
     with warnings.catch_warnings():
         # Warnings would be about the made-up records.
         warnings.simplefilter("ignore", DpcapeWarning)
         # The model's own guarantee: some analyses add assumptions of theirs.
-        guarantee = study.estimator().fit(federation).guarantee_
+        guarantee: Guarantee = estimator.fit(federation).guarantee_
     assert federation.opened is not None
-    return guarantee, [federation.opened.step(index, site) for index in federation.opened.used]
+    return guarantee, federation.opened
 
 
 def statistic_names(study: Study) -> frozenset[str]:
@@ -110,19 +137,20 @@ class _Declared(Transport):
 class _Outlined(Federation):
     """Opens allowances that answer from made-up records and note what they were asked."""
 
-    def __init__(self, sites: Transport, study: Study) -> None:
-        super().__init__(sites, protocol=study.protocol(), weights=study.weights or None)
-        self._study = study
-        self.opened: _Noted | None = None
+    def __init__(
+        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Any]
+    ) -> None:
+        super().__init__(sites, protocol=protocol, weights=dict(weights) or None)
+        self._made_up = made_up
+        self.opened: Noted | None = None
 
     def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
-        made_up = self._study.synthetic_records(self._study.sites[0], made_up_records(self.n_features))
-        self.opened = _Noted(self, terms, made_up)
+        self.opened = Noted(self, terms, self._made_up(made_up_records(self.n_features)))
         return self.opened
 
 
-class _Noted(Allowance):
+class Noted(Allowance):
     """An allowance that notes every statistic; its means are of made-up records, without noise."""
 
     def __init__(self, federation: _Outlined, terms: Terms, records: Any) -> None:
@@ -130,9 +158,19 @@ class _Noted(Allowance):
         self._records = records
         self._plans: list[Plan] = []
         self._stated: list[str] = []
-        self._sizes: list[int] = []
+        self.statistics: list[Statistic] = []
         self._on_release = None
         self.releases: list[Release] = []
+
+    @property
+    def terms(self) -> Terms:
+        """What the allowance is calibrated for."""
+        return self._terms
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """Noise of the releases asked for."""
+        return tuple(self._plans)
 
     @property
     def used(self) -> range:
@@ -144,7 +182,7 @@ class _Noted(Allowance):
         self._plans.append(plan)
         if statistic.assumption and statistic.assumption not in self._stated:
             self._stated.append(statistic.assumption)
-        self._sizes.append(statistic.size)
+        self.statistics.append(statistic)
         self._note(len(self._plans) - 1, statistic, plan, self._terms.sites, self._terms.divisor(self._terms.sites))
         made_up = type(statistic)(self._records.facts(), **statistic.public)
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
@@ -154,7 +192,7 @@ class _Noted(Allowance):
         plan, own_records = self._plans[index], self._terms.n_records[site] * self._terms.coefficient(site)
         return Step(
             statistic=self.releases[index].statistic,
-            size=self._sizes[index],
+            size=self.statistics[index].size,
             mean_scale=self.releases[index].scale,
             site_scale=float(np.hypot(plan.own_scales[site], plan.shared_scales[site])) / own_records,
             reach=plan.output_sensitivities[site] / own_records,
