@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from dpcape.reproduce.curves import Look, draw_curves, legend_below, true_epsilon_note
 from dpcape.reproduce.results import Results
@@ -27,8 +30,19 @@ def draw_grid(
     for axes, (name, look) in zip(grid.flat, looks.items(), strict=False):
         draw_curves(axes, results.series(panel=name, measure=measures[name]), look)
         axes.set_title(titles[name], fontsize="medium")
+        _label_points(axes)
     for axes in grid.flat[len(looks) :]:
         axes.set_visible(False)
     legend_below(figure)
     true_epsilon_note(figure, results)
     return figure
+
+
+def _label_points(axes: Axes) -> None:
+    """Label the points themselves where a logarithmic axis spans less than two decades: minor ticks would overlap."""
+    if axes.get_xscale() != "log" or not axes.lines:
+        return
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    points = np.unique(np.concatenate([np.asarray(line.get_xdata(), dtype=float) for line in axes.lines]))
+    if points[-1] < 100 * points[0]:
+        axes.set_xticks(points, [f"{point:g}" for point in points])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from dpcape.reproduce.experiment import Verdict
-from dpcape.reproduce.figures.cca.methods import CH, ERROR, OWN_RECORDS, RATIO
+from dpcape.reproduce.figures.cca.methods import CH, ERROR, KEPT, OWN_RECORDS, RATIO
 from dpcape.reproduce.figures.judging import Curve, Tally, all_or_some, by_point, compare_curves, ratios, trend
 from dpcape.reproduce.figures.privacy_claims import judge_privacy
 from dpcape.reproduce.fusion import CORRELATIONS
@@ -83,6 +83,7 @@ def _by_size(text: Text, results: Results) -> list[Verdict]:
         _outperforms(results, "conventional", text.trade_off),
         _outperforms(results, "local", text.trade_off),
         _own_records(results, text.trade_off),
+        _index_measures(results, text.trade_off),
         _larger(_panels(results, "records"), text.size),
         _copies(_panels(results, "replication"), text.size),
         _index_grows(size, text.size),
@@ -154,7 +155,12 @@ def _shares(found: dict[str, float]) -> str:
 
 def _outperforms(results: Results, other: str, where: str) -> Verdict:
     tallies = {kind: _against(results, Curve("CAPE", kind), Curve(other, kind)) for kind in KINDS}
-    return _verdict_of(tallies, f"capeCCA outperforms {other}.", where)
+    found = _verdict_of(tallies, f"capeCCA outperforms {other}.", where)
+    kept = sum(
+        (compare_curves(results.where(measure=KEPT), Curve("CAPE", kind), Curve(other, kind)) for kind in KINDS),
+        Tally(),
+    )
+    return replace(found, numbers=f"{found.numbers}; by the correlation its directions keep: {kept}")
 
 
 def _own_records(results: Results, where: str) -> Verdict:
@@ -168,6 +174,26 @@ def _own_records(results: Results, where: str) -> Verdict:
         "one site's records instead of all: CH counts records"
     )
     return Verdict(claim, where, all_or_some([value > 0.8 for value in values]), numbers)
+
+
+def _index_measures(results: Results, where: str) -> Verdict:
+    """Set the separation of clusters against the correlation kept, over all private points with clusters."""
+    curves = [Curve(name, kind) for kind in KINDS for name in ("CAPE", "conventional", "local")]
+    shares, kept = [], []
+    for curve in curves:
+        clusters = results.where(measure=RATIO)
+        of_panels = ratios(clusters, curve, OPTIMUM)
+        correlation = ratios(Results(r for r in results.where(measure=KEPT) if r["panel"] in of_panels), curve, OPTIMUM)
+        shares += [value for points in of_panels.values() for value in points.values()]
+        kept += [value for points in correlation.values() for value in points.values()]
+    misled = [(share, part) for share, part in zip(shares, kept, strict=True) if share >= _REACHED > part]
+    claim = "CH of K-means on the projections tells how good the CCA subspaces are."
+    numbers = (
+        f"of {len(shares)} private points {len(misled)} reach 95 % of the non-private separation without 95 % of its "
+    )
+    numbers += "correlation" + (f", down to {100 * min(part for _, part in misled):.0f} %" if misled else "")
+    agreed = [not (share >= _REACHED > part) for share, part in zip(shares, kept, strict=True) if share >= _REACHED]
+    return Verdict(claim, where, all_or_some(agreed), numbers)
 
 
 def _larger(rows: Results, where: str) -> Verdict:

@@ -161,7 +161,10 @@ def _draw(panels: Sequence[Panel], n_columns: int, results: Results) -> Figure:
     names = [str(name) for name in results.values("panel")]
     drawn = {name: ERROR if by_letter[name[1]].dataset == FUSION else CH for name in names}
     axes = {CH: "Calinski-Harabasz index", ERROR: r"$\mathrm{err}_\mathrm{corr}$"}
-    looks = {name: Look(x=labels[by_letter[name[1]].by], y=axes[drawn[name]]) for name in names}
+    looks = {
+        name: Look(x=labels[panel.by], y=axes[drawn[name]], log_x=max(panel.points) > 20 * min(panel.points))
+        for name, panel in ((name, by_letter[name[1]]) for name in names)
+    }
     titles = {name: _title(by_letter[name[1]], name) for name in names}
     return draw_grid(results, looks, measures=drawn, titles=titles, n_columns=min(n_columns, len(names)))
 
