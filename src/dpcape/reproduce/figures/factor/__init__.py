@@ -24,7 +24,7 @@ def _size_cells(setting: Setting) -> list[Cell]:
     return [
         Cell(simulation, {**fixed, "n": n, "run": run, "attack": n == _ATTACKED_SIZE and run < 2})
         for n in (50, 100, 150, 200)
-        for run in range(setting.choose(6, 10))
+        for run in range(setting.n_runs(6))
     ]
 
 
@@ -33,7 +33,7 @@ def _number_cells(setting: Setting) -> list[Cell]:
     return [
         Cell(simulation, {**fixed, "n_factors": number, "run": run, "attack": False})
         for number in setting.choose((4, 8, 10, 12, 16), (4, 6, 8, 9, 10, 11, 12, 14, 16, 20))
-        for run in range(setting.choose(4, 10))
+        for run in range(setting.n_runs(4))
     ]
 
 
@@ -48,7 +48,7 @@ def _connectivity_cells(setting: Setting) -> list[Cell]:
             (CONNECTIVITY, PHENOTYPES),
         )
         for number in numbers
-        for run in range(setting.choose(4, 10))
+        for run in range(setting.n_runs(4))
     ]
 
 

@@ -81,8 +81,9 @@ def _falls_with_size(rows: Results) -> Verdict:
         mine = rows.where(curve=PROPOSED, run=run)
         x, y = (np.log([float(r[name] or 1.0) for r in mine]) for name in ("x", "value"))
         powers.append(float(np.polyfit(x, y, 1)[0]))
-    mean, error = float(np.mean(powers)), float(np.std(powers, ddof=1)) / math.sqrt(len(powers))
-    clear = abs(mean) > float(student.ppf(0.975, len(powers) - 1)) * error
+    mean, several = float(np.mean(powers)), len(powers) > 1
+    error = float(np.std(powers, ddof=1)) / math.sqrt(len(powers)) if several else math.inf
+    clear = several and abs(mean) > float(student.ppf(0.975, len(powers) - 1)) * error
     outcome: Outcome = "fails" if mean >= 0 else "holds" if clear else "holds under conditions"
     numbers = f"error grows like n to the power {mean:+.2f} ± {error:.2f} over {len(powers)} data sets"
     return Verdict("The error falls as the sample size grows", "figure 2", outcome, numbers)
@@ -110,7 +111,7 @@ def _falls_then_flat(rows: Results) -> Verdict:
     places = _places(rows)
     middle = min(places, key=lambda x: abs(x - 10))
     first, end = (
-        _step(rows, places[0], middle, falls=True),
+        _step(rows, places[0], middle),
         _mean(rows, PROPOSED, places[-1]) / _mean(rows, PROPOSED, middle) - 1,
     )
     flat = abs(end) <= SMALL
@@ -132,7 +133,7 @@ def _lowest_at(rows: Results, number: int, claim: str, where: str) -> Verdict:
     """Holds if the mean is lowest there; under conditions if no number is clearly lower."""
     means = {x: _mean(rows, PROPOSED, x) for x in _places(rows)}
     best = min(means, key=lambda x: means[x])
-    clear = best != number and _step(rows, float(number), best, falls=True).better
+    clear = best != number and _step(rows, float(number), best).better
     outcome: Outcome = "holds" if best == number else "fails" if clear else "holds under conditions"
     numbers = f"lowest at {best:g} ({means[best]:.3g}); at {number}: {means[float(number)]:.3g}"
     return Verdict(claim, where, outcome, f"{numbers}; the difference is {'' if clear else 'not '}beyond chance")
@@ -156,7 +157,8 @@ def _mean(rows: Results, curve: str, x: float) -> float:
     return float(np.mean([float(r["value"] or 0.0) for r in rows.where(curve=curve, calibration=kind, x=x)]))
 
 
-def _step(rows: Results, start: float, end: float, *, falls: bool) -> Score:
+def _step(rows: Results, start: float, end: float) -> Score:
+    """Compare the error at ``end`` with that at ``start``, wherever they lie."""
     two = Results(r for r in rows if r["x"] in (start, end))
     turned = two if start < end else Results({**r, "x": -float(r["x"] or 0.0)} for r in two)
     return ends(turned, (PROPOSED, PUBLISHED), close=1.0)

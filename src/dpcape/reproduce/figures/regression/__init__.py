@@ -1,6 +1,10 @@
 """Figures 8.1 to 8.3 of the dissertation: linear regression by the functional mechanism (capeFM).
 
 The text gives the dimensions, five sites, delta and ten runs; sample sizes and the values of epsilon are ours.
+
+For methods of your own: ``task.sites`` maps five names to (rows, responses), rows of length at most 1, responses in
+[-1, 1]; ``task.options`` has ``n_records`` and, for synthetic data, ``truth``, the coefficients they were made from.
+The result is the vector w of f_D(w), without intercept.
 """
 
 from __future__ import annotations
@@ -55,8 +59,7 @@ def _real_cells(setting: Setting) -> list[Cell]:
 
 
 def _cells(setting: Setting, panels: list[dict[str, Any]]) -> list[Cell]:
-    n_runs = setting.choose(3, 10)
-    return [cell for panel in panels for cell in panel_cells(panel, n_runs)]
+    return [cell for panel in panels for cell in panel_cells(panel, setting.n_runs(3))]
 
 
 def _epsilons(setting: Setting) -> tuple[float, ...]:
@@ -97,6 +100,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         cells=_loss_cells,
         draw=draw_loss,
         judge=judge_loss,
+        extendable=True,
         note=_NOTE,
     ),
     Experiment(
@@ -107,6 +111,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         cells=_real_cells,
         draw=draw_real,
         judge=judge_real,
+        extendable=True,
         substitutes="BlogFeedback (80 features) for Buzz in social media (77), whose rows are not available; Crime has "
         "99 of its predictors, without those missing for most communities. Without the files: simulated records.",
         note=_NOTE + " The paper scales features and rows by the data's own extremes, which is not private and is "
@@ -120,6 +125,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         cells=_error_cells,
         draw=draw_error,
         judge=judge_error,
+        extendable=True,
         note=_NOTE,
     ),
 )

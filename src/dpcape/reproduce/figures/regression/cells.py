@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.reproduce.comparison import Task, compare
+from dpcape.reproduce.comparison import Task, compare, load_method
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Cell
-from dpcape.reproduce.figures.regression.methods import ERROR, LOSS, error, loss, methods
+from dpcape.reproduce.figures.regression.methods import ERROR, LOSS, error, loss, papers_methods
 from dpcape.reproduce.prepared import regression as prepared
 from dpcape.reproduce.results import Row
 
@@ -40,6 +40,7 @@ def sweep(
     delta: float,
     n_records: int,
     run: int,
+    methods: Sequence[str] = (),
 ) -> list[Row]:
     """Fit every method at every value of what varies; the two others stay as given.
 
@@ -48,7 +49,9 @@ def sweep(
     source : "D=20" for synthetic records of that width, or a name among ``REAL``.
     vary : "epsilon", "N" or "delta"; ``values`` are its values.
     n_records : total number of records; 0 for all there are.
+    methods : names of further methods.
     """
+    compared = [*papers_methods(), *map(load_method, methods)]
     rows: list[Row] = []
     for value in values:
         here = {"epsilon": epsilon, "N": n_records, "delta": delta} | {vary: value}
@@ -56,7 +59,7 @@ def sweep(
         measures = {LOSS: loss} | ({ERROR: error} if "truth" in task.options else {})
         panel = panel_name(name, vary, epsilon=epsilon, delta=delta, n_records=n_records or task.options["n_records"])
         rows += compare(
-            task, methods(), panel=panel, epsilons=[here["epsilon"]], run=run, seed=run, measures=measures, x=value
+            task, compared, panel=panel, epsilons=[here["epsilon"]], run=run, seed=run, measures=measures, x=value
         )
     return [{**row, "source": name, "vary": vary} for row in rows]
 

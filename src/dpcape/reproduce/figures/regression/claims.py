@@ -24,9 +24,10 @@ def judge_loss(results: Results) -> list[Verdict]:
 def judge_real(results: Results) -> list[Verdict]:
     """Judge figure 8.2; the rows of synthetic data are there for the claim that compares with them."""
     rows = results.where(measure=LOSS)
-    synthetic = [r for r in rows if str(r["source"]).startswith("synthetic")]
-    real = Results(r for r in rows if r not in synthetic)
-    return [*_judge(real, "f_D(w)", synthetic=False), _less_pronounced(real, Results(synthetic))]
+    synthetic, real = (
+        Results(r for r in rows if str(r["source"]).startswith("synthetic") is wanted) for wanted in (True, False)
+    )
+    return [*_judge(real, "f_D(w)", synthetic=False), _less_pronounced(real, synthetic)]
 
 
 def judge_error(results: Results) -> list[Verdict]:

@@ -18,6 +18,7 @@ from dpcape.reproduce.figures.regression.methods import DP_FM, ERROR, LOSS, OBJE
 from dpcape.reproduce.results import Results, Series
 
 _COLOURS = COLOURS | {DP_FM: "#E69F00", OBJECTIVE: "#56B4E9"}
+_FREE = ("#8B4513", "#6A5ACD", "#808000")
 _LABELS = {"epsilon": "ε", "N": "total samples N", "delta": "δ"}
 
 
@@ -54,14 +55,21 @@ def _draw(rows: Results, label: str, n_columns: int) -> Figure:
 def _draw_panel(axes: Axes, rows: Results, look: Look) -> None:
     """Draw means and standard deviations of the logarithms: a noisy objective now and then has a far minimum."""
     logs = Results({**r, "value": math.log(float(r["value"] or 1.0))} for r in rows).series()
-    draw_curves(axes, [replace(one, mean=np.exp(one.mean), spread=0 * one.spread) for one in logs], look, _COLOURS)
+    colours = _colours([one.curve for one in logs])
+    draw_curves(axes, [replace(one, mean=np.exp(one.mean), spread=0 * one.spread) for one in logs], look, colours)
     for one in logs:
         low, high = np.exp(one.mean - one.spread), np.exp(one.mean + one.spread)
         alpha = 0.05 if one.calibration == PUBLISHED else 0.12
-        axes.fill_between(one.x, low, high, color=_COLOURS[one.curve], alpha=alpha, lw=0)
+        axes.fill_between(one.x, low, high, color=colours[one.curve], alpha=alpha, lw=0)
     _frame(axes, logs)
     axes.set_xticks(logs[0].x, [_tick(x) for x in logs[0].x])
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _colours(curves: Sequence[str]) -> dict[str, str]:
+    """Give curves of the user's own the colours that are left."""
+    others = [curve for curve in dict.fromkeys(curves) if curve not in _COLOURS]
+    return _COLOURS | {curve: _FREE[index % len(_FREE)] for index, curve in enumerate(others)}
 
 
 def _tick(x: float) -> str:

@@ -40,7 +40,7 @@ def error(coefficients: Vector, task: Task) -> float:
     return coefficient_error(coefficients, task.options["truth"])
 
 
-def methods() -> tuple[Method, ...]:
+def papers_methods() -> tuple[Method, ...]:
     """Return the papers' schemes, verified and as published, in the order of the legend."""
     return (
         Method("non-private", NON_PRIVATE, _without_noise),
