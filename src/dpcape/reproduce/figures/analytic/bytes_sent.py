@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpcape.errors import UtilityWarning
 from dpcape.estimators import (
     CCA,
     PCA,
@@ -121,7 +123,9 @@ def analyses(data: DataFolder, *, n_sites: int) -> list[Row]:
     result = []
     for name, (make_records, estimator) in _analyses(rng).items():
         line = CountingLine(in_process({f"site-{k}": make_records() for k in range(n_sites)}, noise=Replay(0)))
-        model = estimator.fit(Federation(line, protocol=Cape(n_colluding=1)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UtilityWarning)  # only messages are counted
+            model = estimator.fit(Federation(line, protocol=Cape(n_colluding=1)))
         result.append(
             row(
                 panel=ANALYSES,

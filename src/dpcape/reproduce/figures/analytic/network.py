@@ -163,12 +163,19 @@ def draw(results: Results) -> Figure:
     for axes, (panel, measure) in zip(grid, panels, strict=True):
         look = Look("ε per round" if panel == BY_EPSILON else "N", measure)
         draw_curves(axes, results.series(panel=panel, measure=measure), look)
-        fixed = f"N = {results.where(panel=panel)[0]['n_records']:,}"
-        fixed = fixed if panel == BY_EPSILON else f"ε per round {EPSILON_OF_RECORDS:g}"
-        axes.set_title(f"synthetic, {fixed}, {measure.split()[0]}", fontsize="medium")
+        axes.set_title(
+            f"synthetic, {_fixed(results.where(panel=panel), panel)}, {measure.split()[0]}", fontsize="medium"
+        )
     legend_below(figure)
     true_epsilon_note(figure, results, TEST)
     return figure
+
+
+def _fixed(results: Results, panel: str) -> str:
+    """Say what does not vary."""
+    if panel == BY_EPSILON:
+        return f"N = {results[0]['n_records']:,}"
+    return f"ε per round {results.where(curve=CAPE)[0]['claimed_epsilon']:g}"
 
 
 def judge(results: Results) -> list[Verdict]:
