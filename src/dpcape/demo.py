@@ -15,11 +15,13 @@ from dpcape.estimators import CCA, PCA
 from dpcape.federation import Federation
 from dpcape.metrics import captured_ratio
 from dpcape.noise import NoiseSource, OsNoise, Replay
+from dpcape.privacy.guarantee import round_up
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import rows, views
 from dpcape.report.card import card_of, card_terminal
 from dpcape.report.page import Picture, Section, Table, write_page
-from dpcape.report.plots import curves, images, scree
+from dpcape.report.plots import curves, images, scatter, scree
+from dpcape.report.release_sections import noise_section
 from dpcape.transport.in_process import in_process
 
 Matrix = NDArray[np.float64]
@@ -59,7 +61,7 @@ def run_demo(out: Path, replay: int | None = None) -> None:
     exact = _pca(pixels, 1, Exact(), EPSILON, noise)
     _print_table(console, f"PCA: energy captured by {N_COMPONENTS} components", energy)
     _print_table(console, f"CCA: correlation of {N_CORRELATIONS} pairs", correlation)
-    _write_report(out / "report.html", pca, cca, exact, energy, correlation)
+    _write_report(out / "report.html", pixels, pca, cca, exact, energy, correlation)
     pca.save(out / "pca.npz")
     (out / "guarantee.json").write_text(pca.guarantee_.to_json() + "\n", encoding="utf-8")
     console.print(card_terminal(card_of(pca.guarantee_, releases=pca.releases_)))
@@ -147,6 +149,7 @@ def _print_table(console: Console, title: str, scores: Mapping[str, list[float]]
 
 def _write_report(
     path: Path,
+    pixels: Matrix,
     pca: PCA,
     cca: CCA,
     exact: PCA,
@@ -157,6 +160,7 @@ def _write_report(
     names = ("epsilon (smaller is more private)", "share of the non-private result")
     write_page(
         path,
+        kind="Demonstration",
         title="Four sites, one analysis, no pooled data",
         lead=(
             "Four sites hold a quarter each of scikit-learn's 1,797 handwritten digits. They compute principal "
@@ -217,23 +221,43 @@ def _write_report(
                     ),
                 ],
             ),
-            Section(
-                title="Who took part",
-                tables=[
-                    Table(
-                        ["site", "records", "epsilon", "mu"],
-                        [
-                            [name, str(site.n_records), f"{site.epsilon:.4f}", f"{site.mu:.5f}"]
-                            for name, site in pca.guarantee_.sites.items()
-                        ],
-                    )
-                ],
-                text=[
-                    f"The canonical correlations of the CAPE study at epsilon {EPSILON:g}: "
-                    + ", ".join(f"{value:.2f}" for value in cca.correlations_)
-                    + ". Each of the two studies has the guarantee above; a site that ran both has spent both.",
-                    "The comparison runs above use the same data again and would each be charged in real life.",
-                ],
-            ),
+            _pairs_section(pixels, cca),
         ],
+        card=card_of(pca.guarantee_, releases=pca.releases_),
+        details=[_who_section(pca), noise_section(pca.releases_)],
+    )
+
+
+def _pairs_section(pixels: Matrix, cca: CCA) -> Section:
+    """Draw scores of the first pair: the digits are public, so their scores may be shown."""
+    top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
+    x_scores, y_scores = cca.transform(top, bottom)
+    axes = scatter(x_scores[:, 0], y_scores[:, 0], labels=("top halves, first pair", "bottom halves, first pair"))
+    listed = ", ".join(f"{value:.2f}" for value in cca.correlations_)
+    return Section(
+        title=f"Top and bottom halves at epsilon {EPSILON:g}",
+        text=[
+            f"The canonical correlations of the CAPE study: {listed}. The scores drawn are those of public data; those "
+            "of private records would be private."
+        ],
+        pictures=[
+            Picture(
+                axes.figure,  # type: ignore[arg-type]
+                "Scores of the top halves against scores of the bottom halves, for the first pair of directions",
+                "One point per digit.",
+            )
+        ],
+    )
+
+
+def _who_section(pca: PCA) -> Section:
+    guarded = pca.guarantee_.sites.items()
+    rows = [[name, str(site.n_records), round_up(site.epsilon), round_up(site.mu, 5)] for name, site in guarded]
+    return Section(
+        title="Who took part",
+        text=[
+            "Each of the two studies, PCA and CCA, has the guarantee of the card; a site that ran both has spent both. "
+            "The comparison runs use the same data again and would each be charged in real life."
+        ],
+        tables=[Table(["site", "records", "epsilon", "mu"], rows)],
     )

@@ -32,12 +32,22 @@ _REASONS = {
     "replayable": "The noise came from a seed, so that the run can be repeated. Who knows the seed can take the noise "
     "away: nothing is protected. The figures would hold with fresh noise.",
 }
-_TITLES = {
+STATUS = {
     "verified": "Verified",
     "conditional": "Conditional",
     "published": "Published claim, not confirmed",
     "none": "No protection",
     "replayable": "Replayable: no protection",
+}
+
+
+# What must be read before any figure.
+_LIMITS = {
+    "verified": "",
+    "conditional": "If the stated sensitivity is right",
+    "published": "Claimed, not confirmed",
+    "none": "",
+    "replayable": "No protection; with fresh noise it would be",
 }
 
 
@@ -162,7 +172,7 @@ def card_of(
         parts.append(_ledger(spent))
     return Card(
         tone=tone,
-        status=_TITLES[tone],
+        status=STATUS[tone],
         reason=_REASONS[tone].format(unit=guarantee.unit),
         headline=_headline(guarantee),
         parts=tuple(part for part in parts if part is not None),
@@ -217,8 +227,10 @@ def decimal(value: float) -> str:
 def _headline(guarantee: Guarantee) -> str:
     if guarantee.status == NONE:
         return "No bound on what is revealed"
-    pair = f"Epsilon {round_up(guarantee.epsilon)} at delta {decimal(guarantee.delta)} per {guarantee.unit}"
-    return f"{pair}, against {guarantee.against}"
+    pair = f"epsilon {round_up(guarantee.epsilon)} at delta {decimal(guarantee.delta)} per {guarantee.unit}"
+    pair = f"{pair}, against {guarantee.against}"
+    limit = _LIMITS[tone_of(guarantee)]
+    return f"{limit}: {pair}" if limit else f"{pair[0].upper()}{pair[1:]}"
 
 
 def _what(guarantee: Guarantee, releases: Sequence[ReleaseFacts], title: str) -> Part:
@@ -250,8 +262,11 @@ def _learnt(guarantee: Guarantee) -> Part:
     if odds is None:
         return Part(title, (f"There is no bound: exact totals may tell everything about one {unit}.",))
     sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), _result_only(guarantee)]
+    limit = _LIMITS[tone_of(guarantee)]
+    if limit:
+        sentences.insert(0, f"{limit}:")
     if odds.right > NEARLY_CERTAIN:
-        sentences.insert(1, "That is close to certain: this promise protects little.")
+        sentences.insert(2 if limit else 1, "That is close to certain: this promise protects little.")
     return Part(title, tuple(sentences))
 
 

@@ -11,6 +11,12 @@ from dpcape.report.page import Picture, Section, Table
 from dpcape.report.release_plots import rounds, signal_bars
 
 _SHOWN_RELEASES, _FEWEST_ROUNDS = 24, 3
+_MEANING = (
+    "Noise was added to every number. The length of what was released (the root of the sum of squares) is compared "
+    "with the length that noise alone would have on average: the further apart they are, the more of the result is "
+    "signal. Both are computed from what was released, so this costs no privacy."
+)
+_WITHOUT = "No noise was added: exact totals were released."
 
 
 def noise_section(releases: Sequence[Release]) -> Section:
@@ -25,12 +31,7 @@ def noise_section(releases: Sequence[Release]) -> Section:
     ]
     rows = [_row(release) for release in releases]
     shown = rows if len(rows) <= _SHOWN_RELEASES else [*rows[:12], ["..."] + [""] * 5, *rows[-11:]]
-    text = [
-        "Noise was added to every number. The length of what was released (the root of the sum of squares) is compared "
-        "with the length that noise alone would have on average: the further apart they are, the more of the result is "
-        "signal. Both are computed from what was released, so this costs no privacy.",
-        *_verdict(releases),
-    ]
+    text = [_MEANING, *_verdict(releases)] if any(release.scale for release in releases) else [_WITHOUT]
     few = len(releases) <= 6 and all(release.length is not None for release in releases)
     pictures = [_bars(releases)] if few else []
     return Section("Noise against signal", text=text, pictures=pictures, tables=[Table(header, shown)])
@@ -75,9 +76,13 @@ def _verdict(releases: Sequence[Release]) -> list[str]:
     shares = [share for share in map(signal_share, releases) if share is not None]
     if not shares:
         return []
-    low, high = min(shares), max(shares)
-    amount = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
+    low, high = (_amount(share) for share in (min(shares), max(shares)))
+    amount = low if low == high else f"{low} to {high}"
     return [f"Of the squared length of a release, an estimated {amount} is signal."]
+
+
+def _amount(share: float) -> str:
+    return "more than 99 %" if share > 0.99 else f"{100 * share:.0f} %"
 
 
 def _bars(releases: Sequence[Release]) -> Picture:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcape.privacy.guarantee import NONE, Guarantee, round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.report.card_content import card_of, decimal, tone_of
+from dpcape.report.card_content import STATUS, card_of, decimal, tone_of
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
 from dpcape.report.page import Section, Table, write_page
@@ -83,7 +83,7 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
     finished = sum(bool(entry["took_part"]) for entry in members.values())
     epsilon = "no bound"
     if guarantee.status != NONE:
-        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({tone_of(guarantee)})"
+        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({STATUS[tone_of(guarantee)].lower()})"
     return [
         ("Computed", _when(run)),
         ("By", ", ".join(members)),
