@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from made_experiments import failing, made, squares
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
 from dpcape.reproduce import registry
+from dpcape.reproduce.cache import key_of
 from dpcape.reproduce.comparison import load_method
 from dpcape.reproduce.curves import true_epsilon_lines
+from dpcape.reproduce.data import DataFolder
+from dpcape.reproduce.experiment import Setting
 from dpcape.reproduce.results import PUBLISHED, Results, row
 
 
@@ -99,6 +103,37 @@ def test_real_names_are_distinct_and_ordered() -> None:
     assert papers == sorted(papers, key=list(dict.fromkeys(papers)).index)
     assert registry._numbers("dissertation-4.10") > registry._numbers("dissertation-4.9")
     assert registry._numbers("dissertation-table-3.1") < registry._numbers("dissertation-3.2")
+
+
+def test_every_figure_and_table_of_the_papers_is_there() -> None:
+    chapters = ("3.2", "3.3", "3.5", "4.1", "5.1", "5.2", "5.3", "6.1", "6.2", "6.3", "6.4", "6.5", "6.6", "7.1", "7.2")
+    wanted = {f"dissertation-{label}" for label in (*chapters, "8.1", "8.2", "8.3", "table-3.1")}
+    wanted |= {"capecca-2", "capecca-3", "poster-1", "poster-2", "poster-3", "djica-1", "djica-2"}
+    wanted |= {"factor-2", "factor-3", "factor-4"}
+    assert wanted <= set(registry.experiments())
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_cells_of_every_experiment_can_be_told_apart(quick: bool) -> None:
+    setting = Setting(quick=quick, data=DataFolder(None))
+    for experiment in registry.experiments().values():
+        cells = experiment.cells(setting)
+        assert cells, experiment.name
+        assert len({key_of(cell, setting.data) for cell in cells}) == len(cells), experiment.name
+        if experiment.extendable:
+            takes = [inspect.signature(cell.compute).parameters for cell in cells]
+            assert all("methods" in parameters for parameters in takes), experiment.name
+
+
+def test_runs_are_as_many_as_the_user_says() -> None:
+    """Where results are averaged over runs, one run has fewer cells than two."""
+    one, two = (Setting(quick=True, data=DataFolder(None), runs=n) for n in (1, 2))
+    same = {
+        name
+        for name, experiment in registry.experiments().items()
+        if len(experiment.cells(one)) == len(experiment.cells(two))
+    }
+    assert same <= {"dissertation-3.2", "dissertation-3.3", "dissertation-6.1", "dissertation-table-3.1"}
 
 
 def test_claimed_and_real_epsilons_are_put_into_words() -> None:

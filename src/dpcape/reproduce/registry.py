@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 from dpcape.errors import InvalidParameter
 from dpcape.reproduce.experiment import PAPERS, Experiment
@@ -20,10 +19,7 @@ def experiments() -> dict[str, Experiment]:
     """Return all experiments by name, ordered by paper and label."""
     found: list[Experiment] = []
     for module in MODULES:
-        name = f"dpcape.reproduce.figures.{module}"
-        if find_spec(name) is None:
-            continue
-        found += import_module(name).EXPERIMENTS
+        found += import_module(f"dpcape.reproduce.figures.{module}").EXPERIMENTS
     order = list(PAPERS)
     found.sort(key=lambda one: (order.index(one.paper), _numbers(one.name)))
     if len({one.name for one in found}) < len(found):

@@ -1,4 +1,8 @@
-"""Figure 4.1 of the dissertation: PCA of rows spread over ten sites."""
+"""Figure 4.1 of the dissertation: PCA of rows spread over ten sites.
+
+A method of your own is given ``task.sites`` (site -> rows, norms at most 1) and the option ``n_components``; it answers
+with orthonormal rows, the directions found.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ EXPERIMENTS = (
         cells=cells,
         draw=draw,
         judge=judge,
+        extendable=True,
         note=(
             "Rows are centred and bounded by public rows (the test part of MNIST, 10,000 rows of Covertype apart) "
             "instead of their own mean and largest norm, which no epsilon covers; of Covertype 50,000 rows remain. "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.reproduce.comparison import Task, compare
+from dpcape.reproduce.comparison import Task, compare, load_method
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Cell, Setting
 from dpcape.reproduce.figures.pca.methods import MEASURE, METHODS, energy
@@ -61,7 +61,7 @@ def cells(setting: Setting) -> list[Cell]:
     for panel in PANELS:
         points = setting.choose(_QUICK, _FULL)[panel.by]
         piece = 1 if panel.dataset == "MNIST" and not setting.quick else len(points)
-        for run in range(setting.choose(3, 10)):
+        for run in range(setting.n_runs(3)):
             found += [
                 _cell(panel.letter, run, points[start : start + piece], setting.quick)
                 for start in range(0, len(points), piece)
@@ -83,9 +83,16 @@ def _cell(letter: str, run: int, points: Sequence[float], quick: bool) -> Cell:
 
 
 def compute(
-    data: DataFolder, *, letter: str, run: int, points: Sequence[float], n_components: int, side: int
+    data: DataFolder,
+    *,
+    letter: str,
+    run: int,
+    points: Sequence[float],
+    n_components: int,
+    side: int,
+    methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the rows of one run of one panel."""
+    """Return the rows of one run of one panel; ``methods`` are further ones, by name."""
     panel = next(one for one in PANELS if one.letter == letter)
     held = source(data, panel.dataset, side)
     found: list[Row] = []
@@ -95,7 +102,7 @@ def compute(
         epsilon = point if panel.by == BY_EPSILON else panel.epsilon
         found += compare(
             task(held, n_per_site, delta=delta, n_components=n_components, run=run),
-            METHODS,
+            [*METHODS, *map(load_method, methods)],
             panel=f"({letter}) {held.name}, by {panel.by}",
             epsilons=[epsilon],
             run=run,
