@@ -1,4 +1,7 @@
-"""Figures 5.1 to 5.3: q_comp of capeAGN on mixtures and topics against epsilon, the size of sites, and delta."""
+"""Figures 5.1 to 5.3: q_comp of capeAGN on mixtures and topics against epsilon, the size of sites, and delta.
+
+Methods of the user's own are given records per site (rows, or word counts), and return components; see `compute`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpcape.reproduce.comparison import compare
+from dpcape.reproduce.comparison import compare, load_method
 from dpcape.reproduce.curves import Look, draw_curves, legend_below, true_epsilon_lines, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Cell, Experiment, Setting
@@ -31,15 +34,21 @@ def compute(
     epsilons: Sequence[float],
     deltas: Sequence[float],
     run: int,
+    methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Return q_comp of every scheme on one simulated data set, at all these epsilons and deltas."""
+    """Return q_comp of every scheme on one simulated data set, at all these epsilons and deltas.
+
+    Methods of the user's own return estimated components as rows; ``task.options`` holds "model" ("mixture" or
+    "topics"), "truth" and "site_size".
+    """
+    compared = (*METHODS, *(load_method(name) for name in methods))
     found = []
     for delta in deltas:
         task = make_task(model, n_features, n_components, site_size=site_size, delta=delta, seed=run)
         for index, epsilon in enumerate(epsilons):
             rows = compare(
                 task,
-                METHODS,
+                compared,
                 panel=f"{NAMES[model]}, D={n_features}",
                 epsilons=[epsilon],
                 run=run,
@@ -76,14 +85,14 @@ def cells_sizes(model: str, setting: Setting) -> list[Cell]:
     largest = 100_000 if model == "mixture" else 30_000
     sizes = setting.choose((2_000, 20_000 if model == "mixture" else 10_000), (1_000, 3_000, 10_000, largest))
     epsilons = setting.choose((0.1, 1.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0))
-    cells: list[Cell] = _cells(model, sizes, epsilons, (DELTA,), setting.choose(3, 10))
+    cells: list[Cell] = _cells(model, sizes, epsilons, (DELTA,), setting.n_runs(3))
     return cells
 
 
 def cells_delta(setting: Setting) -> list[Cell]:
     """Return the cells of figure 5.3."""
     deltas = setting.choose((1e-5, 1e-1), (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1))
-    runs = setting.choose(3, 10)
+    runs = setting.n_runs(3)
     return [
         cell
         for model in NAMES
@@ -154,7 +163,7 @@ _NOTE = (
 def _experiment(number: str, title: str, cells: Callable[[Setting], list[Cell]], draw: Any, judge: Any) -> Experiment:
     return Experiment(
         name=f"dissertation-{number}", paper="dissertation", label=f"Figure {number}", title=title,
-        cells=cells, draw=draw, judge=judge, note=_NOTE,
+        cells=cells, draw=draw, judge=judge, note=_NOTE, extendable=True,
     )  # fmt: skip
 
 

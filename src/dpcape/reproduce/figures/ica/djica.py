@@ -1,0 +1,208 @@
+"""Paper 003: independence of the components (figure 1) and gain index against epsilon (figure 2) of DP-djICA."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from dpcape.metrics import gain_index
+from dpcape.published.ica import wishart_delta
+from dpcape.reproduce.curves import Look, draw_panels, true_epsilon_note
+from dpcape.reproduce.data import DataFolder
+from dpcape.reproduce.experiment import Cell, Outcome, Setting, Verdict
+from dpcape.reproduce.figures.ica.gain import DELTA, DP_DJICA, ERROR
+from dpcape.reproduce.figures.ica.methods import Found, djica, dp_djica_found, joint_ica
+from dpcape.reproduce.figures.ica.series import N_SITES, Series, simulated
+from dpcape.reproduce.figures.pairing import claims_hold, judged_trend, standing
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
+
+CORRELATION, OFF = "correlation", "mean off-diagonal correlation"
+_PUBLISHED, _EXACT = (DP_DJICA, PUBLISHED), ("non-private", NON_PRIVATE)
+# Off-diagonal correlations, and gain indices, that differ by less than this are called equal.
+_CLOSE = 0.05
+
+
+def compute(
+    data: DataFolder, *, n_subjects: int, n_components: int, side: int, n_timepoints: int, n_iter: int,
+    epsilons: list[float], pooled: bool, matrices: bool, run: int,
+) -> list[Row]:  # fmt: skip
+    """Return gain indices at all these epsilons, and correlations of the estimated sources if ``matrices``."""
+    series = simulated(run, n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints)
+    scheme = "pooled" if pooled else "CAPE"
+    where = f"{'pooled' if pooled else 'four sites'}, {n_subjects} people"
+    exact = djica(series, n_components, n_iter=n_iter)
+    found: list[Row] = []
+    for index, epsilon in enumerate(epsilons):
+        seed = 1000 * (run + 1) + index
+        runs = {
+            _EXACT: exact,
+            _PUBLISHED: dp_djica_found(series, n_components, epsilon=epsilon, n_iter=n_iter, seed=seed, pooled=pooled),
+            (scheme, VERIFIED): joint_ica(series, n_components, scheme=scheme, epsilon=epsilon, delta=DELTA, seed=seed),
+        }
+        for key, result in runs.items():
+            found.append(_row(where, key, epsilon, ERROR, gain_index(result.unmixing, series.mixing), result, run))  # type: ignore[arg-type]
+            if matrices:
+                found += _correlations(where, key, epsilon, result, series, run)
+    return found
+
+
+def _row(
+    panel: str, key: tuple[str, str], epsilon: float, measure: str, value: float, result: Found, run: int, **more: Any
+) -> Row:
+    # Paper 003 claims delta = 0.
+    delta = {NON_PRIVATE: None, PUBLISHED: 0.0, VERIFIED: DELTA}[key[1]]
+    return row(
+        panel=panel, curve=key[0], calibration=key[1], x=epsilon, measure=measure, value=value, run=run, delta=delta,
+        claimed_epsilon=result.claimed, verified_epsilon=result.verified, **more,
+    )  # fmt: skip
+
+
+def _correlations(
+    panel: str, key: tuple[str, str], epsilon: float, result: Found, series: Series, run: int
+) -> list[Row]:
+    """Return |correlation| of the estimated sources at each site: its mean off the diagonal, and all of run 0."""
+    rows = []
+    for site, part in enumerate(series.sites()):
+        matrix = np.abs(np.corrcoef((np.vstack(part) @ result.unmixing.T).T))
+        off = float((matrix.sum() - np.trace(matrix)) / (matrix.size - len(matrix)))
+        rows.append(_row(f"{panel}, site {site + 1}", key, epsilon, OFF, off, result, run))
+        if run == 0:
+            rows += [
+                _row(panel, key, epsilon, CORRELATION, round(float(value), 4), result, run, site=site + 1, entry=entry)
+                for entry, value in enumerate(matrix.ravel())
+            ]
+    return rows
+
+
+def _sizes(setting: Setting) -> dict[str, Any]:
+    return {
+        "n_components": setting.choose(6, 20),
+        "side": setting.choose(12, 30),
+        "n_timepoints": setting.choose(100, 250),
+        "n_iter": setting.choose(240, 200),
+    }
+
+
+def cells_independence(setting: Setting) -> list[Cell]:
+    """Return the cells of figure 1."""
+    fixed = {"n_subjects": setting.choose(160, 1024), "pooled": False, "matrices": True, "epsilons": [0.1, 1.0]}
+    return [Cell(compute, {**_sizes(setting), **fixed, "run": run}) for run in range(setting.n_runs(3))]
+
+
+def cells_gain(setting: Setting) -> list[Cell]:
+    """Return the cells of figure 2."""
+    epsilons = setting.choose((0.1, 1.0, 10_000.0), (0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0))
+    groups = [list(epsilons)] if setting.quick else [[epsilon] for epsilon in epsilons]
+    return [
+        Cell(
+            compute,
+            {
+                **_sizes(setting),
+                "n_subjects": people,
+                "pooled": pooled,
+                "matrices": False,
+                "epsilons": group,
+                "run": run,
+            },
+        )
+        for people, pooled in ((setting.choose(160, 1024), False), (setting.choose(80, 512), True))
+        for run in range(setting.n_runs(3))
+        for group in groups
+    ]
+
+
+def draw_independence(results: Results) -> Figure:
+    """Draw the correlations of the estimated sources, a line per algorithm and a column per site."""
+    rows = results.where(measure=CORRELATION, x=1.0)
+    lines = list(dict.fromkeys((str(r["curve"]), str(r["calibration"])) for r in rows))
+    figure, grid = plt.subplots(
+        len(lines), N_SITES, figsize=(2.4 * N_SITES, 2.5 * len(lines) + 0.5), squeeze=False, layout="constrained"
+    )
+    for line, (curve, kind) in zip(grid, lines, strict=True):
+        chosen = rows.where(curve=curve, calibration=kind)
+        for site, axes in enumerate(line, start=1):
+            values = np.array([float(r["value"]) for r in chosen.where(site=site)])  # type: ignore[arg-type]
+            size = math.isqrt(values.size)
+            image = axes.imshow(values.reshape(size, size), cmap="viridis", vmin=0, vmax=1)
+            axes.set(xticks=[], yticks=[])
+            axes.set_title(f"site {site}", fontsize="small")
+        index = results.mean(measure=ERROR, curve=curve, calibration=kind, x=1.0)
+        line[0].set_ylabel(f"{_title(chosen)}\nq_NGI {index:.2f}", fontsize="small")
+    figure.colorbar(image, ax=grid, shrink=0.6, label="|correlation| of estimated sources")
+    return figure
+
+
+def _title(rows: Results) -> str:
+    first = rows[0]
+    if first["calibration"] == NON_PRIVATE:
+        return "djICA\nno noise"
+    if first["calibration"] == PUBLISHED:
+        return f"DP-djICA, ε = 1 per round\nclaimed {first['claimed_epsilon']:.3g}, real ∞"
+    return f"CAPE (verified)\nε = 1 in total, δ = {DELTA:g}"
+
+
+def draw_gain(results: Results) -> Figure:
+    """Draw the gain index against epsilon."""
+    look = Look("ε (published: per round, verified: in total)", "q_NGI (0 is perfect)")
+    figure = draw_panels(results, look, measure=ERROR, n_columns=2)
+    for axes in figure.axes:
+        axes.set_ylim(bottom=0)
+    true_epsilon_note(figure, results, ERROR)
+    return figure
+
+
+def judge_independence(results: Results) -> list[Verdict]:
+    """Judge figure 1."""
+    rows = results.where(measure=OFF)
+    index = {key: results.mean(measure=ERROR, curve=key[0], calibration=key[1], x=1.0) for key in (_EXACT, _PUBLISHED)}
+    off = {key: rows.mean(curve=key[0], calibration=key[1], x=1.0) for key in (_EXACT, _PUBLISHED)}
+    uncorrelated = off[_PUBLISHED] - off[_EXACT] <= _CLOSE
+    separated = index[_PUBLISHED] - index[_EXACT] <= _CLOSE
+    outcome: Outcome = "holds" if uncorrelated and separated else "fails"
+    text = (
+        f"Mean off-diagonal correlation {off[_PUBLISHED]:.3f} against {off[_EXACT]:.3f}; q_NGI {index[_PUBLISHED]:.3f} "
+        f"against {index[_EXACT]:.3f} (no unmixing: about .3 to .4)."
+    )
+    fall, numbers = judged_trend(rows, _PUBLISHED)
+    return [
+        Verdict("At epsilon 1 components are almost as independent as without noise", "paper 003, section IV",
+                outcome, text),
+        Verdict("With smaller epsilon the independence falls sharply", "paper 003, section IV", fall,
+                f"Off-diagonal correlation from epsilon .1 to 1: {numbers}."),
+        *_private(results),
+    ]  # fmt: skip
+
+
+def judge_gain(results: Results) -> list[Verdict]:
+    """Judge figure 2."""
+    rows = results.where(measure=ERROR)
+    found = standing(rows, _EXACT, _PUBLISHED)
+    smaller = Results(r for r in rows if float(r["x"]) <= 1)  # type: ignore[arg-type]
+    published = [float(r["value"]) for r in smaller.where(calibration=PUBLISHED)]  # type: ignore[arg-type]
+    good: Outcome = "holds" if max(published) <= 0.1 else "holds under conditions" if min(published) <= 0.1 else "fails"
+    verified = smaller.where(calibration=VERIFIED)
+    fall, numbers = judged_trend(rows, _PUBLISHED)
+    return [
+        Verdict("Privacy costs separation quality", "paper 003, section IV", found.outcome,
+                f"q_NGI of djICA: {found}."),
+        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most .1)", "paper 003, section V", good,
+                f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified at such a "
+                f"total {verified.mean():.2f} on average."),
+        Verdict("q_NGI falls with epsilon", "paper 003, figure 2", fall, f"As published: {numbers}."),
+        *_private(results),
+    ]  # fmt: skip
+
+
+def _private(results: Results) -> list[Verdict]:
+    outcome, text = claims_hold(results.where(measure=ERROR), DP_DJICA)
+    delta = wishart_delta(1.0, 1, 0.5)
+    text += f"; the PCA's delta at epsilon 1 is {delta:.3f} and stays so at every larger epsilon (retracted result)"
+    return [
+        Verdict(
+            "Everything is epsilon-private with delta 0", "paper 003, algorithm 1 and theorem 1", outcome, text + "."
+        )
+    ]

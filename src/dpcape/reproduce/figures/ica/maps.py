@@ -1,0 +1,223 @@
+"""Figures 6.5 and 6.6: maps without noise, and of capeDJICA at several epsilons and numbers of people."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dpcape.metrics import matched_correlations
+from dpcape.privacy import epsilon_of, mu_of
+from dpcape.report.map_plots import matched_maps, plot_maps
+from dpcape.reproduce.data import DataFolder
+from dpcape.reproduce.experiment import Cell, Outcome, Setting, Verdict
+from dpcape.reproduce.figures.ica.gain import DELTA, DELTA_ROUND
+from dpcape.reproduce.figures.ica.methods import Found, cape_djica_found, djica, joint_ica
+from dpcape.reproduce.figures.ica.series import simulated
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
+
+CORRELATION, MAP = "map correlation", "map"
+N_SHOWN = 6
+# A map that correlates this much with the true one is called resembling, and this much less than djICA's, equal.
+_RESEMBLES, _EQUAL = 0.9, 0.02
+
+
+def compute(
+    data: DataFolder, *, n_subjects: int, n_components: int, side: int, n_timepoints: int, n_iter: int,
+    epsilon: float | None, run: int,
+) -> list[Row]:  # fmt: skip
+    """Return maps (of the first run) and their correlations with the true ones; without noise if epsilon is None."""
+    series = simulated(run, n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints)
+    assert series.mixing is not None
+    exact = Found(np.linalg.pinv(series.mixing).astype(np.float64), series.mixing)
+    if epsilon is None:
+        runs = {("true", NON_PRIVATE): exact, ("non-private", NON_PRIVATE): djica(series, n_components, n_iter=n_iter)}
+    else:
+        noise: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "seed": 1000 + run}
+        runs = {
+            ("CAPE", PUBLISHED): cape_djica_found(
+                series, n_components, delta_round=DELTA_ROUND, n_iter=n_iter, **noise
+            ),
+            ("CAPE", VERIFIED): joint_ica(series, n_components, scheme="CAPE", **noise),
+        }
+    found: list[Row] = []
+    for (curve, kind), result in runs.items():
+        frame = {
+            "panel": f"{n_subjects} people",
+            "curve": curve,
+            "calibration": kind,
+            "claimed_epsilon": result.claimed,
+            "verified_epsilon": result.verified,
+            "delta": None if result.claimed is None else DELTA,
+            "run": run,
+            "asked_epsilon": epsilon,
+            "n_subjects": n_subjects,
+            "person_factor": n_timepoints,
+        }
+        value = float(matched_correlations(result.mixing, series.mixing).mean())
+        x = 0.0 if epsilon is None else epsilon
+        found.append(row(x=x, measure=CORRELATION, value=value, **frame))  # type: ignore[arg-type]
+        if run == 0:
+            found += _pixels(matched_maps(result.mixing, series.mixing), frame)
+    return found
+
+
+def _pixels(maps: np.ndarray, frame: dict[str, Any]) -> list[Row]:
+    scaled = maps / np.abs(maps).max(axis=0)
+    return [
+        row(x=pixel, measure=MAP, value=round(float(value), 4), component=component, **frame)
+        for component, image in enumerate(scaled.T[:N_SHOWN])
+        for pixel, value in enumerate(image)
+    ]
+
+
+def _sizes(setting: Setting) -> dict[str, Any]:
+    return {
+        "n_components": setting.choose(6, 20),
+        "side": setting.choose(16, 30),
+        "n_timepoints": setting.choose(100, 250),
+        "n_iter": setting.choose(160, 200),
+    }
+
+
+def cells_exact(setting: Setting) -> list[Cell]:
+    """Return the cells of figure 6.5."""
+    n_subjects = setting.choose(160, 1024)
+    return [
+        Cell(compute, {**_sizes(setting), "n_subjects": n_subjects, "epsilon": None, "run": run})
+        for run in range(setting.n_runs(3))
+    ]
+
+
+def cells_private(setting: Setting) -> list[Cell]:
+    """Return the cells of figure 6.6."""
+    epsilons = (None, *setting.choose((0.1, 1.0), (0.1, 0.5, 2.0)))
+    return [
+        Cell(compute, {**_sizes(setting), "n_subjects": n_subjects, "epsilon": epsilon, "run": run})
+        for n_subjects in setting.choose((40, 160), (256, 1024))
+        for epsilon in epsilons
+        for run in range(setting.n_runs(3))
+    ]
+
+
+def draw(results: Results) -> Figure:
+    """Draw one line of images per result of the first run, with the epsilons and the mean correlation of all runs."""
+    shown: dict[str, np.ndarray] = {}
+    first = results.where(measure=MAP)
+    for people in sorted({int(r["n_subjects"]) for r in first}):  # type: ignore[arg-type]
+        rows = first.where(n_subjects=people)
+        for curve, kind, epsilon in dict.fromkeys((r["curve"], r["calibration"], r["asked_epsilon"]) for r in rows):
+            chosen = rows.where(curve=curve, calibration=kind, asked_epsilon=epsilon)
+            if curve == "true":
+                shown.setdefault("true", _image(chosen))
+                continue
+            same = results.where(
+                measure=CORRELATION, curve=curve, calibration=kind, asked_epsilon=epsilon, n_subjects=people
+            )
+            shown[f"{people} people, {_label(same)}"] = _image(chosen)
+    side = math.isqrt(next(iter(shown.values())).shape[0])
+    axes = plot_maps(shown, (side, side), n_shown=N_SHOWN)
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.set_size_inches(N_SHOWN + 3.2, len(shown) + 0.6)
+    axes.tick_params(labelsize=8)
+    axes.set_title(
+        f"simulated fMRI, δ = {DELTA:g}; correlation with the true maps, mean of all runs", fontsize="medium"
+    )
+    return figure
+
+
+def _image(rows: Results) -> np.ndarray:
+    values = np.array([float(r["value"]) for r in rows])  # type: ignore[arg-type]
+    return values.reshape(len(rows.values("component")), -1).T
+
+
+def _label(rows: Results) -> str:
+    kind, correlation = rows[0]["calibration"], rows.mean()
+    if kind == NON_PRIVATE:
+        return f"djICA\nno noise, correlation {correlation:.3f}"
+    asked, claimed, real = (rows[0][name] for name in ("asked_epsilon", "claimed_epsilon", "verified_epsilon"))
+    if kind == PUBLISHED:
+        return (
+            f"capeDJICA as published\nε {asked:g} per round: claimed {claimed:.3g},\nreal {real:.3g} for a time point; "
+            f"{correlation:.3f}"
+        )
+    return f"CAPE verified\nε {asked:g} in total for a time point;\n{correlation:.3f}"
+
+
+def judge_exact(results: Results) -> list[Verdict]:
+    """Judge figure 6.5."""
+    values = [float(r["value"]) for r in results.where(measure=CORRELATION, curve="non-private")]  # type: ignore[arg-type]
+    outcome: Outcome = "holds" if min(values) >= _RESEMBLES else "fails" if max(values) < _RESEMBLES else (
+        "holds under conditions"
+    )  # fmt: skip
+    text = f"Mean correlation with the true maps {np.mean(values):.3f}, least of {len(values)} runs {min(values):.3f}."
+    return [Verdict("Maps of djICA show the true ones", "section 6.5.4", outcome, text)]
+
+
+def judge_private(results: Results) -> list[Verdict]:
+    """Judge figure 6.6."""
+    rows = results.where(measure=CORRELATION)
+    most = max(int(r["n_subjects"]) for r in rows)  # type: ignore[arg-type]
+    return [
+        *(_resembles(rows.where(n_subjects=most, calibration=kind), kind, most) for kind in (PUBLISHED, VERIFIED)),
+        _few_need_more(rows),
+        _indistinguishable(rows, most),
+        _unit(rows),
+    ]
+
+
+def _resembles(rows: Results, kind: str, people: int) -> Verdict:
+    """Judge "closely resemble the true ones even for small overall epsilon", small meaning at most one."""
+    found = {(float(r["verified_epsilon"]), float(r["asked_epsilon"])) for r in rows}  # type: ignore[arg-type]
+    points = [(real, rows.mean(asked_epsilon=asked)) for real, asked in sorted(found)]
+    strict = any(value >= _RESEMBLES and real <= 1.0 for real, value in points)
+    outcome: Outcome = "holds" if strict else "holds under conditions"
+    if not any(value >= _RESEMBLES for _, value in points):
+        outcome = "fails"
+    text = ", ".join(f"{value:.3f} at real epsilon {real:.3g}" for real, value in points)
+    claim = f"With many people maps closely resemble the true ones even for a small overall epsilon ({kind})"
+    return Verdict(claim, "section 6.5.4", outcome, f"{people} people, correlation of time-point-private maps: {text}.")
+
+
+def _few_need_more(rows: Results) -> Verdict:
+    numbers = sorted({int(r["n_subjects"]) for r in rows})  # type: ignore[arg-type]
+    epsilons = sorted({float(r["asked_epsilon"]) for r in rows if r["asked_epsilon"] is not None})
+    means = {
+        (people, epsilon): rows.mean(n_subjects=people, asked_epsilon=epsilon, calibration=PUBLISHED)
+        for people in numbers
+        for epsilon in epsilons
+    }
+    few, many = (means[people, epsilons[0]] for people in (numbers[0], numbers[-1]))
+    helped = means[numbers[0], epsilons[-1]]
+    outcome: Outcome = "holds" if few < many and helped > few else "fails"
+    text = (
+        f"As published: {few:.3f} for {numbers[0]} people and {many:.3f} for {numbers[-1]} at epsilon {epsilons[0]:g} "
+        f"per round; {helped:.3f} for {numbers[0]} at {epsilons[-1]:g}."
+    )
+    return Verdict("Fewer people need a larger epsilon", "section 6.5.4", outcome, text)
+
+
+def _indistinguishable(rows: Results, people: int) -> Verdict:
+    exact = rows.mean(n_subjects=people, curve="non-private")
+    published = rows.where(n_subjects=people, calibration=PUBLISHED)
+    values = {float(e): published.mean(asked_epsilon=e) for e in published.values("asked_epsilon")}  # type: ignore[arg-type]
+    close = [epsilon for epsilon, value in values.items() if value >= exact - _EQUAL]
+    outcome: Outcome = "holds" if len(close) == len(values) else "holds under conditions" if close else "fails"
+    text = ", ".join(f"{value:.3f} at epsilon {epsilon:g}" for epsilon, value in sorted(values.items()))
+    return Verdict(
+        "Maps are almost indistinguishable from those without noise", "section 6.5.4", outcome,
+        f"Correlation without noise {exact:.3f}; as published, per round: {text}.",
+    )  # fmt: skip
+
+
+def _unit(rows: Results) -> Verdict:
+    published = rows.where(calibration=PUBLISHED)
+    real = min(float(r["verified_epsilon"]) for r in published)  # type: ignore[arg-type]
+    factor = float(published[0]["person_factor"])
+    person = epsilon_of(DELTA, factor * mu_of(real, DELTA))
+    outcome: Outcome = "holds" if person <= 1 else "fails"
+    text = f"At best, {real:.3g} for a time point, which is {person:.3g} for a person who owns {factor:g} of them."
+    return Verdict("The epsilon protects individuals", "sections 6.1 and 6.5.4", outcome, text)
