@@ -51,6 +51,14 @@ def blocks_of(page: str) -> list[Block]:
     return blocks_in((ROOT / page).read_text(encoding="utf-8"), page)
 
 
+def text_outside_blocks(page: str) -> str:
+    """Return a page without its fenced blocks and hidden lines."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for block in blocks_of(page):
+        text = text.replace(block.text, "")
+    return text
+
+
 def blocks_in(text: str, page: str) -> list[Block]:
     """Return the blocks of a text in order."""
     lines = text.splitlines()

@@ -95,3 +95,4 @@ def commands_in(text: str) -> list[tuple[str, str]]:
 
 
 COMMAND = re.compile(r"^\s*\$?\s*(dpcape|python3?|pip|make|pytest|git|uv|bash) ", flags=re.MULTILINE)
+INDENTED = re.compile(r"^(?: {4,}|\t)\$?\s*(dpcape|python3?|pip|make|pytest|git|from|import) ", flags=re.MULTILINE)

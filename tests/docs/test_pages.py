@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .blocks import Block, blocks_in, blocks_of, pages
-from .player import COMMAND, Player, commands_in
+from .blocks import Block, blocks_in, blocks_of, pages, text_outside_blocks
+from .player import COMMAND, INDENTED, Player, commands_in
 
 RUN = ("python", "pycon", "sh", "console")
 KNOWN = (*RUN, "toml", "text")
@@ -43,6 +43,13 @@ def test_blocks_say_what_they_are(page: str) -> None:
     for block in blocks_of(page):
         assert is_directive(block) or block.language in KNOWN, f"{block.where}: {block.language!r}"
         assert block.language != "text" or not COMMAND.search(block.text), f"{block.where}: a command as text"
+
+
+@pytest.mark.parametrize("page", pages())
+def test_commands_are_in_fences(page: str) -> None:
+    """Blocks made by indenting are not run."""
+    outside = text_outside_blocks(page)
+    assert not INDENTED.search(outside), page
 
 
 def test_few_blocks_are_left_alone_and_each_says_why() -> None:
