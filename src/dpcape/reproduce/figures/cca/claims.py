@@ -127,9 +127,8 @@ def poster(results: Results) -> list[Verdict]:
     verdicts = [_verdict_of(tallies, claim, "remarks")]
     if by == "epsilon":
         strict = Results(r for r in results if float(r["x"]) <= 0.1)  # type: ignore[arg-type]  # x is a number
-        verdicts.append(
-            _approaches(strict, "pooled", "Utility is meaningful even with strict privacy (epsilon 0.1).", "remarks")
-        )
+        claim = "Utility is meaningful even with strict privacy (epsilon 0.1)."
+        verdicts.append(_approaches(strict, "pooled", claim, "remarks", enough=0.8))
     return [*verdicts, judge_privacy(results, theorem="step 2", where="algorithm", curve="pooled")]
 
 
@@ -138,15 +137,16 @@ def _verdict_of(tallies: dict[str, Tally], claim: str, where: str) -> Verdict:
     return Verdict(claim, where, total.outcome, "; ".join(f"{kind}: {tally}" for kind, tally in tallies.items()))
 
 
-def _approaches(rows: Results, curve: str, claim: str, where: str) -> Verdict:
-    """Ask for 95 % of the non-private utility at the last point of every panel."""
+def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float = _REACHED) -> Verdict:
+    """Ask for a share of the non-private utility at the last point of every panel."""
     last = {
         kind: {panel: points[max(points)] for panel, points in utility(rows, Curve(curve, kind)).items()}
         for kind in KINDS
     }
-    flags = [value >= _REACHED for found in last.values() for value in found.values()]
+    flags = [value >= enough for found in last.values() for value in found.values()]
     numbers = "; ".join(f"{kind}: {_shares(found)}" for kind, found in last.items())
-    return Verdict(claim, where, all_or_some(flags), f"{numbers} of the non-private utility (reached: 95 %)")
+    numbers += f" of the non-private utility (asked: {100 * enough:.0f} %)"
+    return Verdict(claim, where, all_or_some(flags), numbers)
 
 
 def _shares(found: dict[str, float]) -> str:
@@ -228,7 +228,7 @@ def _small_epsilon(rows: Results, where: str) -> Verdict:
 
 
 def _small_delta(results: Results, where: str) -> Verdict:
-    """Look at the smallest delta, which is below 1/N in every panel but the replicated ones."""
+    """Look at the smallest delta, which is below 1/N in every panel if copies are not counted."""
     first = {
         kind: {panel: points[min(points)] for panel, points in utility(results, Curve("CAPE", kind)).items()}
         for kind in KINDS

@@ -82,17 +82,17 @@ POSTER_PANELS = {
 }
 
 
-def cells(panels: Sequence[Panel], scheme: str) -> Callable[[Setting], list[Cell]]:
+def cells(panels: Sequence[Panel], scheme: str, *, quick_runs: int) -> Callable[[Setting], list[Cell]]:
     """Return the function that lists a cell per panel and run."""
-    return partial(_cells, panels, scheme)
+    return partial(_cells, panels, scheme, quick_runs)
 
 
-def _cells(panels: Sequence[Panel], scheme: str, setting: Setting) -> list[Cell]:
+def _cells(panels: Sequence[Panel], scheme: str, quick_runs: int, setting: Setting) -> list[Cell]:
     found = []
     for panel in panels:
         points = setting.choose(panel.quick, panel.points)
         files = [FILES[panel.dataset]] if panel.dataset in FILES else []
-        for run in range(setting.choose(3, 10) if points else 0):
+        for run in range(setting.n_runs(quick_runs) if points else 0):
             options = asdict(panel) | {"points": list(points), "scheme": scheme, "run": run}
             del options["quick"]
             found.append(Cell(compute, options | {"n_judged": setting.choose(1500, 10000)}, files=files))
