@@ -40,7 +40,7 @@ function linearTicks(high) {
 function chart(target, options) {
   const width = Math.max(300, Math.min(760, target.clientWidth || 640));
   const height = width < 480 ? 300 : 340;
-  const box = { left: 56, right: 14, top: 14, bottom: 46 };
+  const box = { left: 66, right: 14, top: 14, bottom: 46 };
   const along = (axis, from, to) => (value) => {
     const place = axis.log ? Math.log(value / axis.low) / Math.log(axis.high / axis.low)
       : (value - axis.low) / (axis.high - axis.low);

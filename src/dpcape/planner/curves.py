@@ -44,7 +44,7 @@ class Scenario:
         low = _LOW
         if self._reaches(measure, low, wanted):
             return 10**low
-        for _ in range(50):
+        for _ in range(36):
             middle = (low + high) / 2
             if self._reaches(measure, middle, wanted):
                 high = middle

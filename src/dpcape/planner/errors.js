@@ -34,27 +34,26 @@ function keptEnergy(spectrum, components, scale) {
   if (scale === 0 || components === spectrum.length || best <= 0) return 1;
   const groups = grouped(spectrum, Math.max(48, components + 16));
   const variance = scale ** 2 / 2;
-  const reach = Math.sqrt(variance * spectrum.length);
-  const u = edge(groups, variance, components, reach);
-  const v = height(groups, variance, u);
+  const u = edge(groups, variance, components, Math.sqrt(variance * spectrum.length));
   const least = components * sum(spectrum) / spectrum.length / best;
-  return Math.min(1, Math.max(least, energy(groups, variance, u, v) / best));
+  return Math.min(1, Math.max(least, energy(groups, variance, u, height(groups, variance, u)) / best));
 }
 
 function grouped(spectrum, single) {
-  const groups = spectrum.slice(0, single).map((value) => ({ value, count: 1 }));
+  const values = spectrum.slice(0, single);
+  const counts = values.map(() => 1);
   for (let start = single; start < spectrum.length;) {
     const block = spectrum.slice(start, start + Math.ceil(start * 0.15));
-    groups.push({ value: sum(block) / block.length, count: block.length });
+    values.push(sum(block) / block.length);
+    counts.push(block.length);
     start += block.length;
   }
-  return groups;
+  return { values: Float64Array.from(values), counts: Float64Array.from(counts) };
 }
 
 function edge(groups, variance, wanted, reach) {
-  const values = groups.map((group) => group.value);
-  let low = Math.min(...values) - 2 * reach;
-  let high = Math.max(...values) + 2 * reach;
+  let low = Math.min(...groups.values) - 2 * reach;
+  let high = Math.max(...groups.values) + 2 * reach;
   for (let step = 0; step < 100; step++) {
     const u = (low + high) / 2;
     if (u === low || u === high) break;
@@ -64,15 +63,16 @@ function edge(groups, variance, wanted, reach) {
 }
 
 // Newton's steps from below, which never pass the root; 0 in a gap.
-function height(groups, variance, u) {
+function height({ values, counts }, variance, u) {
   let square = 0;
-  for (const { value, count } of groups) square = Math.max(square, count * variance - (u - value) ** 2);
+  for (let j = 0; j < values.length; j++) square = Math.max(square, counts[j] * variance - (u - values[j]) ** 2);
   for (let round = 0; round < 100; round++) {
     let total = 0;
     let slope = 0;
-    for (const { value, count } of groups) {
-      const length = Math.max((u - value) ** 2 + square, 1e-300);
-      const term = count * variance / length;
+    for (let j = 0; j < values.length; j++) {
+      const distance = u - values[j];
+      const length = Math.max(distance * distance + square, 1e-300);
+      const term = counts[j] * variance / length;
       total += term;
       slope += term / length;
     }
@@ -83,37 +83,47 @@ function height(groups, variance, u) {
   return Math.sqrt(square);
 }
 
-function resolvent(groups, u, v) {
+// Real and imaginary part of m(w), the sum of angles, and that of angles times values.
+function sums({ values, counts }, u, v) {
   let real = 0;
   let imaginary = 0;
-  for (const { value, count } of groups) {
-    const length = Math.max((u - value) ** 2 + v * v, 1e-300);
-    real += count * (u - value) / length;
-    imaginary -= count * v / length;
+  let angles = 0;
+  let own = 0;
+  for (let j = 0; j < values.length; j++) {
+    const distance = u - values[j];
+    const length = Math.max(distance * distance + v * v, 1e-300);
+    const angle = counts[j] * Math.atan2(v, distance);
+    real += counts[j] * distance / length;
+    imaginary -= counts[j] * v / length;
+    angles += angle;
+    own += angle * values[j];
   }
-  return [real, imaginary];
+  return { real, imaginary, angles, own };
 }
 
 function numberAbove(groups, variance, u, v) {
-  const [real, imaginary] = resolvent(groups, u, v);
-  return (sum(groups.map(({ value, count }) => count * Math.atan2(v, u - value))) + variance * real * imaginary) / Math.PI;
+  const { real, imaginary, angles } = sums(groups, u, v);
+  return (angles + variance * real * imaginary) / Math.PI;
 }
 
 function energy(groups, variance, u, v) {
-  const [real, imaginary] = resolvent(groups, u, v);
-  const size = sum(groups.map((group) => group.count));
-  const own = sum(groups.map(({ value, count }) => count * value * Math.atan2(v, u - value)));
-  const straight = (u * 2 * real * imaginary + v * (real * real - imaginary * imaginary)) / 2 - size * imaginary;
+  const { real, imaginary, own } = sums(groups, u, v);
+  const straight = (u * 2 * real * imaginary + v * (real * real - imaginary * imaginary)) / 2 - sum([...groups.counts]) * imaginary;
+  return (own + variance * straight - variance / 2 * pairsSum(groups, u, v)) / Math.PI;
+}
+
+function pairsSum({ values, counts }, u, v) {
   let pairs = 0;
-  for (const first of groups) {
-    for (const second of groups) {
-      const product = (u - first.value) * (u - second.value) + v * v;
-      const gap = first.value - second.value;
+  for (let j = 0; j < values.length; j++) {
+    pairs += counts[j] ** 2 * v / Math.max((u - values[j]) ** 2 + v * v, 1e-300);
+    for (let k = 0; k < j; k++) {
+      const product = (u - values[j]) * (u - values[k]) + v * v;
+      const gap = values[j] - values[k];
       const rate = gap === 0 ? v / Math.max(product, 1e-300) : Math.atan2(v * gap, product) / gap;
-      pairs += first.count * second.count * rate;
+      pairs += 2 * counts[j] * counts[k] * rate;
     }
   }
-  return (own + variance * straight - variance / 2 * pairs) / Math.PI;
+  return pairs;
 }
 
 function cca(study, declared) {
@@ -218,7 +228,7 @@ function smallestEpsilon(study, measure, wanted) {
   if (!reached(high)) return null;
   let low = -3;
   if (reached(low)) return 10 ** low;
-  for (let step = 0; step < 50; step++) {
+  for (let step = 0; step < 36; step++) {
     const middle = (low + high) / 2;
     if (reached(middle)) high = middle; else low = middle;
   }

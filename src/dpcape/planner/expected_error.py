@@ -99,7 +99,7 @@ def measure_of(analysis: str, facts: Facts, options: Mapping[str, Any], declared
 
 def _mean(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
     bound = math.hypot(*facts.bounds)
-    return Measure("noise of each entry of the mean, in units of the bound", "bound", lambda s: s[0] / bound)
+    return Measure("noise of each entry of the mean, against the bound", "bound", lambda s: s[0] / bound)
 
 
 def _pca(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
@@ -151,7 +151,7 @@ def _regression(facts: Facts, options: Mapping[str, Any], declared: Declared) ->
 def _kmeans(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
     bound, n_clusters = math.hypot(*facts.bounds), options["n_clusters"]
     spread = n_clusters * math.sqrt(facts.n_features + 1) / bound
-    title = "noise of a centre in each round (clusters of equal size), in units of the bound"
+    title = "noise of a centre in each round, against the bound (clusters of equal size)"
     return Measure(title, "bound", lambda s: s[0] * spread)
 
 
@@ -160,7 +160,7 @@ def _network(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Me
     outputs = 1 if classes == 2 else classes
     size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
     spread = math.sqrt(size) / float(options["clip"])
-    return Measure("length of the noise in each gradient, in units of the clip", "ratio", lambda s: s[0] * spread)
+    return Measure("length of the noise in each gradient, against the clip", "ratio", lambda s: s[0] * spread)
 
 
 def _topics(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:

@@ -173,7 +173,10 @@ function showAnswer(state) {
   const { study, plan, measure, errors, unit } = state;
   const first = plan.releases[0];
   const { size, words } = yardstick(study);
-  byId("answer").replaceChildren(strong(shown(errors.chosen, unit)), ` ${measure.title}`, rest(state));
+  const what = document.createElement("span");
+  what.className = "what";
+  what.textContent = `${sentenceCase(measure.title)}.`;
+  byId("answer").replaceChildren(strong(shown(errors.chosen, unit)), what, rest(state));
   const pairs = [
     ["Noise on the result", `${shown(first.aggregate_scale / size, "share")} ${words}`],
     ["Against pooled data", `${figure(first.noise_ratio)} ×`],
@@ -198,8 +201,8 @@ function rest({ study, errors, unit }) {
   const sites = study.sizes.length;
   const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== "independent")
     .map((key) => `${scenarioTitle(key, study).toLowerCase().replace(/ \(.*/, "")} ${shown(errors[key], unit)}`);
-  return ` with ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} records at ${sites} ` +
-    `site${sites > 1 ? "s" : ""} and epsilon ${general(study.epsilon, 4)}. Under the same guarantee: ${others.join(", ")}.`;
+  return ` ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} records at ${sites} ` +
+    `site${sites > 1 ? "s" : ""}, epsilon ${general(study.epsilon, 4)}. Under the same guarantee: ${others.join(", ")}.`;
 }
 
 function megabytes(study, plan) {
@@ -233,7 +236,7 @@ function showLegend({ study, errors, unit }) {
     const item = document.createElement("li");
     const swatch = element("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" },
       element("path", { d: "M1 5H33", class: `line ${key}` }));
-    item.append(swatch, `${scenarioTitle(key, study)} `, strong(shown(errors[key], unit)));
+    item.append(swatch, `${scenarioTitle(key, study).replace(/ \(.*/, "")} `, strong(shown(errors[key], unit)));
     return item;
   }));
 }
@@ -269,7 +272,7 @@ function showWanted({ study, unit, scenarios, measured, measure }) {
     const epsilon = smallestEpsilon(scenario, measured, wanted);
     return [scenarioTitle(key, study), epsilon === null ? "not reached" : roundUp(epsilon, 3)];
   });
-  tableInto(byId("wanted-table"), ["", "Smallest epsilon"], rows,
+  tableInto(byId("wanted-table"), ["Way to compute", "Smallest epsilon"], rows,
     `At delta ${general(study.delta, 3)}, looked for between 0.001 and 1000, rounded up.`);
 }
 
@@ -452,7 +455,10 @@ byId("epsilon-slider").addEventListener("input", (event) => {
   followEpsilon();
 });
 byId("epsilon").addEventListener("input", followEpsilon);
-byId("analysis").addEventListener("change", showOptions);
+byId("analysis").addEventListener("change", () => {
+  showOptions();
+  byId("wanted").value = isPercent(CONSTANTS.analyses[byId("analysis").value].unit) ? "5" : "0.5";
+});
 byId("shape").addEventListener("change", (event) => {
   const usual = { power: "1", geometric: "0.8" }[event.target.value];
   if (usual) byId("decay").value = usual;

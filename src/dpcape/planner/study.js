@@ -1,6 +1,9 @@
 // The study file that belongs to a plan.
 
-const decimal = (value) => Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toFixed(1) : String(value);
+function decimal(value) {
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toFixed(1);
+  return Math.abs(value) < 1e-3 ? value.toExponential() : String(value);
+}
 
 function siteNames(count) {
   const digits = String(count).length;

@@ -1,0 +1,206 @@
+"""The planner's page as people use it: controls, answers, refusals, the copied study, keyboard, accessibility."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from dpcape.cli import main
+from dpcape.planner.analyses import PLANNED
+from dpcape.planner.page import write_planner
+from dpcape.study import Study
+from dpcape.study.outline import outline
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def planner(open_file: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Open the page with these controls."""
+
+    def opened(**start: Any) -> Any:
+        write_planner(tmp_path / "plan.html", start)
+        return open_file(tmp_path / "plan.html")
+
+    return opened
+
+
+def answer(page: Any) -> float:
+    """The expected error that is shown, in per cent."""
+    return float(page.locator("#answer > strong").inner_text().removesuffix(" %"))
+
+
+def settle(page: Any) -> None:
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_page_stands_alone(planner: Any, screenshot: Any, accessible: Any) -> None:
+    page = planner()
+    assert page.title() == "Plan a private study · dpcape"
+    assert page.locator("#answers").is_visible()
+    accessible(page)
+    page.locator("summary").first.click()
+    page.locator("#scales summary").click()
+    assert len(screenshot(page, "planner")) == 4
+
+
+@pytest.mark.parametrize("analysis", [name for name in PLANNED if name not in ("pca", "centred-pca", "centred-cca")])
+def test_every_analysis_shows_answers(planner: Any, screenshot: Any, accessible: Any, analysis: str) -> None:
+    page = planner(analysis=analysis, features=30)
+    assert page.locator("#answers").is_visible(), page.locator("#refusal").inner_text()
+    assert page.locator("#error-chart path.line").count() == 4
+    if analysis in ("cca", "network-classifier"):
+        accessible(page)
+        screenshot(page, f"planner-{analysis}")
+
+
+def test_controls_change_the_answer(planner: Any) -> None:
+    page = planner()
+    before = answer(page)
+    for control, value, more in (("epsilon", "0.5", True), ("epsilon", "4", False), ("records", "60000", False)):
+        page.fill("#epsilon", "1")
+        page.fill(f"#{control}", value)
+        settle(page)
+        assert (answer(page) > before) is more
+    page.fill("#records", "6000")
+    page.fill("#epsilon", "1")
+    page.fill("#minimum", "7")
+    settle(page)
+    assert answer(page) > before
+    assert "Noise if only 7 finish" in page.locator("#figures").inner_text()
+    page.select_option("#protocol", "independent")
+    settle(page)
+    assert not page.locator("#colluding").is_visible()
+    assert "everyone outside the site" in page.locator("#sentence").inner_text()
+
+
+def test_sites_may_differ(planner: Any) -> None:
+    page = planner()
+    page.fill("#records", "6000, 2500, 900")
+    settle(page)
+    assert page.input_value("#sites") == "3"
+    assert "The largest site alone" in page.locator("#legend").inner_text()
+    assert "9,400 records at 3 sites" in page.locator("#answer").inner_text()
+
+
+def test_slider_works_by_keyboard_and_names_both_ends(planner: Any) -> None:
+    page = planner()
+    slider = page.get_by_label("Epsilon", exact=True)
+    slider.focus()
+    before = answer(page)
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    settle(page)
+    assert float(page.input_value("#epsilon")) == pytest.approx(10**0.1, rel=0.01)
+    assert slider.get_attribute("aria-valuetext") == "epsilon 1.26"
+    assert answer(page) < before
+    ends = page.locator(".ends span")
+    assert "more private" in ends.nth(0).inner_text()
+    assert "less private" in ends.nth(1).inner_text()
+    # Every control can be reached and has a name.
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('input, select, textarea, button')]"
+        ".filter((one) => !one.labels?.length && !one.ariaLabel && !one.textContent).map((one) => one.id)"
+    )
+    assert unnamed == []
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "words"),
+    [
+        ("sites", "2", "Cape must have at least 3 sites; got 2."),
+        ("colluding", "9", "N_colluding must be at most 8 for Cape with 10 sites; got 9."),
+        ("minimum", "4", "Minimum_sites must be between 6 and 10 here; got 4."),
+        ("epsilon", "-1", "Epsilon must be a positive number; got -1."),
+        ("delta", "2", "Delta must be strictly between 0 and 1; got 2.0."),
+        ("records", "many", "Records per site must be numbers separated by commas; got many."),
+        ("features", "", "Features must be a whole number of at least 1; got nothing."),
+        ("energy", "3", "Energy must be above 0 and at most 1; got 3.0."),
+    ],
+)
+def test_what_cannot_be_is_refused_and_no_number_stays(planner: Any, control: str, value: str, words: str) -> None:
+    page = planner()
+    page.fill(f"#{control}", value)
+    settle(page)
+    refusal = page.locator("#refusal")
+    assert refusal.get_attribute("role") == "alert"
+    assert refusal.inner_text().startswith(words)
+    assert not page.locator("#answers").is_visible()
+    assert page.locator("#results").inner_text().strip() == refusal.inner_text().strip()
+
+
+def test_refusal_is_accessible(planner: Any, accessible: Any, screenshot: Any) -> None:
+    page = planner(sites=2)
+    accessible(page)
+    screenshot(page, "planner-refusal")
+
+
+def test_ledger(planner: Any) -> None:
+    page = planner(studies=5, ceiling=3)
+    words = page.locator("#ledger").inner_text()
+    assert words.startswith("After 5 such studies the ledger of each site shows epsilon 2.443 at delta 1e-05.")
+    assert "A ceiling of 3 lets 7 through" in words
+    page.fill("#ceiling", "0.9")
+    settle(page)
+    assert "Not one fits under a ceiling of 0.9." in page.locator("#ledger").inner_text()
+
+
+def test_wanted_error(planner: Any) -> None:
+    page = planner(wanted=1)
+    row = page.locator("#wanted-table tbody tr", has_text="CAPE")
+    least = row.locator("td").inner_text()
+    page.fill("#epsilon", least)
+    settle(page)
+    assert answer(page) <= 1.0
+    page.fill("#epsilon", str(0.98 * float(least)))
+    settle(page)
+    assert answer(page) > 1.0
+
+
+CONSORTIA = [
+    {"sites": 10, "records": "6000", "protocol": "cape", "colluding": 2, "minimum": 8},
+    {"records": "900, 4000, 350", "protocol": "secure-sum", "colluding": 1},
+    {"sites": 4, "records": "800", "protocol": "dealer", "colluding": 1},
+    {"sites": 2, "records": "5000", "protocol": "independent"},
+]
+
+
+@pytest.mark.parametrize("analysis", list(PLANNED))
+def test_copied_study_plans_to_the_same_numbers(planner: Any, analysis: str) -> None:
+    consortium = CONSORTIA[list(PLANNED).index(analysis) % 4]
+    page = planner(**consortium, analysis=analysis, features=16, epsilon=1.7, delta=3e-6)
+    page.click("#copy")
+    page.get_by_text("Copied.").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    study = Study.parse(text)
+    assert study.analysis == PLANNED[analysis].study
+    sizes = page.evaluate("stateOf().study.sizes")
+    plan = page.evaluate("stateOf().plan")
+    guarantee, steps = outline(study, dict(zip(study.sites, sizes, strict=True)), study.sites[0])
+    shown = [entry for entry in plan["releases"] for _ in range(entry["times"])]
+    assert [step.statistic for step in steps] == [entry["statistic"] for entry in shown]
+    assert [step.size for step in steps] == [entry["entries"] for entry in shown]
+    for step, entry in zip(steps, shown, strict=True):
+        assert step.mean_scale == pytest.approx(entry["aggregate_scale"], rel=1e-9)
+    assert guarantee.mu == pytest.approx(plan["mu"], rel=1e-9)
+    assert guarantee.epsilon == pytest.approx(plan["epsilon"], rel=1e-9)
+    assert guarantee.sentence() == page.locator("#sentence").inner_text()
+
+
+def test_command_writes_a_page_that_starts_with_its_numbers(open_file: Any, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "plan.html"
+    given = "--analysis cca --features 60,40 --bound 1,2 --records 9000 --sites 5 --colluding 2 --protocol secure-sum"
+    more = "--epsilon 0.8 --delta 1e-6 --minimum-sites 4 --parameter n_components=3"
+    result = CliRunner().invoke(main, ["plan", *given.split(), *more.split(), "--html", str(path), "--json"])
+    assert result.exit_code == 0, result.output
+    scale = re.search(r'"aggregate_scale": ([0-9.e-]+)', result.stdout)
+    assert scale is not None
+    page = open_file(path)
+    assert page.evaluate("stateOf().plan.releases[0].aggregate_scale") == pytest.approx(float(scale[1]), rel=1e-9)
+    assert page.input_value("#option-n_components") == "3"
+    assert page.input_value("#features-y") == "40"
