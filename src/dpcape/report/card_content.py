@@ -262,6 +262,8 @@ def _learnt(guarantee: Guarantee) -> Part:
     if odds is None:
         return Part(title, (f"There is no bound: exact totals may tell everything about one {unit}.",))
     sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), _result_only(guarantee)]
+    if len({round_up(site.epsilon) for site in guarantee.sites.values()}) > 1:
+        sentences.append("These are the figures of the site that is protected least.")
     limit = _LIMITS[tone_of(guarantee)]
     if limit:
         sentences.insert(0, f"{limit}:")

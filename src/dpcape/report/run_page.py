@@ -83,7 +83,8 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
     finished = sum(bool(entry["took_part"]) for entry in members.values())
     epsilon = "no bound"
     if guarantee.status != NONE:
-        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({STATUS[tone_of(guarantee)].lower()})"
+        status = STATUS[tone_of(guarantee)].lower()
+        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({status})"
     return [
         ("Computed", _when(run)),
         ("By", ", ".join(members)),

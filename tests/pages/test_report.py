@@ -1,0 +1,422 @@
+"""Reports of every kind of run: what is on them, that they stand alone, and that everybody can read them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import warnings
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.stats import chi2
+
+from dpcape import PCA, Federation, Independent, in_process, rows
+from dpcape.cli import main
+from dpcape.errors import DpcapeWarning, UtilityWarning
+from dpcape.noise import Replay
+from dpcape.report import citations
+from dpcape.report.loading_sections import maps
+from dpcape.report.map_plots import plot_slices
+from dpcape.report.page import Picture, Section, Table, write_page
+from dpcape.report.release_sections import noise_length, noise_section, signal_share
+from dpcape.report.style import environment, stylesheet
+from dpcape.report.svg import svg_of
+from dpcape.run import run_in_process
+from dpcape.run_folder import RunFolder
+from dpcape.statistics import second_moment
+from dpcape.study import Study
+from dpcape.study.analyses import analyses
+
+from .html_reader import Node, data_of, read_html
+
+ROOT = Path(__file__).parents[2]
+HEAD = """\
+[study]
+name = "first"
+analysis = "{analysis}"
+epsilon = {epsilon}
+delta = 1e-5
+{parameters}
+[protocol]
+kind = "{protocol}"
+[sites.lima]
+records = 700
+[sites.lyon]
+records = 800
+[sites.oslo]
+records = 900
+[data]
+{data}
+"""
+ROWS = 'kind = "rows"\nbound = 1.0\ncolumns = ["age", "dose", "time", "score", "<b>left</b>", "right"]'
+VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\ncolumns = ["a", "b", "c"]\n[data.y]\ncolumns = ["p", "q"]'
+RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
+CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
+THREE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b", "c"]'
+DOCUMENTS = 'kind = "documents"\nfeatures = 20'
+SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
+
+# label -> (analysis, parameters, data, sections the page must have, pictures besides the card's two)
+KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
+    "mean": ("mean", "", ROWS, ("Means",), 2),
+    "pca": ("pca", "n_components = 3", ROWS, ("Strength of the components", "Components"), 3),
+    "cca": (
+        "cca",
+        "n_components = 2",
+        VIEWS,
+        ("Canonical correlations", "Directions in the first view", "Directions in the second view"),
+        4,
+    ),
+    "kmeans": ("kmeans", "n_clusters = 3\nn_iter = 3", ROWS, ("Sizes of the clusters", "Centres of the clusters"), 3),
+    "linear": ("linear_regression", "", RESPONSE, ("Coefficients",), 2),
+    "logistic": ("logistic_regression", "", CLASSES, ("Coefficients",), 2),
+    "polynomial": ("polynomial_loss", 'loss = "poisson"', RESPONSE, ("Coefficients",), 2),
+    "network": (
+        "network_classifier",
+        "n_hidden = 4\nn_iter = 4",
+        THREE,
+        ("Weights of the hidden units", "Learning curve"),
+        3,
+    ),
+    "topics": ("topic_model", "n_components = 3", DOCUMENTS, ("Topics", "Strength of the components"), 4),
+    "mixture": (
+        "mixture_model",
+        "n_components = 2\nnoise_variance = 0.002",
+        ROWS,
+        ("Means of the components", "Strength of the components"),
+        4,
+    ),
+    "ica": ("joint_ica", "n_components = 3", SERIES, ("Maps of the sources",), 2),
+    "infomax": (
+        "joint_ica",
+        'n_components = 3\nsolver = "infomax"\nn_iter = 4',
+        SERIES,
+        ("Maps of the sources", "Learning curve"),
+        3,
+    ),
+}
+ALWAYS = ("Who took part", "Noise against signal", "Warnings", "How to cite", "What the result file holds")
+
+
+def study_of(label: str, folder: Path, *, epsilon: float = 2.0, protocol: str = 'cape"\nn_colluding = "1') -> Study:
+    analysis, parameters, data, *_ = KINDS[label]
+    text = HEAD.format(analysis=analysis, parameters=parameters, data=data, epsilon=epsilon, protocol=protocol)
+    return Study.parse(text.replace('n_colluding = "1"', "n_colluding = 1"), path=folder / "study.toml")
+
+
+def rehearsed(label: str, folder: Path, **options: Any) -> RunFolder:
+    noise = options.pop("noise", None)
+    with warnings.catch_warnings():
+        # How useful made-up records are is not the question here.
+        warnings.simplefilter("ignore", DpcapeWarning)
+        return run_in_process(study_of(label, folder, **options), folder / "run", rehearse=True, noise=noise)
+
+
+def page_of(run: RunFolder) -> Node:
+    return read_html((run.path / "report.html").read_text(encoding="utf-8"))
+
+
+def headings(page: Node) -> list[tuple[int, str]]:
+    return [(int(node.name[1]), node.text) for node in page.all("h1", "h2", "h3", "h4", "h5", "h6")]
+
+
+def check_everybody_can_read(page: Node) -> None:
+    """Check landmarks, headings, tables, pictures, identifiers and links."""
+    assert page.one("html").attributes["lang"] == "en"
+    for landmark in ("header", "main", "footer", "h1"):
+        page.one(landmark)
+    assert page.one("head").one("title").text == page.one("h1").text
+    levels = [level for level, _ in headings(page)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(text for _, text in headings(page))
+    first = next(node for node in page.one("body").content if isinstance(node, Node))
+    assert (first.name, first.attributes["href"]) == ("a", "#content")
+    known = [node.attributes["id"] for node in page.walk() if "id" in node.attributes]
+    assert len(set(known)) == len(known)
+    for node in page.walk():
+        for attribute in ("href", "xlink:href", "aria-labelledby"):
+            value = node.attributes.get(attribute, "")
+            if value.startswith("#") or (value and attribute == "aria-labelledby"):
+                assert value.lstrip("#") in known
+        for value in re.findall(r"url\(#([^)]*)\)", " ".join(node.attributes.values())):
+            assert value in known
+    for table in page.all("table"):
+        assert all(node.attributes.get("scope") in ("row", "col") for node in table.all("th"))
+        assert all(len([node for node in row.content if isinstance(node, Node)]) for row in table.all("tr"))
+        widths = {len(row.all("th", "td")) for row in table.all("tr")}
+        assert len(widths) == 1
+    for picture in page.all("svg"):
+        assert picture.attributes["role"] == "img"
+        titles = picture.all("title")
+        assert titles[0].text == " ".join(picture.attributes["aria-label"].split())
+        assert len(titles[0].text) > 20
+
+
+def check_stands_alone(text: str) -> None:
+    """Check that nothing is asked of a network, and that a browser is told not to."""
+    assert "Content-Security-Policy" in text
+    assert "default-src 'none'" in text
+    for address in re.findall(r"https?://[^\s\"'<)]+", text):
+        assert address.startswith("http://www.w3.org/"), address
+    assert not re.findall(r"<(?:link|iframe|object|embed|img)\b|@import|\bon\w+=", text)
+    assert re.findall(r"<script[^>]*>", text) == ['<script type="application/json" id="dpcape-data">']
+
+
+@pytest.mark.parametrize("label", sorted(KINDS))
+def test_every_kind_has_its_page(label: str, tmp_path: Path) -> None:
+    run = rehearsed(label, tmp_path)
+    written = (run.path / "report.html").read_text(encoding="utf-8")
+    page = read_html(written)
+    check_everybody_can_read(page)
+    check_stands_alone(written)
+    found = [text for level, text in headings(page) if level == 2]
+    assert set(KINDS[label][3]) | set(ALWAYS) <= set(found)
+    assert len(page.all("svg")) == 2 + KINDS[label][4]
+    model = run.model()
+    data = data_of(page)
+    assert data["guarantee"] == json.loads(model.guarantee_.to_json())
+    assert data["analysis"] == KINDS[label][0]
+    assert data["participants"].keys() == {"lima", "lyon", "oslo"}
+    assert len(data["releases"]) == len(model.releases_)
+    assert data["result"].keys() == set(model._fitted)
+    assert not plt.get_fignums()
+    # Rebuilt from the folder, by the command, byte for byte.
+    (run.path / "report.html").unlink()
+    assert CliRunner().invoke(main, ["report", str(run.path)], catch_exceptions=False).exit_code == 0
+    assert (run.path / "report.html").read_text(encoding="utf-8") == written
+
+
+def test_every_analysis_is_tried_here() -> None:
+    assert set(analyses()) == {entry[0] for entry in KINDS.values()}
+
+
+def test_a_page_says_who_when_and_what(tmp_path: Path) -> None:
+    run = rehearsed("pca", tmp_path)
+    page = page_of(run)
+    head = page.one("header").text
+    year = run.events()[0]["time"][:4]
+    for words in ("first: PCA", "2,400 records of 3 sites", "lima, lyon, oslo", "epsilon 2, delta 0.00001", year):
+        assert words in head
+    assert run.study().digest()[:16] in head
+    assert "REHEARSAL ON MADE-UP RECORDS" in page.one("main").text
+    assert "<b>left</b>" in page.text
+    card = next(node for node in page.all("section") if "dpcape-card" in node.attributes.get("class", ""))
+    assert "Verified" in card.text
+    assert "second moment" in card.text
+    quotes = [node.text for node in page.all("blockquote")]
+    assert run.model().guarantee_.sentence() in quotes
+    assert citations.software() in quotes
+    assert citations.CAPE_PAPER in quotes
+
+
+def test_warnings_are_kept_shown_and_issued(tmp_path: Path) -> None:
+    study = study_of("mixture", tmp_path, epsilon=0.01)
+    with pytest.warns(UtilityWarning) as issued:
+        run = run_in_process(study, tmp_path / "run", rehearse=True)
+    kept = run.model().warnings_
+    assert kept == [str(entry.message) for entry in issued if issubclass(entry.category, DpcapeWarning)]
+    page = page_of(run)
+    (section,) = (node for node in page.all("section") if node.attributes.get("class") == "warning")
+    assert section.one("h2").text == "Warnings"
+    for text in kept:
+        assert " ".join(text.split()) in section.text
+    assert data_of(page)["warnings"] == kept
+    calm = rehearsed("pca", tmp_path / "calm", epsilon=20.0)
+    assert calm.model().warnings_ == []
+    assert "None was raised during the run." in page_of(calm).text
+
+
+def test_warnings_that_are_errors_leave_no_guarantee(tmp_path: Path) -> None:
+    study = study_of("mixture", tmp_path, epsilon=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DpcapeWarning)
+        with pytest.raises(UtilityWarning):
+            run_in_process(study, tmp_path / "run", rehearse=True)
+    assert not (tmp_path / "run" / "model.npz").exists()
+
+
+def test_pages_of_what_protects_nobody_say_so_first(tmp_path: Path) -> None:
+    exact = page_of(rehearsed("pca", tmp_path / "exact", protocol="exact"))
+    assert "No bound on what is revealed" in exact.text
+    assert "No noise was added" in exact.text
+    assert "no bound" in exact.one("header").text
+    replayed = page_of(rehearsed("pca", tmp_path / "replayed", noise=Replay(1)))
+    assert "replayable: no protection" in replayed.one("header").text
+    assert "No protection; with fresh noise it would be" in replayed.text
+
+
+def test_noise_is_measured_against_signal() -> None:
+    releases = rehearsed_releases(epsilon=50.0), rehearsed_releases(epsilon=0.02)
+    strong, weak = (signal_share(entry[0]) for entry in releases)
+    assert strong is not None
+    assert weak is not None
+    assert strong > 0.99
+    assert weak < 0.6
+    assert "more than 99 %" in " ".join(noise_section(releases[0]).text)
+    for (release,) in releases:
+        assert noise_length(release) == pytest.approx(release.scale * np.sqrt(release.size))
+    plt.close("all")
+
+
+def rehearsed_releases(epsilon: float) -> list[Any]:
+    generator = np.random.default_rng(4)
+    records = {"lyon": rows(generator.normal(size=(500, 4)) * 0.4, bound=1.0)}
+    federation = Federation(in_process(records, noise=Replay(2)), protocol=Independent())
+    return PCA(2, epsilon=epsilon, delta=1e-5).fit(federation).releases_
+
+
+def test_the_length_of_noise_is_what_noise_has() -> None:
+    """Release zeros: the squared length over its expectation is chi-square; alpha = 1e-6, and 10 % are caught."""
+    federation = Federation(
+        in_process({"lyon": rows(np.zeros((50, 140)), bound=1.0)}, noise=Replay(6)), protocol=Independent()
+    )
+    allowance = federation.allow(1.0, 1e-5)
+    allowance.mean(second_moment(federation.facts))
+    release = allowance.releases[0]
+    assert release.size == 9870
+    assert release.length is not None
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], release.size) / release.size
+    ratio = (release.length / noise_length(release)) ** 2
+    assert low < ratio < high
+    assert not low < ratio * 0.81 < high
+    assert not low < ratio * 1.21 < high
+
+
+def test_maps_are_drawn_on_a_mask() -> None:
+    inside = np.zeros((5, 6, 4), dtype=bool)
+    inside[1:4, 1:5, 1:3] = True
+    generator = np.random.default_rng(7)
+    mixing = generator.normal(size=(int(inside.sum()), 7))
+
+    class Model:
+        mixing_ = mixing
+
+    section = maps(Model(), [], inside)
+    assert section is not None
+    assert "Slices of the mask" in section.pictures[0].alt
+    plain = maps(Model(), [], np.ones((2, 2, 2), dtype=bool))
+    assert plain is not None
+    assert "Table of colours" in plain.pictures[0].alt
+    image = plot_slices(mixing, inside).get_images()[0].get_array()
+    assert image is not None
+    # Seven sources in rows of five slices, each 5 wide and 6 high; every drawn slice holds its map's largest value.
+    assert image.shape == (12, 25)
+    tiles = [
+        np.ma.filled(image, np.nan)[row : row + 6, column : column + 5] for row in (0, 6) for column in range(0, 25, 5)
+    ]
+    assert [bool(np.nanmax(np.abs(tile)) == 1.0) for tile in tiles[:7]] == [True] * 7
+    plt.close("all")
+
+
+def test_pages_of_others_still_work(tmp_path: Path) -> None:
+    figure = plt.subplots()[0]
+    other = plt.subplots()[0]
+    table = Table(["name", "value", "note"], [["a", "1.5", "x"], ["b", "-2e-3", "y"]], "numbers")
+    assert table.numeric == [False, True, False]
+    assert Table(["only"], []).numeric == [False]
+    write_page(
+        tmp_path / "deep" / "page.html",
+        title="A & B",
+        lead="Nothing <here>.",
+        sections=[
+            Section("Same", text=["one"], pictures=[Picture(figure, "An empty picture, first of two", "c")]),
+            Section("Same", tables=[table], pictures=[Picture(other, "An empty picture, second of two", "c")]),
+        ],
+        guarantee=None,
+        data={"end": "</script><!--", "nan": float("nan"), "nested": [{"inf": float("inf")}], "tuple": (1, 2)},
+    )
+    text = (tmp_path / "deep" / "page.html").read_text(encoding="utf-8")
+    page = read_html(text)
+    check_everybody_can_read(page)
+    check_stands_alone(text)
+    assert data_of(page) == {"end": "</script><!--", "nan": None, "nested": [{"inf": None}], "tuple": [1, 2]}
+    assert page.one("h1").text == "A & B"
+    assert "Privacy card" not in page.text
+
+
+def test_figures_follow_the_page() -> None:
+    axes = plt.subplots()[1]
+    axes.plot([0, 1], [0, 1], color="#0072B2", label="line")
+    axes.set_title("words")
+    svg = svg_of(axes.figure, alt="A <line> & words", prefix="p-")  # type: ignore[arg-type]
+    assert "#000000" not in svg
+    assert "var(--series-1, #0072b2)" in svg
+    assert "<metadata" not in svg
+    assert "<style" not in svg
+    tree = read_html(svg)
+    assert tree.all("title")[0].text == "A <line> & words"
+    assert "width" not in tree.one("svg").attributes
+    assert all(node.attributes["id"].startswith("p-") for node in tree.walk() if "id" in node.attributes)
+    assert not plt.get_fignums()
+
+
+# Colours.
+
+PAIRS = [
+    *(("ink", ground, 7.0) for ground in ("paper", "panel", "sunk", "warn-soft")),
+    *(("soft", ground, 4.5) for ground in ("paper", "panel")),
+    *(("accent", ground, 4.5) for ground in ("paper", "panel")),
+    *((name, f"{name}-soft", 4.5) for name in ("good", "warn", "bad")),
+    *((f"series-{number}", "paper", 3.0) for number in range(1, 8)),
+    ("paper", "ink", 7.0),
+    ("accent", "accent-soft", 3.0),
+]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance by WCAG 2.2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    bright, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_is_enough(scheme: str) -> None:
+    module = environment().get_template("colours.css").module
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", str(getattr(module, scheme)())))
+    for front, ground, least in PAIRS:
+        assert contrast(colours[front], colours[ground]) >= least, (front, ground)
+    assert contrast("#ffffff", "#000000") == pytest.approx(21)
+
+
+def test_the_stylesheet_uses_colours_it_has() -> None:
+    css = stylesheet()
+    assert "{%" not in css
+    known = set(re.findall(r"--([\w-]+):", css))
+    assert set(re.findall(r"var\(--([\w-]+)", css)) <= known
+    assert "prefers-color-scheme: dark" in css
+    assert "@media print" in css
+    assert css.count("{") == css.count("}")
+
+
+# Citations.
+
+
+def test_citations_are_those_of_the_project() -> None:
+    about = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'title: "{citations.TITLE}"' in about
+    assert f'name: "{citations.AUTHORS}"' in about
+    title = re.findall(r'- type: article\n    title: "([^"]*)"', about)[0]
+    assert title in citations.CAPE_PAPER
+    for analysis in analyses().values():
+        found = citations.papers(analysis, "Cape")
+        assert len(found) >= 2
+        assert all(text.endswith(".") for text in found)
+        assert not any("*" in text or "\n" in text for text in found)
+
+
+def test_templates_are_part_of_the_package() -> None:
+    names = {entry.name for entry in files("dpcape.report").joinpath("templates").iterdir()}
+    assert {"page.html", "card.html", "style.css", "card.css", "colours.css"} <= names
