@@ -215,7 +215,7 @@ def test_the_index_shows_what_there_is_and_grows(tmp_path: Path) -> None:
     names = ["capecca-0", "dissertation-0.1", "dissertation-0.3"]
     go([first], tmp_path)
     page = write_index(tmp_path / "out", names).read_text()
-    assert "1 of 3 figures and tables, 1 claims: 1 holds, 0 hold under conditions, 0 fail." in page
+    assert "1 of 3 figures and tables, 1 claim: 1 holds, 0 hold under conditions, 0 fail." in page
     assert 'href="#dissertation-0.1"' in page
     assert 'id="dissertation-0.1"' in page
     assert "&lt;Numbers&gt; instead of data." in page

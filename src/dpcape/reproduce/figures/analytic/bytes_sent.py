@@ -223,7 +223,7 @@ def judge(results: Results) -> list[Verdict]:
         ),
         _growth(
             results, "conventional", AGGREGATOR, "100 numbers", 1.0,
-            "The same for everything it sends, set-up included.",
+            "All that conventional averaging sends, set-up included, is linear in the sites.",
         ),
     ]  # fmt: skip
     return [*verdicts, _cheaper(results)]

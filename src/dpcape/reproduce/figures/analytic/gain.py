@@ -113,17 +113,27 @@ def judge(results: Results) -> list[Verdict]:
     return [
         _verdict(results, "With the same noise at each site the gain is S.", "proposition 3.1", SAME_NOISE),
         _verdict(results, "With the same guarantee the gain is S if no site colludes.", "proposition 3.1", SAFE),
-        _verdict(results, "The same, with the papers' split of the noise.", "proposition 3.1, equation 3.2", SPLIT),
-        _verdict(results, "The same, with ⌈S/3⌉ − 1 sites colluding.", "proposition 3.1, theorem 3.1", COLLUDING),
         _verdict(
             results,
-            "The gain is the same however many sites drop out (nothing is corrected).",
+            "With the same guarantee and the papers' split the gain is S if no site colludes.",
+            "proposition 3.1, equation 3.2",
+            SPLIT,
+        ),
+        _verdict(
+            results,
+            "With the same guarantee the gain is S if ⌈S/3⌉ − 1 sites collude.",
+            "proposition 3.1, theorem 3.1",
+            COLLUDING,
+        ),
+        _verdict(
+            results,
+            "The gain stays S however many sites drop out (one lost, nothing corrected).",
             "remark after proposition 3.1",
             UNCORRECTED,
         ),
         _verdict(
             results,
-            "The gain is the same with one site lost and its share corrected.",
+            "The gain stays S however many sites drop out (one lost, its share corrected).",
             "remark after proposition 3.1",
             CORRECTED,
         ),

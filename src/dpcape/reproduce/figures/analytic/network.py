@@ -26,7 +26,7 @@ from dpcape.records import labelled
 from dpcape.reproduce.comparison import Answer, Method, Task, compare, load_method
 from dpcape.reproduce.curves import Look, draw_curves, legend_below, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict, outcome_of
+from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
 from dpcape.reproduce.figures.judging import Curve, Tally, compare_curves, ratios, trend
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row
 from dpcape.transport.in_process import in_process
@@ -225,7 +225,7 @@ def _private(test: Results) -> Verdict:
     return Verdict(
         "Each round is (epsilon, 0.01)-private for every site.",
         "section 3.4, theorem 3.1",
-        outcome_of(len(kept), len(pairs)),
+        "holds" if len(kept) == len(pairs) else "fails",
         ", ".join(f"claimed {claim:g}, real {real:.3g}" for claim, real in pairs)
         + f" per round; {N_ROUNDS} rounds claimed 1 each are {total:.3g} in all at delta 1e-5",
     )

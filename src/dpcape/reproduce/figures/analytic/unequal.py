@@ -162,7 +162,7 @@ def _feasible(results: Results) -> Verdict:
     missing = [x for x in skews if x not in equal]
     both = len(skews) - len(missing) + len(by_size)
     return Verdict(
-        "The linear system of section 3.3.7 gives noise variances for any weights.",
+        "The linear system for unequal sites gives noise variances for any weights.",
         "section 3.3.7",
         outcome_of(both, 2 * len(skews)),
         f"weights by size: {len(by_size)} of {len(skews)} feasible; equal weights: negative variances at "
@@ -180,9 +180,9 @@ def _private(results: Results) -> Verdict:
     kept = [r for r in schemes if float(r["value"]) <= EPSILON]  # type: ignore[arg-type]
     worst = max(schemes, key=lambda r: float(r["value"]))  # type: ignore[arg-type]
     return Verdict(
-        "Noise of the stated variance at each site guarantees (epsilon, delta) to it.",
+        "Unequal sites: noise of the stated variance at a site guarantees (epsilon, delta) to it.",
         "section 3.3.7",
-        outcome_of(len(kept), len(schemes)),
+        "holds" if len(kept) == len(schemes) else "fails",
         f"real epsilon within the claimed 1 at {len(kept)} of {len(schemes)} settings; largest {worst['value']:.3g} "
         f"({worst['curve']}, {worst['x']:g}); proposition 3.2 itself: "
         + ", ".join(f"{r['value']:.3g}" for r in rows.where(curve=EQUAL)),
