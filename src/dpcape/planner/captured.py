@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 _SINGLE, _GROWTH = 48, 0.15
 _HALVINGS = 100
 # In a gap the number is whole up to rounding; this much less still counts as reached.
-_PLATEAU = 1e-9
+_PLATEAU = 1e-12
 
 
 def kept_energy(spectrum: Vector, n_components: int, scale: float) -> float:

@@ -57,7 +57,7 @@ function edge(groups, variance, wanted, reach) {
   for (let step = 0; step < 100; step++) {
     const u = (low + high) / 2;
     if (u === low || u === high) break;
-    if (numberAbove(groups, variance, u, height(groups, variance, u)) >= wanted - 1e-9) low = u; else high = u;
+    if (numberAbove(groups, variance, u, height(groups, variance, u)) >= wanted - 1e-12) low = u; else high = u;
   }
   return low;
 }

@@ -52,7 +52,10 @@ class Declared:
             return self._own(size)
         self._check()
         ranks = np.arange(1.0, size + 1)
-        raw = {"power": ranks**-self.decay, "geometric": self.decay ** (ranks - 1), "flat": np.ones(size)}[self.shape]
+        if self.shape == "flat":
+            raw = np.ones(size)
+        else:
+            raw = ranks**-self.decay if self.shape == "power" else self.decay ** (ranks - 1)
         spectrum: Vector = raw * (self.energy / raw.sum())
         return spectrum
 
