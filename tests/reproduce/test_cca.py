@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dpcape.linalg import canonical
 from dpcape.metrics import calinski_harabasz
 from dpcape.published.cca import canonical_directions, chapter_colluding
 from dpcape.published.pca import cape_exposure, verified_epsilon
+from dpcape.reproduce.comparison import Answer, Method, Task
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
 from dpcape.reproduce.figures.cca import EXPERIMENTS
@@ -128,6 +130,25 @@ def test_a_tiny_cell_has_every_curve_and_both_epsilons(name: str, n_colluding: i
         assert 0.999 < float(errors[(curve, VERIFIED)]["verified_epsilon"]) <= 1.0  # type: ignore[arg-type]
     expected = verified_epsilon(epsilon=1.0, delta=0.01, exposure=cape_exposure(10, n_colluding))
     assert errors[("CAPE", PUBLISHED)]["verified_epsilon"] == pytest.approx(expected)
+
+
+def fit_first_columns(held: Task, epsilon: float, seed: int) -> Answer:
+    """Return a scheme that looks at nothing: the first coordinates of both views."""
+    return Answer((np.eye(5), np.eye(5)), 0.0)
+
+
+LOOKS_AT_NOTHING = Method("nothing", VERIFIED, fit_first_columns)
+
+
+def test_a_method_of_ones_own_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mine", sys.modules[__name__])
+    cells = BY_NAME["dissertation-7.1"].cells(Setting(quick=True, data=NOWHERE, runs=1))
+    assert {c.options["run"] for c in cells} == {0}
+    cell = next(c for c in cells if c.options["letter"] == "e")
+    rows = cell.compute(NOWHERE, **{**cell.options, "points": [1.0], "methods": ["mine:LOOKS_AT_NOTHING"]})
+    (own,) = (r for r in rows if r["curve"] == "nothing" and r["measure"] == ERROR)
+    assert own["verified_epsilon"] == 0.0
+    assert float(own["value"]) > 0.05  # type: ignore[arg-type]
 
 
 def test_copies_are_people_only_in_published_calibrations() -> None:

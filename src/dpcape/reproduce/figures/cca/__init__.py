@@ -1,4 +1,8 @@
-"""CCA of two views spread over sites: chapter 7, the paper on capeCCA, and the poster (one site)."""
+"""CCA of two views spread over sites: chapter 7, the paper on capeCCA, and the poster (one site).
+
+A method of your own is given ``task.sites``, per site a pair of arrays whose rows have norms of at most 1/sqrt(2), and
+``task.options["pairs"].n_components``; its result is a pair of matrices, the directions of both views as columns.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,7 @@ def _of_capecca(name: str, label: str, scheme: str) -> Experiment:
         judge=by_size(text) if by_size_too else by_delta(text),
         substitutes=_SUBSTITUTES,
         note=_NOTE + adversary,
+        extendable=True,
     )
 
 
@@ -69,6 +74,7 @@ def _of_poster(number: int, by: str) -> Experiment:
         judge=poster,
         substitutes="MOCHA-TIMIT for XRMB, of which the authors' paper of 2017 makes use.",
         note=_POSTER_NOTE,
+        extendable=True,
     )
 
 

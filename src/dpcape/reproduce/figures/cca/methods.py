@@ -14,8 +14,13 @@ from dpcape.linalg import canonical
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.protocols.base import Protocol
 from dpcape.published import pca as moments
-from dpcape.published.cca import CAPECCA_HONEST, CAPECCA_SENSITIVITY, POSTER_SENSITIVITY, canonical_directions
-from dpcape.published.cca import chapter_colluding as chapter_colluding  # how many collude in theorem 7.1
+from dpcape.published.cca import (
+    CAPECCA_HONEST,
+    CAPECCA_SENSITIVITY,
+    POSTER_SENSITIVITY,
+    canonical_directions,
+    chapter_colluding,
+)
 from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
 from dpcape.reproduce.figures.cca.pairs import VIEW_BOUND, Pairs
 
@@ -72,6 +77,16 @@ def judged(directions: Directions, task_: Task, *, own: bool = False) -> dict[st
     ratio = separation(scores, pairs.n_clusters, task_.options["seed"])
     n_counted = len(x) * task_.options["copies"]
     return {CH: ratio * (n_counted - pairs.n_clusters) / (pairs.n_clusters - 1), RATIO: ratio, KEPT: kept}
+
+
+def judging(method: Method) -> Method:
+    """Return a method whose result, a pair of matrices with directions as columns, is replaced by its measures."""
+
+    def fit(task_: Task, epsilon: float, seed: int) -> Answer:
+        answer = method.fit(task_, epsilon, seed)
+        return Answer(judged(answer.result, task_), answer.verified_epsilon)
+
+    return Method(method.curve, method.calibration, fit)
 
 
 def separation(scores: Matrix, n_clusters: int, seed: int) -> float:

@@ -9,10 +9,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from dpcape.reproduce.comparison import compare
+from dpcape.reproduce.comparison import compare, load_method
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Cell, Setting
-from dpcape.reproduce.figures.cca.methods import CH, ERROR, METHODS, POSTER_METHODS, measures, task
+from dpcape.reproduce.figures.cca.methods import CH, ERROR, METHODS, POSTER_METHODS, judging, measures, task
 from dpcape.reproduce.figures.cca.pairs import FILES, Pairs, clustered, fusion_pairs
 from dpcape.reproduce.results import Results, Row
 
@@ -113,8 +113,9 @@ def compute(
     scheme: str,
     run: int,
     n_judged: int,
+    methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the rows of one run of one panel."""
+    """Return the rows of one run of one panel; ``methods`` are further ones, by name."""
     found: list[Row] = []
     for point in points:
         size = int(point) if by == BY_RECORDS else n_records
@@ -130,7 +131,7 @@ def compute(
         )
         found += compare(
             task_,
-            POSTER_METHODS if scheme == "poster" else METHODS,
+            [*(POSTER_METHODS if scheme == "poster" else METHODS), *(judging(load_method(name)) for name in methods)],
             panel=f"({letter}) {pairs.name}, by {by}",
             epsilons=[point if by == BY_EPSILON else epsilon],
             run=run,
