@@ -107,7 +107,8 @@ def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = 
 def scatter(x: Matrix, y: Matrix, *, labels: tuple[str, str], groups: Any = None, ax: Axes | None = None) -> Axes:
     """Draw points, coloured by group if given."""
     axes = new_axes(ax, 4.2, 3.6)
-    axes.scatter(x, y, c=COLOURS[0] if groups is None else groups, s=6, alpha=0.7, cmap="tab10", linewidths=0)
+    colours = {"color": COLOURS[0]} if groups is None else {"c": groups, "cmap": "tab10"}
+    axes.scatter(x, y, s=6, alpha=0.7, linewidths=0, **colours)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     return axes
