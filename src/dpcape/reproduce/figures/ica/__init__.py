@@ -14,7 +14,7 @@ from dpcape.reproduce.results import Results
 
 def cells_epsilon(setting: Setting) -> list[Cell]:
     """Return the cells of figure 6.2."""
-    sizes = {"simulated": setting.choose((40, 128), (256, 1024)), "real": (92, 372)}
+    sizes = {"simulated": setting.choose((40, 120), (256, 1024)), "real": setting.choose((48, 184), (92, 372))}
     epsilons = setting.choose((0.1, 0.5, 2.0), (0.1, 0.25, 0.5, 1.0, 2.0))
     return gain.cells(setting, sizes=sizes, epsilons=epsilons)
 
@@ -26,8 +26,8 @@ def draw_epsilon(results: Results) -> Figure:
 
 def cells_people(setting: Setting) -> list[Cell]:
     """Return the cells of figure 6.3."""
-    simulated = setting.choose((32, 64, 128), (64, 128, 256, 512, 1024))
-    sizes = {"simulated": simulated, "real": setting.choose((48, 372), (48, 92, 184, 372))}
+    simulated = setting.choose((32, 64, 120), (64, 128, 256, 512, 1024))
+    sizes = {"simulated": simulated, "real": setting.choose((48, 184), (48, 92, 184, 372))}
     return gain.cells(setting, sizes=sizes, epsilons=(0.1, 1.0))
 
 
@@ -38,7 +38,7 @@ def draw_people(results: Results) -> Figure:
 
 def cells_delta(setting: Setting) -> list[Cell]:
     """Return the cells of figure 6.4."""
-    sizes = {"simulated": (setting.choose(128, 1024),), "real": (setting.choose(184, 372),)}
+    sizes = {"simulated": (setting.choose(120, 1024),), "real": (setting.choose(184, 372),)}
     deltas = setting.choose((1e-6, 1e-4, 1e-2), (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2))
     return gain.cells(setting, sizes=sizes, epsilons=(0.5,), deltas=deltas)
 

@@ -122,6 +122,8 @@ def draw(results: Results) -> Figure:
     figure = axes.figure
     assert isinstance(figure, Figure)
     figure.set_size_inches(N_SHOWN + 3.2, len(shown) + 0.6)
+    # Room for the labels is left of the images, whose shape is fixed.
+    axes.set_anchor("E")
     axes.tick_params(labelsize=8)
     axes.set_title(
         f"simulated fMRI, δ = {DELTA:g}; correlation with the true maps, mean of all runs", fontsize="medium"
