@@ -112,6 +112,7 @@ def pictured(page: Any, path: Path, *, width: int, scheme: str) -> Path:
     """Write one picture of the whole page; it must fit the width."""
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     session = resized(page, width)
+    page.evaluate("scrollTo(0, 0)")
     # Two frames: layout that follows the width has happened after them.
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     excess = overflow(page)

@@ -180,7 +180,7 @@ function showAnswer(state) {
   const pairs = [
     ["Noise on the result", `${shown(first.aggregate_scale / size, "share")} ${words}`],
     ["Against pooled data", `${figure(first.noise_ratio)} ×`],
-    ["Privacy parameter μ", roundUp(plan.mu, 5)],
+    ["Parameter μ", roundUp(plan.mu, 5)],
     ["Releases", String(plan.n_releases)],
     ["Sent by each site", `${figure(megabytes(study, plan))} MB`],
   ];
@@ -391,7 +391,8 @@ function showFields() {
 }
 
 function showOptions() {
-  const { options } = CONSTANTS.analyses[byId("analysis").value];
+  const { options, unit } = CONSTANTS.analyses[byId("analysis").value];
+  byId("wanted").value = isPercent(unit) ? "5" : "0.5";
   byId("options").replaceChildren(...Object.entries(options).map(([name, usual]) => {
     const label = document.createElement("label");
     const input = document.createElement("input");
@@ -455,10 +456,7 @@ byId("epsilon-slider").addEventListener("input", (event) => {
   followEpsilon();
 });
 byId("epsilon").addEventListener("input", followEpsilon);
-byId("analysis").addEventListener("change", () => {
-  showOptions();
-  byId("wanted").value = isPercent(CONSTANTS.analyses[byId("analysis").value].unit) ? "5" : "0.5";
-});
+byId("analysis").addEventListener("change", showOptions);
 byId("shape").addEventListener("change", (event) => {
   const usual = { power: "1", geometric: "0.8" }[event.target.value];
   if (usual) byId("decay").value = usual;
