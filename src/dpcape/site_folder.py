@@ -157,7 +157,7 @@ class SiteFolder:
         """Return a kept study by its name, its digest, or the first digits of its digest."""
         known = {entry.name: entry for entry in sorted((self.path / "studies").iterdir())}
         matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
-        studies = [Study.load(entry / "study.toml") for entry in matching or known.values()]
+        studies = [_kept(entry) for entry in matching or known.values()]
         found = studies if matching else [study for study in studies if study.name == reference]
         if len(found) != 1:
             raise InvalidParameter(
@@ -336,3 +336,14 @@ def _check_private(path: Path) -> None:
         raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
     if path.stat().st_mode & 0o077:
         raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")
+
+
+def _kept(entry: Path) -> Study:
+    """Load a kept study, which must still be what was kept."""
+    study = Study.load(entry / "study.toml")
+    if study.digest() != entry.name:
+        raise InvalidParameter(
+            f"a kept study must be as it was reviewed; got another digest in {entry}. "
+            "Remove that folder and review the study file again."
+        )
+    return study

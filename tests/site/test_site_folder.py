@@ -282,6 +282,14 @@ def test_kept_studies_are_found_by_name_and_digest(consortium: Consortium) -> No
             method(stranger)
 
 
+def test_a_kept_study_that_was_changed_is_not_taken_for_the_reviewed_one(consortium: Consortium) -> None:
+    place = consortium.sites["lyon"]
+    kept = place.path / "studies" / place.keep(consortium.study) / "study.toml"
+    kept.write_text(kept.read_text(encoding="utf-8").replace("epsilon = 1.0", "epsilon = 1.1"), encoding="utf-8")
+    with pytest.raises(InvalidParameter, match="must be as it was reviewed"):
+        place.study("thickness")
+
+
 def test_every_refusal_is_a_dpcape_error_without_paths_of_data(consortium: Consortium) -> None:
     consortium.approve()
     (consortium.folder / "lyon.csv").write_text("a,b,c\n1,2\n", encoding="utf-8")
