@@ -25,7 +25,7 @@ from dpcape.published.tensor import (
 )
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
-from dpcape.reproduce.figures.pairing import claims_hold, standing, trend
+from dpcape.reproduce.figures.pairing import claims_hold, judged_trend, standing, trend
 from dpcape.reproduce.figures.tensor import EXPERIMENTS, compute
 from dpcape.reproduce.figures.tensor.simulated import NOISE_VARIANCE, in_order, mixture, topics
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, row
@@ -144,6 +144,9 @@ def test_trends_and_claims_can_fail():
     falling = Results(made([[3.0, 3.1], [2.0, 2.1], [1.0, 1.1]]))
     assert trend(falling, ("CAPE", PUBLISHED)) == (2, 0, 2)
     assert trend(Results(made([[1.0, 1.1], [2.0, 2.1]])), ("CAPE", PUBLISHED)) == (0, 1, 1)
+    assert judged_trend(falling, ("CAPE", PUBLISHED))[0] == "holds"
+    assert judged_trend(Results(made([[1.0, 1.1], [2.0, 2.1]])), ("CAPE", PUBLISHED))[0] == "fails"
+    assert judged_trend(Results(made([[1.0, 1.0], [1.0, 1.0]])), ("CAPE", PUBLISHED))[0] == "fails"
     assert claims_hold(Results(made([[1.0]], claimed=1.0, real=0.9)), "CAPE")[0] == "holds"
     assert claims_hold(Results(made([[1.0]], claimed=1.0, real=math.inf)), "CAPE")[0] == "fails"
 

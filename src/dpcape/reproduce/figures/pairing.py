@@ -82,8 +82,25 @@ def trend(results: Results, key: Key) -> tuple[int, int, int]:
 def judged_trend(results: Results, key: Key) -> tuple[Outcome, str]:
     """Return what becomes of the claim that a curve falls with x, with numbers."""
     falls, rises, n_steps = trend(results, key)
-    outcome: Outcome = "holds" if rises == 0 and falls else "holds under conditions" if falls > rises else "fails"
-    return outcome, f"clear fall over {falls} of {n_steps} steps, clear rise over {rises}"
+    whole = np.array(_end_to_end(results, key))
+    falls_in_all = _clearly(-whole)
+    outcome: Outcome = "fails"
+    if falls > rises or (falls_in_all and not rises):
+        outcome = "holds under conditions" if rises else "holds"
+    text = f"clear fall over {falls} of {n_steps} steps, clear rise over {rises}"
+    return outcome, f"{text}, from end to end {whole.mean() if len(whole) else 0.0:+.3g} on average"
+
+
+def _end_to_end(results: Results, key: Key) -> list[float]:
+    """Return the change between a curve's first and last point, for every panel and run."""
+    changes = []
+    for panel in results.values("panel"):
+        rows = results.where(panel=panel, curve=key[0], calibration=key[1])
+        points = sorted(float(x) for x in rows.values("x"))  # type: ignore[arg-type]  # x is a number
+        if len(points) > 1:
+            first, last = (_by_run(rows.where(x=x)) for x in (points[0], points[-1]))
+            changes += [last[run] - first[run] for run in first if run in last]
+    return changes
 
 
 def claims_hold(results: Results, curve: str) -> tuple[Outcome, str]:

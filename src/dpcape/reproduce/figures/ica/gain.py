@@ -197,7 +197,7 @@ def draw(results: Results, x_label: str) -> Figure:
     """Draw q_NGI above, overall epsilons below, one column per panel."""
     panels = results.values("panel")
     figure, grid = plt.subplots(
-        2, len(panels), figsize=(3.5 * len(panels), 7.6), squeeze=False, sharex="col", layout="constrained"
+        2, len(panels), figsize=(max(3.5 * len(panels), 10.0), 7.8), squeeze=False, sharex="col", layout="constrained"
     )
     for column, panel in enumerate(panels):
         rows = results.where(panel=panel)
