@@ -29,7 +29,7 @@ from dpcape.report.style import stylesheet
 from dpcape.statistics.base import BLOCK_ROWS
 from dpcape.statistics.word_moments import LARGEST_TENSOR
 
-SCRIPTS = ("gaussian.js", "calibrate.js", "errors.js", "study.js", "chart.js", "page.js")
+SCRIPTS = ("gaussian.js", "calibrate.js", "errors.js", "study.js", "chart.js", "reading.js", "page.js")
 
 
 def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:

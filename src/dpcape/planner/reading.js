@@ -1,0 +1,101 @@
+// What the controls say.
+
+const byId = (id) => document.getElementById(id);
+const TITLES = { cape: "CAPE", "secure-sum": "Secure sum", dealer: "Dealer", independent: "Independent noise" };
+const OPTION_TITLES = {
+  n_components: "Components", fit_intercept: "With an intercept", n_clusters: "Clusters", n_iter: "Rounds",
+  n_hidden: "Hidden units", clip: "Clip of a gradient", n_classes: "Classes",
+};
+const SPECTRAL = ["pca", "centred-pca", "cca", "centred-cca", "linear-regression", "logistic-regression", "topic-model"];
+const LARGEST = 1e9;
+
+class Unreadable extends Refused {
+  constructor(id, message) {
+    super(message);
+    this.id = id;
+  }
+}
+
+function whole(id, name, least = 1) {
+  const text = byId(id).value.trim().replaceAll(/[ _]/g, "");
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < least || value > LARGEST) {
+    throw new Unreadable(id, `${name} must be a whole number of at least ${least}; got ${text || "nothing"}.`);
+  }
+  return value;
+}
+
+function positive(id, name) {
+  const text = byId(id).value.trim();
+  const value = Number(text);
+  if (text === "" || !(value > 0 && Number.isFinite(value))) {
+    throw new Unreadable(id, `${name} must be a positive number; got ${text || "nothing"}.`);
+  }
+  return value;
+}
+
+function numbers(id, name) {
+  const parts = byId(id).value.split(/[,;\s]+/).filter((part) => part !== "");
+  const values = parts.map(Number);
+  if (!parts.length || values.some((value) => !Number.isFinite(value))) {
+    throw new Unreadable(id, `${name} must be numbers separated by commas; got ${byId(id).value.trim() || "nothing"}.`);
+  }
+  return values;
+}
+
+function readSizes() {
+  const records = numbers("records", "records per site");
+  if (records.some((value) => !Number.isInteger(value) || value < 1 || value > LARGEST)) {
+    throw new Unreadable("records", `records per site must be whole numbers of at least 1; got ${byId("records").value}.`);
+  }
+  if (records.length > 1) {
+    byId("sites").value = records.length;
+    return records;
+  }
+  const sites = whole("sites", "sites");
+  if (sites > 10000) throw new Unreadable("sites", `sites must be at most 10000; got ${sites}.`);
+  return Array(sites).fill(records[0]);
+}
+
+function readOptions(analysis) {
+  const read = {};
+  for (const [name, usual] of Object.entries(CONSTANTS.analyses[analysis].options)) {
+    const id = `option-${name}`;
+    if (typeof usual === "boolean") read[name] = byId(id).checked;
+    else if (name === "clip") read[name] = positive(id, OPTION_TITLES[name].toLowerCase());
+    else read[name] = whole(id, OPTION_TITLES[name].toLowerCase(), name === "n_classes" ? 2 : 1);
+  }
+  return read;
+}
+
+function readStudy() {
+  const analysis = byId("analysis").value;
+  const kind = CONSTANTS.analyses[analysis].kind;
+  const views = kind === "views";
+  const name = byId("protocol").value;
+  const minimum = name === "dealer" || byId("minimum").value.trim() === "" ? null
+    : whole("minimum", "sites that must finish");
+  return {
+    analysis,
+    widths: views ? [whole("features", "features of X"), whole("features-y", "features of Y")]
+      : [whole("features", "features")],
+    bounds: kind === "documents" ? [1] : views ? [positive("bound", "bound of X"), positive("bound-y", "bound of Y")]
+      : [positive("bound", "bound")],
+    sizes: readSizes(),
+    protocol: { name, colluding: name === "independent" ? 0 : whole("colluding", "sites that may collude", 0), minimum,
+      ratio: 100 },
+    epsilon: positive("epsilon", "epsilon"),
+    delta: positive("delta", "delta"),
+    options: readOptions(analysis),
+  };
+}
+
+function readDeclared(study) {
+  const usual = { shape: "power", decay: 1, energy: 0.5, values: [], explained: 0.5 };
+  if (!SPECTRAL.includes(study.analysis)) return usual;
+  const shape = byId("shape").value;
+  const explained = study.analysis.endsWith("regression") ? positive("explained", "explained variance") : usual.explained;
+  if (shape === "own") return { ...usual, values: numbers("values", "eigenvalues"), explained };
+  const decay = shape === "flat" ? usual.decay : positive("decay", "decay");
+  return { shape, decay, energy: positive("energy", "mean squared length"), values: [], explained };
+}
