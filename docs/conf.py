@@ -50,6 +50,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True
+nb_execution_in_temp = True
 
 sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples" / "gallery"),
@@ -72,6 +73,7 @@ html_static_path = ["_static"]
 html_css_files = ["dpcape.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"index": [], "start": []}
 html_theme_options = {
     "show_prev_next": True,
     "navbar_align": "left",

@@ -12,7 +12,7 @@ from docutils.parsers.rst import Directive
 
 def commands(command: click.Command, path: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
     """Yield path and help text of a command and everything below it."""
-    context = click.Context(command, info_name=path.split()[-1], parent=parent, terminal_width=92, max_content_width=92)
+    context = click.Context(command, info_name=path.split()[-1], parent=parent, terminal_width=84, max_content_width=84)
     yield path, command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

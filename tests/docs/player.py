@@ -68,7 +68,7 @@ class Player:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert run.returncode == 0, f"{block.where}: exit code {run.returncode}\n{commands}\n{run.stdout}"

@@ -1,0 +1,60 @@
+"""What the documentation must have: a page per analysis with its privacy section, every public name, real paths."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dpcape
+from dpcape import estimators
+
+from .blocks import ROOT, pages
+
+ANALYSES = sorted(path for path in (ROOT / "docs" / "analyses").glob("*.md") if path.stem != "index")
+SECTIONS = (
+    "What it computes",
+    "Run it",
+    "What leaves each site",
+    "Privacy",
+    "Settings that matter",
+    "What to expect at small epsilon",
+    "References",
+)
+
+
+@pytest.mark.parametrize("path", ANALYSES, ids=lambda path: path.stem)
+def test_an_analysis_page_has_every_section(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    assert [section for section in SECTIONS if section not in titles] == []
+    privacy = text.partition("## Privacy\n")[2].partition("\n## ")[0]
+    for fact in ("| unit |", "| diameter", "| releases", "| status |"):
+        assert fact in privacy or (fact == "| releases" and "releases |" in privacy), fact
+
+
+def test_every_analysis_has_a_page() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in ANALYSES)
+    missing = [name for name in estimators.__all__ if name[0].isupper() and f"`{name}`" not in text]
+    assert [name for name in missing if name != "FederatedEstimator"] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    reference = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^   ([A-Za-z_.]+)$", reference, flags=re.MULTILINE))
+    assert sorted(set(dpcape.__all__) - listed - {"__version__"}) == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_paths_that_are_named_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|examples|experiments|docs|benchmarks)/[\w./-]+)`", text)
+    generated = ("docs/_build/html", "src/dpcape/protocols/")
+    assert [name for name in named if not (ROOT / name).exists() and not name.startswith(generated)] == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_pages_speak_of_the_project_alone(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert not re.search(r"/home/|/root/|/work/|/tmp/", text), page
