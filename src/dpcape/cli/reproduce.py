@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,10 +76,13 @@ def _run(chosen: Sequence[Experiment], setting: Setting, out: Path, cache: Path,
     from dpcape.reproduce.runner import run
 
     mpl.use("Agg")
-    console = Console(stderr=True)
-    with _Bars(console) as progress:
-        reports = run(chosen, setting, out, cache=cache, jobs=jobs, progress=progress)
-    click.echo(f"Index: {write_index(out, list(experiments()))}")
+    # Whoever ends the process by name gets what Ctrl-C gets: finished cells and figures stay.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with _Bars(Console(stderr=True)) as progress:
+            reports = run(chosen, setting, out, cache=cache, jobs=jobs, progress=progress)
+    finally:
+        click.echo(f"Index: {write_index(out, list(experiments()))}")
     failed = [report for report in reports if report.failures]
     for report in failed:
         for failure in report.failures:

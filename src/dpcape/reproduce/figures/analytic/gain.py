@@ -93,8 +93,8 @@ def _uncorrected(n_sites: int, rng: np.random.Generator, width: int) -> float:
 def cells(setting: Setting) -> list[Cell]:
     """Return one cell per number of sites and run."""
     counts = setting.choose((4, 7, 12), (4, 5, 7, 10, 16, 25, 40))
-    width = setting.choose(2000, 4000)
-    return [Cell(gains, {"n_sites": n, "run": run, "width": width}) for n in counts for run in range(setting.n_runs(2))]
+    width = setting.choose(6000, 10_000)
+    return [Cell(gains, {"n_sites": n, "run": run, "width": width}) for n in counts for run in range(setting.n_runs(3))]
 
 
 def draw(results: Results) -> Figure:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -39,7 +37,7 @@ def _measured(sizes: list[int], skew: float, run: int, width: int) -> list[Row]:
     rows = []
     for curve, weights in ((EQUAL, dict.fromkeys(names, 1 / N_SITES)), (BY_SIZE, None)):
         found = noise_variance(Cape(n_colluding=0), names, mu=mu, seed=seed, width=width, weights=weights)
-        rows.append(_row(NOISE_PANEL, curve, VERIFIED, skew, RATIO, found / pooled, EPSILON, run))
+        rows.append({**_row(NOISE_PANEL, curve, VERIFIED, skew, RATIO, found / pooled, EPSILON, run), "width": width})
     return rows
 
 
@@ -83,7 +81,7 @@ def _row(panel: str, curve: str, kind: str, skew: float, measure: str, value: fl
 def cells(setting: Setting) -> list[Cell]:
     """Return one cell per skewness and run."""
     skews = setting.choose((1.0, 2.0, 5.0, 20.0), (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0))
-    width = setting.choose(2000, 4000)
+    width = setting.choose(6000, 10_000)
     return [
         Cell(ratios, {"skew": skew, "run": run, "width": width}) for skew in skews for run in range(setting.n_runs(3))
     ]
@@ -190,8 +188,8 @@ def _private(results: Results) -> Verdict:
 
 
 def _tolerance(results: Results) -> float:
-    n_runs = len(results.where(calibration=VERIFIED).values("run"))
-    return 0.012 + 3 * standard_error(2000, n_runs) * math.sqrt(2)
+    measured = results.where(calibration=VERIFIED)
+    return 0.012 + 3 * standard_error(int(measured[0]["width"]), len(measured.values("run")))
 
 
 PROPOSITION_3_2 = Experiment(
