@@ -173,6 +173,9 @@ def test_privacy_verdict() -> None:
     broken = judge_privacy(Results(made({("CAPE", PUBLISHED): [1.0, 1.0, 1.0]}, "p")), theorem="t", where="w")
     assert broken.outcome == "fails"
     assert "claimed" in broken.numbers
+    for r in kept:
+        r["verified_epsilon"] = 12.0 if r["claimed_epsilon"] == 10.0 else r["claimed_epsilon"]
+    assert judge_privacy(Results(kept), theorem="t", where="w").outcome == "holds under conditions"
 
 
 def test_differences_within_chance_count_for_nobody() -> None:
