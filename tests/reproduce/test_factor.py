@@ -133,7 +133,7 @@ def test_a_simulated_cell_predicts_and_is_attacked():
 
 def test_without_files_the_panel_says_simulated(monkeypatch):
     monkeypatch.setattr(prepared, "simulated", lambda n, n_features, seed: SUBJECTS)
-    rows = connectivity(NOWHERE, n=40, n_factors=5, run=0, attack=False, **SHORT)
+    rows = connectivity(NOWHERE, n=40, n_factors=5, run=0, every=1, attack=False, **SHORT)
     assert {r["panel"] for r in rows} == {"simulated in place of PNC and ABIDE, n = 40"}
 
 

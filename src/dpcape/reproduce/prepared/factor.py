@@ -63,9 +63,10 @@ def load_abide(folder: DataFolder) -> tuple[Array, Array, Array]:
     return X[whole], age[whole], sex[whole]
 
 
-def abide(folder: DataFolder, n: int, seed: int) -> Subjects:
-    """Return n random subjects of ABIDE: age from connectivity, sex as covariate."""
+def abide(folder: DataFolder, n: int, seed: int, *, every: int = 1) -> Subjects:
+    """Return n random subjects of ABIDE: age from each ``every``-th connection, sex as covariate."""
     X, age, sex = load_abide(folder)
+    X = X[:, ::every]
     chosen = np.random.default_rng(seed).permutation(len(X))[:n]
     train, test = np.split(chosen, [round(TRAINING_SHARE * n)])
     return Subjects(X[train], age[train], X[test], age[test], sex[train], sex[test])

@@ -40,11 +40,12 @@ def simulation(
 
 
 def connectivity(
-    data: DataFolder, *, n: int, n_factors: int, run: int, n_burn_in: int, n_draws: int, attack: bool
+    data: DataFolder, *, n: int, n_factors: int, run: int, every: int, n_burn_in: int, n_draws: int, attack: bool
 ) -> list[Row]:
-    """Fit one split of ABIDE, or of simulated subjects if the files are absent."""
+    """Fit one split of ABIDE (each ``every``-th connection), or of simulated subjects if the files are absent."""
     if data.has(prepared.CONNECTIVITY) and data.has(prepared.PHENOTYPES):
-        subjects, name = prepared.abide(data, n, run), "ABIDE (for PNC): age from connectivity"
+        subjects = prepared.abide(data, n, run, every=every)
+        name = f"ABIDE (for PNC): age from {subjects.X.shape[1]:,} connections"
     else:
         subjects, name = prepared.simulated(n, 2_000, run), "simulated in place of PNC and ABIDE"
     model, errors = prepared.fit(subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run)

@@ -85,4 +85,5 @@ def _frame(axes: Axes, logs: Sequence[Series]) -> None:
     gone = [one.curve for one in logs if np.all(one.mean > top)]
     if gone:
         text = f"above the frame, as published: {', '.join(gone)}"
-        axes.text(0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7)
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+        axes.text(0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7, bbox=box)
