@@ -20,7 +20,7 @@ def marked(path: Path) -> object:
     return pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW else (), id=path.stem)
 
 
-@pytest.mark.parametrize("path", map(marked, SCRIPTS))
+@pytest.mark.parametrize("path", [marked(path) for path in SCRIPTS])
 def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [path.name])
