@@ -10,8 +10,9 @@ import pytest
 
 from dpcape.linalg import canonical
 from dpcape.metrics import calinski_harabasz
-from dpcape.published.cca import canonical_directions, chapter_colluding
-from dpcape.published.pca import cape_exposure, verified_epsilon
+from dpcape.published.cape import assumed_colluding, cape_exposure
+from dpcape.published.cca import canonical_directions
+from dpcape.published.pca import verified_epsilon
 from dpcape.reproduce.comparison import Answer, Method, Task
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
@@ -49,7 +50,7 @@ def test_printed_eigenvectors_of_an_indefinite_moment_are_real_and_independent()
 
 
 def test_colluders_of_theorem_7_1() -> None:
-    assert [chapter_colluding(n) for n in (3, 4, 5, 10)] == [0, 1, 1, 3]
+    assert [assumed_colluding(n) for n in (3, 4, 5, 10)] == [0, 1, 1, 3]
 
 
 def test_profiles_have_exactly_the_stated_correlations() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpcape.privacy import delta_of, epsilon_of
+from dpcape.published.cape import cape_exposure
 from dpcape.published.pca import (
-    cape_exposure,
     cape_moment,
     conventional_moments,
     dpdis_pca,

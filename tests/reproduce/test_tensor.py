@@ -10,11 +10,11 @@ import pytest
 
 from dpcape.metrics import component_error
 from dpcape.privacy import epsilon_of
+from dpcape.published.cape import cape_exposure
 from dpcape.published.tensor import (
     agn,
     agn_noise,
     asymmetry_exposure,
-    cape_exposure,
     claimed_sensitivities,
     mixture_means,
     mixture_moments,

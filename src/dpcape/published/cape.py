@@ -37,6 +37,11 @@ def true_kappa(n_sites: int, n_colluding: int) -> float:
     return float(view.exposures()[0] ** 2)
 
 
+def cape_exposure(n_sites: int, n_colluding: int) -> float:
+    """Return by how much mu exceeds sensitivity / tau: the root of `true_kappa`; 1 for a single site."""
+    return math.sqrt(true_kappa(n_sites, n_colluding)) if n_sites > 1 else 1.0
+
+
 def published_split(n_sites: int) -> tuple[Vector, Vector]:
     """Return own and shared scales for tau = 1."""
     return np.full(n_sites, n_sites**-0.5), np.ones(n_sites)

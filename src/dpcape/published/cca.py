@@ -21,11 +21,6 @@ CAPECCA_SENSITIVITY = 1.0
 CAPECCA_HONEST = 2
 
 
-def chapter_colluding(n_sites: int) -> int:
-    """Return how many sites may collude in theorem 7.1 (and 3.1, 4.1)."""
-    return math.ceil(n_sites / 3) - 1
-
-
 def canonical_directions(moment: Matrix, width: int, n_components: int) -> tuple[Matrix, Matrix]:
     """Return directions of both views (columns) of a noisy moment, as printed: eigenvectors of products of inverses.
 

@@ -19,8 +19,7 @@ from scipy.stats import chi2
 
 from dpcape.ica.infomax import Infomax, opposes
 from dpcape.privacy import epsilon_of
-from dpcape.privacy.calibrate import worst_exposures
-from dpcape.protocols import Cape
+from dpcape.published.cape import cape_exposure
 from dpcape.statistics.base import BLOCK_ROWS
 from dpcape.statistics.infomax_scores import GhostStep
 
@@ -73,7 +72,7 @@ def cape_djica(
     """
     per_sensitivity = multiplier(epsilon_round, delta_round)
     output = math.sqrt(2 * n_iter + 2 * with_pca) / per_sensitivity
-    seen = output * (_exposure(n_sites, n_colluding) if n_sites > 1 else 1.0)
+    seen = output * cape_exposure(n_sites, n_colluding)
     sensitivity = 2 * gradient_bound / n_records
     return DjicaComparison(
         claimed_epsilon=2 * n_iter * epsilon_round,
@@ -89,12 +88,6 @@ def cape_djica(
 def multiplier(epsilon: float, delta: float) -> float:
     """Return the papers' noise per unit of sensitivity, sqrt(2 ln(1.25 / delta)) / epsilon (eq. 6.9)."""
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-
-
-def _exposure(n_sites: int, n_colluding: int) -> float:
-    # The papers' split: a draw of the site's scale tau, own noise of variance tau^2 / S.
-    own, shared = np.full(n_sites, 1 / math.sqrt(n_sites)), np.ones(n_sites)
-    return float(worst_exposures(Cape(n_colluding=n_colluding), own, shared).max())
 
 
 def clipped_infomax(

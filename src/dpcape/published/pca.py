@@ -15,8 +15,6 @@ from numpy.random import Generator  # published algorithms for comparison: nothi
 from numpy.typing import NDArray
 
 from dpcape.privacy import epsilon_of
-from dpcape.privacy.calibrate import worst_exposures
-from dpcape.protocols import Cape
 from dpcape.published.regression import classical_multiplier
 
 Matrix = NDArray[np.float64]
@@ -49,16 +47,6 @@ def verified_epsilon(
     """
     mu = REPLACE_ONE_SENSITIVITY / sensitivity * exposure * copies / classical_multiplier(epsilon, delta)
     return epsilon_of(delta, mu)
-
-
-def cape_exposure(n_sites: int, n_colluding: int) -> float:
-    """Return how far the view of the aggregator and the colluding sites exceeds one site's noisy message.
-
-    Noise split as published: variance tau^2 (1 - 1/S) that cancels, tau^2 / S that stays. The square of the result is
-    (S/H)(S+H)/(S+1) with H honest sites of S.
-    """
-    scheme = Cape(n_colluding=n_colluding, cancelling_ratio=1.0)
-    return float(worst_exposures(scheme, np.full(n_sites, n_sites**-0.5), np.ones(n_sites)).max())
 
 
 def symmetric_noise(rng: Generator, size: int, scale: float) -> Matrix:

@@ -10,12 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from dpcape.errors import InvalidParameter
 from dpcape.privacy import epsilon_of
-from dpcape.privacy.calibrate import worst_exposures
-from dpcape.protocols import Cape
+from dpcape.published.cape import cape_exposure
 
 # Sensitivities of the degrees 0, 1 and 2 times the number of records, as printed (sections 8.2.1 and 8.2.2).
 LINEAR_SENSITIVITIES = (1.0, 4.0, math.sqrt(2))
@@ -73,7 +70,7 @@ def capefm(
     if model not in JOINT_NORMALISED:
         raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}.")
     one_release = JOINT_NORMALISED[model] / classical_multiplier(epsilon, delta)
-    view = one_release if pooled else one_release * _exposure(n_sites, n_colluding)
+    view = one_release if pooled else one_release * cape_exposure(n_sites, n_colluding)
     return Comparison(epsilon, delta, epsilon_of(delta, view), epsilon_of(delta, one_release))
 
 
@@ -90,13 +87,5 @@ def network(
     """
     one_round = 1 / classical_multiplier(epsilon, noise_delta)
     all_rounds = one_round * math.sqrt(n_iter)
-    against = all_rounds * _exposure(n_sites, n_colluding)
+    against = all_rounds * cape_exposure(n_sites, n_colluding)
     return Comparison(n_iter * epsilon, delta, epsilon_of(delta, against), epsilon_of(delta, all_rounds))
-
-
-def _exposure(n_sites: int, n_colluding: int) -> float:
-    """Return by how much the protocol's view exceeds a plain Gaussian of the site's nominal scale (sqrt of kappa)."""
-    # Nominal scale 1: own noise 1/sqrt(S), draws of scale 1 before their mean is removed (eq. 8.10).
-    scheme = Cape(n_colluding=n_colluding, cancelling_ratio=1.0)
-    own, shared = np.full(n_sites, n_sites**-0.5), np.ones(n_sites)
-    return float(worst_exposures(scheme, own, shared).max())

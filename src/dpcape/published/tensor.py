@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.privacy import View, compose, epsilon_of
-from dpcape.privacy.calibrate import worst_exposures
-from dpcape.protocols import Cape
+from dpcape.published.cape import cape_exposure
 from dpcape.statistics.base import BLOCK_ROWS
 from dpcape.statistics.tensor_packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.third_moments import corrected, longest
@@ -100,12 +99,6 @@ def true_sensitivities(model: str, n_features: int, noise_variance: float = 0.0)
     if model == "topics":
         return math.sqrt(2), math.sqrt(2)
     return math.sqrt(2), 2 * longest(1.0, np.ones(1), square=float(n_features), variance=noise_variance)
-
-
-def cape_exposure(n_sites: int, n_colluding: int) -> float:
-    """Return by how much CAPE's view, split as in the papers, exceeds a plain Gaussian of a site's nominal scale."""
-    own, shared = np.full(n_sites, n_sites**-0.5), np.ones(n_sites)
-    return float(worst_exposures(Cape(n_colluding=n_colluding, cancelling_ratio=1.0), own, shared).max())
 
 
 def asymmetry_exposure(n_sites: int, *, cancelling: bool) -> float:

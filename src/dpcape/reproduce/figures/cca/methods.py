@@ -14,12 +14,12 @@ from dpcape.linalg import canonical
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.protocols.base import Protocol
 from dpcape.published import pca as moments
+from dpcape.published.cape import assumed_colluding, cape_exposure
 from dpcape.published.cca import (
     CAPECCA_HONEST,
     CAPECCA_SENSITIVITY,
     POSTER_SENSITIVITY,
     canonical_directions,
-    chapter_colluding,
 )
 from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
 from dpcape.reproduce.figures.cca.pairs import VIEW_BOUND, Pairs
@@ -146,7 +146,7 @@ def _last(task_: Task) -> Sites:
 def n_colluding(task_: Task) -> int:
     """Return how many sites may collude: all but two in the paper on capeCCA, fewer than a third in chapter 7."""
     n_sites = len(task_.sites)
-    return n_sites - CAPECCA_HONEST if task_.options["scheme"] == "paper" else chapter_colluding(n_sites)
+    return n_sites - CAPECCA_HONEST if task_.options["scheme"] == "paper" else assumed_colluding(n_sites)
 
 
 def _cape(task_: Task) -> Protocol:
@@ -168,7 +168,7 @@ def _as_published(curve: str) -> Any:
         real = moments.verified_epsilon(
             epsilon=epsilon,
             delta=task_.delta,
-            exposure=moments.cape_exposure(len(task_.sites), n_colluding(task_)) if curve == "CAPE" else 1.0,
+            exposure=cape_exposure(len(task_.sites), n_colluding(task_)) if curve == "CAPE" else 1.0,
             copies=task_.options["copies"],
             sensitivity=sensitivity,
         )

@@ -12,7 +12,7 @@ from dpcape import PCA, Cape, Exact, Federation, Independent, Replay, in_process
 from dpcape.metrics import captured_energy
 from dpcape.protocols.base import Protocol
 from dpcape.published import pca as published
-from dpcape.published.cca import chapter_colluding
+from dpcape.published.cape import assumed_colluding, cape_exposure
 from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
 from dpcape.statistics import second_moment
 
@@ -59,7 +59,7 @@ def _by_protocol(chosen: Callable[[Task], dict[str, Matrix]], protocol: Callable
 
 
 def _cape(task: Task) -> Protocol:
-    return Cape(n_colluding=chapter_colluding(len(task.sites)))
+    return Cape(n_colluding=assumed_colluding(len(task.sites)))
 
 
 def _dpdis_verified(task: Task, epsilon: float, seed: int) -> Answer:
@@ -86,7 +86,7 @@ def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int]
         rng = np.random.default_rng([seed, 41])
         directions = draw(_moments(task), _scale(task, epsilon), rng, task.options["n_components"])
         n_sites = len(task.sites)
-        exposure = published.cape_exposure(n_sites, chapter_colluding(n_sites)) if exposed else 1.0
+        exposure = cape_exposure(n_sites, assumed_colluding(n_sites)) if exposed else 1.0
         return Answer(directions, published.verified_epsilon(epsilon=epsilon, delta=task.delta, exposure=exposure))
 
     return fit
