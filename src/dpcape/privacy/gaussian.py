@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from scipy.special import erfcx, log_ndtr, ndtr
 
@@ -67,6 +68,8 @@ def epsilon_of(delta: float, mu: float) -> float:
     return root * (1 + _SAFETY)
 
 
+# Every round of a study asks for the same few values, at every site.
+@lru_cache(maxsize=1024)
 def mu_of(epsilon: float, delta: float) -> float:
     """Return the largest mu that is (epsilon, delta)-private.
 
