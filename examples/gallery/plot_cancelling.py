@@ -33,8 +33,8 @@ scales = [
 ]
 fig, ax = plt.subplots()
 bars = ax.bar(names, scales, color=["#b45309", "#b45309", "#0a7d91", "#0a7d91"])
-ax.axhline(cape["pooled_scale"], color="0.3", linestyle="--", linewidth=1)
-ax.text(-0.4, cape["pooled_scale"] * 1.1, "pooled data would need", fontsize=9)
+ax.axhline(cape["pooled_scale"], color="0.3", linestyle="--", linewidth=1, label="what pooled data would need")
+ax.legend(frameon=False)
 ax.set_yscale("log")
 ax.set_ylabel("standard deviation of the noise")
 ax.bar_label(bars, fmt="%.2g")
