@@ -178,7 +178,7 @@ class Chain:
             raise LedgerRefused(
                 f"the ledger must contain the head kept beside the identity key (row {copied.length}); got a ledger "
                 f"of {last.number} rows that does not. A backup was restored, or the file was changed: budget could "
-                "come back unnoticed. See docs/consortium.md, 'When the ledger and its head disagree'."
+                "come back unnoticed. See docs/steward.md, 'When the ledger and its head disagree'."
             )
         # Rows behind the copy that only count releases may stay there; they are looked at once.
         new = self._known[max(copied.length, self._n_looked_at) :]

@@ -46,7 +46,7 @@ class HeadCopy:
             raise LedgerRefused(
                 f"the copy of the ledger's head must be readable; got none at {self._path.name!r} "
                 f"({type(error).__name__}). Without it a restored backup would go unnoticed; see "
-                "docs/consortium.md, 'When the ledger and its head disagree'."
+                "docs/steward.md, 'When the ledger and its head disagree'."
             ) from error
         heads = [head for head in (_parsed(content[:_SLOT]), _parsed(content[_SLOT:])) if head is not None]
         if len(content) != 2 * _SLOT or not heads:

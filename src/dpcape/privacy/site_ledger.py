@@ -249,7 +249,7 @@ def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
     if not known and (length, head) not in State.of(entries).accepted:
         raise LedgerRefused(
             f"the ledger must contain the head it showed before (row {length}); got a ledger that does not. "
-            "A backup was restored at the site. Its steward finds the way out in docs/consortium.md, "
+            "A backup was restored at the site. Its steward finds the way out in docs/steward.md, "
             "'When the ledger and its head disagree'."
         )
 
