@@ -21,6 +21,8 @@ from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, UtilityWarning
 from dpcape.noise import Replay
 from dpcape.report import citations
+from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.loading_sections import maps
 from dpcape.report.map_plots import plot_slices
 from dpcape.report.page import Picture, Section, Table, write_page
@@ -355,6 +357,17 @@ def test_figures_follow_the_page() -> None:
     assert "width" not in tree.one("svg").attributes
     assert all(node.attributes["id"].startswith("p-") for node in tree.walk() if "id" in node.attributes)
     assert not plt.get_fignums()
+
+
+def test_labels_stay_as_they_are() -> None:
+    names = ["black", "race=#000000", "#0072B2", 'a" id="q', "font: 10px sans;", "url(#x)", "$\\frac$", "a$b$c"]
+    svg = svg_of(loadings(np.eye(2, len(names)), ["one", "two"], names).figure)  # type: ignore[arg-type]
+    assert [node.text for node in read_html(svg).all("text")][: len(names)] == names
+    panels = top_words([[(name, 0.1) for name in names]], np.ones(1))
+    svg = svg_of(panels[0].figure)
+    assert set(names) <= {node.text for node in read_html(svg).all("text")}
+    svg = svg_of(coefficient_plot(np.ones(len(names)), None, names).figure)  # type: ignore[arg-type]
+    assert set(names) <= {node.text for node in read_html(svg).all("text")}
 
 
 # Colours.

@@ -40,7 +40,8 @@ def coefficient_plot(
     arms = None if interval is None else np.abs(interval[:, order] - coefficients[order])
     axes.errorbar(coefficients[order], positions, xerr=arms, fmt="o", color=COLOURS[0], capsize=2)
     axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
-    axes.set_yticks(positions, labels)
+    # Names are names, also with a dollar sign in them.
+    axes.set_yticks(positions, labels, parse_math=False)
     axes.invert_yaxis()
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)

@@ -23,7 +23,8 @@ def top_words(
     for index, (words, weight, panel) in enumerate(zip(topics, weights, panels, strict=False)):
         positions = np.arange(len(words))[::-1]
         panel.barh(positions, [share for _, share in words], color=COLOURS[0])
-        panel.set_yticks(positions, [name for name, _ in words], fontsize=8)
+        # Names are names, also with a dollar sign in them; here and below.
+        panel.set_yticks(positions, [name for name, _ in words], fontsize=8, parse_math=False)
         panel.set_title(f"topic {index + 1} ({weight:.0%})", fontsize=9)
         panel.tick_params(axis="x", labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
@@ -51,7 +52,7 @@ def image_of_components(
     axes.set_ylabel("weight")
     axes.set_xlabel("column")
     if names is not None and len(names) <= 30:
-        axes.set_xticks(np.arange(len(names)), list(names), rotation=90, fontsize=7)
+        axes.set_xticks(np.arange(len(names)), list(names), rotation=90, fontsize=7, parse_math=False)
     axes.figure.colorbar(image, ax=axes)
     return axes
 
@@ -75,7 +76,8 @@ def loadings(weights: Matrix, labels: Sequence[str], names: Sequence[str], ax: A
     axes.spines[:].set_visible(False)
     if len(names) <= 40:
         turned = _longest(names) * len(names) > 80
-        axes.set_xticks(np.arange(len(names)), list(names), rotation=90 if turned else 0, fontsize=8)
+        rotation = 90 if turned else 0
+        axes.set_xticks(np.arange(len(names)), list(names), rotation=rotation, fontsize=8, parse_math=False)
     else:
         axes.set_xlabel(f"{len(names)} features, in the order of the columns")
     bar = axes.figure.colorbar(image, ax=axes, pad=0.01, aspect=12, fraction=0.06)

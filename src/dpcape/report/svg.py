@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -34,14 +35,23 @@ def svg_of(figure: Figure, alt: str = "", prefix: str = "") -> str:
 
 def _coloured(svg: str) -> str:
     """Turn black into the page's ink and the palette into its variables."""
-    svg = re.sub(r"#000000|\bblack\b", "currentColor", svg)
-    for index, colour in enumerate(COLOURS, start=1):
-        svg = re.sub(re.escape(colour), f"var(--series-{index}, {colour.lower()})", svg, flags=re.IGNORECASE)
-    # The page sets size and typeface.
-    svg = re.sub(r"font: (\d+px) [^;\"]*", r"font-size: \1", svg)
+    svg = _in_tags(_recoloured, svg)
     for name in ("width", "height"):
         svg = re.sub(rf'(<svg[^>]*?) {name}="[^"]*"', r"\1", svg, count=1)
     return svg
+
+
+def _in_tags(change: Callable[[str], str], svg: str) -> str:
+    """Change tags and leave text alone: a label may say "black", or what looks like an identifier."""
+    return re.sub(r"<[^>]*>", lambda found: change(found[0]), svg)
+
+
+def _recoloured(tag: str) -> str:
+    tag = re.sub(r"#000000|\bblack\b", "currentColor", tag)
+    for index, colour in enumerate(COLOURS, start=1):
+        tag = re.sub(re.escape(colour), f"var(--series-{index}, {colour.lower()})", tag, flags=re.IGNORECASE)
+    # The page sets size and typeface.
+    return re.sub(r"font: (\d+px) [^;\"]*", r"font-size: \1", tag)
 
 
 def _identified(svg: str, prefix: str) -> str:
@@ -51,8 +61,10 @@ def _identified(svg: str, prefix: str) -> str:
     def keep(found: re.Match[str]) -> str:
         return f' id="{prefix}{found[1]}"' if found[1] in used else ""
 
-    svg = re.sub(r' id="([^"]*)"', keep, svg)
-    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", svg)
+    def change(tag: str) -> str:
+        return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", re.sub(r' id="([^"]*)"', keep, tag))
+
+    return _in_tags(change, svg)
 
 
 def _named(svg: str, alt: str) -> str:
