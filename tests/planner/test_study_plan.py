@@ -36,6 +36,7 @@ from dpcape.cli.planning import ANALYSES
 from dpcape.errors import InvalidParameter
 from dpcape.planner import Declared
 from dpcape.planner.analyses import PLANNED, releases_of
+from dpcape.planner.page import write_planner
 from dpcape.privacy.ledger import Ledger
 
 SIZES = {"lima": 300, "lyon": 500, "oslo": 200}
@@ -216,6 +217,37 @@ def test_command_refuses(words: tuple[str, ...], text: str) -> None:
     result = run(*words)
     assert result.exit_code == 2
     assert text in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        # What would be another study than the page's, or break its script.
+        (("--protocol", "cape", "--cancelling-ratio", "1"), "plans with --cancelling-ratio 100"),
+        (("--parameter", 'n_components="<!--<script>"'), "n_components must be a whole number"),
+        (("--analysis", "kmeans", "--parameter", "n_iter=1979-05-27"), "n_iter must be a whole number"),
+        (("--analysis", "pca", "--parameter", "speed=3"), "parameters of pca must be"),
+    ],
+)
+def test_page_refuses(tmp_path: Any, words: tuple[str, ...], text: str) -> None:
+    result = run("--html", str(tmp_path / "plan.html"), *words)
+    assert result.exit_code == 2
+    assert text in result.output
+    assert not (tmp_path / "plan.html").exists()
+
+
+def test_no_start_value_can_end_the_script(tmp_path: Any) -> None:
+    write_planner(tmp_path / "plan.html", {"values": "<!--<script></script>"})
+    text = (tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert text.count("<script>") == text.count("</script>") == 1
+    assert "<!--" not in text
+
+
+@pytest.mark.parametrize("bound", ["inf", "nan", "0"])
+def test_bounds_are_positive_numbers(bound: str) -> None:
+    result = run("--analysis", "pca", *USUAL.split(), "--bound", bound)
+    assert result.exit_code == 2
+    assert "bound must be positive" in result.output
 
 
 def test_page_is_written_without_numbers(tmp_path: Any) -> None:

@@ -13,6 +13,7 @@ from dpcape.cli.output import show
 
 # What a plan cannot do without; a page can.
 NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
+USUAL_RATIO = 100.0
 ANALYSES = (
     "mean",
     "pca",
@@ -58,7 +59,7 @@ def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
 @click.option("--records", type=click.IntRange(min=1), default=None, help="Records of all sites together.")
 @click.option("--bound", default="1", show_default=True, help="Largest norm of a record; for cca one or two numbers.")
 @click.option("--epsilon", type=float, default=None)
-@click.option("--cancelling-ratio", type=float, default=100.0, show_default=True)
+@click.option("--cancelling-ratio", type=float, default=USUAL_RATIO, show_default=True)
 @click.option(
     "--parameter",
     "parameters",
@@ -119,9 +120,12 @@ def _planned(
 
 
 def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
+    from dpcape.planner.analyses import options_of
     from dpcape.planner.page import write_planner
     from dpcape.planning import equal_sites
 
+    if given["cancelling_ratio"] != USUAL_RATIO:
+        raise click.UsageError(f"The page plans with --cancelling-ratio {USUAL_RATIO:g}; leave out one of the two.")
     # The page's controls, by their names there.
     start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
     start["minimum"] = given["minimum_sites"]
@@ -135,6 +139,8 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
         sizes = list(equal_sites(given["records"], given["sites"]).values())
         start["records"] = sizes[0] if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
     options = _parameters(given["parameters"])
+    # The page starts with PCA.
+    options_of(given["analysis"] or "pca", options)
     write_planner(path, {**{name: value for name, value in start.items() if value is not None}, "options": options})
     click.echo(f"Wrote {path}", err=quiet)
 

@@ -6,6 +6,7 @@ are planned by a rehearsal on made-up records, :meth:`dpcape.Federation.plan`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,7 +145,7 @@ PLANNED: dict[str, PlannedAnalysis] = {
 
 def facts_of(analysis: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> Facts:
     """Return the public facts of records of these dimensions."""
-    if any(width < 1 for width in widths) or any(not bound > 0 for bound in bounds):
+    if any(width < 1 for width in widths) or any(not 0 < bound < math.inf for bound in bounds):
         raise InvalidParameter("features and bound must be positive.")
     kind = PLANNED[analysis].kind
     n_classes = {"logistic-regression": 2}.get(analysis, options.get("n_classes"))

@@ -100,7 +100,7 @@ function rest({ study, errors, unit }) {
   const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== "independent")
     .map((key) => `${scenarioTitle(key, study).toLowerCase().replace(/ \(.*/, "")} ${shown(errors[key], unit)}`);
   return ` ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} records at ${sites} ` +
-    `site${sites > 1 ? "s" : ""}, epsilon ${general(study.epsilon, 4)}. Under the same guarantee: ${others.join(", ")}.`;
+    `site${sites > 1 ? "s" : ""}, epsilon ${roundUp(study.epsilon)}. Under the same guarantee: ${others.join(", ")}.`;
 }
 
 function megabytes(study, plan) {
@@ -171,7 +171,7 @@ function showWanted({ study, unit, scenarios, measured, measure }) {
     return [scenarioTitle(key, study), epsilon === null ? "not reached" : roundUp(epsilon, 3)];
   });
   tableInto(byId("wanted-table"), ["Way to compute", "Smallest epsilon"], rows,
-    `At delta ${general(study.delta, 3)}, looked for between 0.001 and 1000, rounded up.`);
+    `At delta ${roundUp(study.delta, 6)}, looked for between 0.001 and 1000, rounded up.`);
 }
 
 function showGuarantee({ study, plan }) {
@@ -198,7 +198,7 @@ function showLedger({ study }) {
   const spent = (count) => spentEpsilon(count, study.epsilon, study.delta, delta);
   const fitting = studiesWithin(spent, ceiling);
   byId("ledger").replaceChildren(`After ${studies} such stud${studies > 1 ? "ies" : "y"} the ledger of each site shows epsilon `,
-    strong(roundUp(spent(studies))), ` at delta ${general(delta, 3)}. ` +
+    strong(roundUp(spent(studies))), ` at delta ${roundUp(delta, 6)}. ` +
     (fitting === 0 ? `Not one fits under a ceiling of ${general(ceiling, 4)}.`
       : `A ceiling of ${general(ceiling, 4)} lets ${fitting >= 1000 ? "1000 or more" : fitting} through; the next is refused before data is read.`));
   drawLedger({ study, studies, ceiling, spent });

@@ -104,9 +104,9 @@ def _analysis(name: str) -> dict[str, Any]:
 
 
 def _constants(start: Mapping[str, Any]) -> str:
-    # "</" would end the script element.
+    # "<" could end the script element, or begin a comment in which its end is not seen.
     return "\n".join(
-        f"const {name} = {json.dumps(value).replace('</', '<' + chr(92) + '/')};"
+        f"const {name} = {json.dumps(value).replace('<', chr(92) + 'u003c')};"
         for name, value in (("CONSTANTS", constants()), ("START", dict(start)))
     )
 
