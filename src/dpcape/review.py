@@ -10,7 +10,7 @@ from dpcape.privacy.guarantee import Guarantee
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.report.card import Card, Spent, card_of, card_text
 from dpcape.study import Study
-from dpcape.study.outline import Step, outline
+from dpcape.study.outline import Step, other_designs, outline
 
 if TYPE_CHECKING:
     from dpcape.site_folder import SiteFolder
@@ -88,13 +88,24 @@ def how_noisy(seen: Review) -> list[str]:
     """Return, in sentences, how large the noise is against what one record can do."""
     if seen.guarantee.status == "no guarantee":
         return ["NOT AT ALL: this protocol releases exact totals. Do not approve it for records of people."]
-    first = seen.steps[0]
-    declared = all(member.records for member in seen.study.members.values())
-    size = next(iter(seen.sizes.values()))
-    basis = "the declared numbers of records" if declared else f"{size} records per site, as an example"
+    first, unit = seen.steps[0], seen.guarantee.unit
+    others = other_designs(seen.study, frozenset(step.statistic for step in seen.steps))
+    instead = ", ".join(sorted(others)).replace("_", " ")
     return [
-        f"Computed for {basis}.",
-        f"One record can move this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
+        f"Computed for {_basis(seen)}.",
+        f"One {unit} can move this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
         f"has standard deviation {first.site_scale:.3g}, that is {first.site_scale / first.reach:.3g} times as much.",
         f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} is left.",
+        *([f"Depending on the first result, {instead} may be released in place of what is named here."] * bool(others)),
     ]
+
+
+def _basis(seen: Review) -> str:
+    """Say which sizes of sites the noise was computed for."""
+    declared = [bool(member.records) for member in seen.study.members.values()]
+    if all(declared):
+        return f"the declared numbers of {seen.guarantee.unit}s"
+    example = f"{ASSUMED_RECORDS} {seen.guarantee.unit}s"
+    if any(declared):
+        return f"the numbers some sites declared and {example} at each of the others, as an example"
+    return f"{example} per site, as an example"

@@ -19,12 +19,15 @@ from dpcape import PCA, Cape, Federation, Replay, in_process, rows
 from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.estimators.base import FederatedEstimator
+from dpcape.privacy.calibrate import plan_release
+from dpcape.review import how_noisy, review
 from dpcape.run import run_in_process, run_on_federation
 from dpcape.run_folder import RunFolder
 from dpcape.site_folder import SiteFolder
+from dpcape.statistics import second_moment
 from dpcape.study import Study
 from dpcape.study.analyses import analyses
-from dpcape.study.outline import made_up_records, outline, statistic_names
+from dpcape.study.outline import declared_federation, made_up_records, outline, statistic_names
 
 from .texts import ANALYSES, text_of
 
@@ -183,6 +186,51 @@ def test_the_outline_is_what_a_run_then_does(study: Study, tmp_path: Path) -> No
     assert guarantee.sites == model.guarantee_.sites
     assert [step.statistic for step in steps] == [release.statistic for release in model.releases_]
     assert [step.mean_scale for step in steps] == [release.scale for release in model.releases_]
+
+
+def test_noise_at_a_site_is_what_its_release_carries() -> None:
+    """The draws add to nothing, so a site keeps less of its own than it drew; counted by the protocol's view."""
+    text = text_of("pca").replace("n_colluding = 1", "n_colluding = 1\ncancelling_ratio = 4.0")
+    study = Study.parse(text)
+    _, (step,) = outline(study, {"lima": 50, "lyon": 80, "oslo": 200}, "lyon")
+    fed = declared_federation(study, {"lima": 50, "lyon": 80, "oslo": 200})
+    terms = fed.terms(study.epsilon_of("lyon"), study.delta)
+    plan = plan_release(terms, 0, second_moment(terms.facts), fed.protocol)
+    own, shared = (np.array([scales[name] for name in SITES]) for scales in (plan.own_scales, plan.shared_scales))
+    view = fed.protocol.view(3, own_scales=own, shared_scales=shared)
+    released = view.mixing[1] ** 2 @ view.variances
+    assert step.site_scale == pytest.approx(np.sqrt(released) / 80, rel=1e-9)
+
+
+@pytest.mark.parametrize(("analysis", "third"), [("mixture_model", "third_moment"), ("topic_model", "word_triples")])
+def test_either_design_is_approved_where_the_first_result_decides(analysis: str, third: str) -> None:
+    auto = Study.parse(text_of(analysis))
+    assert {third, f"whitened_{third}"} <= statistic_names(auto)
+    fixed = Study.parse(text_of(analysis).replace("n_components", 'design = "whitened"\nn_components'))
+    assert third not in statistic_names(fixed)
+    assert "third_moment" not in statistic_names(Study.parse(text_of("pca")))
+
+
+def test_a_review_says_what_it_was_computed_for(tmp_path: Path) -> None:
+    place = SiteFolder.create(tmp_path / "site", name="lyon")
+    np.savez(tmp_path / "lyon.npz", X=np.zeros((8, 6)))
+    place.add_data("cohort", tmp_path / "lyon.npz", epsilon=2.5, delta=1e-5)
+    plain, some, every = (text_of("mixture_model"),) * 3
+    for count, name in enumerate(SITES):
+        every = every.replace(f"[sites.{name}]", f"[sites.{name}]\nrecords = 300")
+        some = every if count == 0 else some
+    said = [" ".join(how_noisy(review(place, Study.parse(text), "cohort"))) for text in (plain, some, every)]
+    assert "for 1000 records per site, as an example." in said[0]
+    assert "for the numbers some sites declared and 1000 records at each of the others, as an example." in said[1]
+    assert "for the declared numbers of records." in said[2]
+    assert "may be released in place of what is named here" in said[0]
+
+
+def test_repeated_runs_promise_nothing_that_a_seed_takes_away(study: Study, tmp_path: Path) -> None:
+    for again in (False, True):
+        run = run_in_process(study, tmp_path / "run", again=again, noise=Replay(4))
+    page = (run.path / "report.html").read_text(encoding="utf-8")
+    assert "No protection; with fresh noise it would be: all runs together are" in page
 
 
 def test_the_outline_of_wide_records_is_small() -> None:

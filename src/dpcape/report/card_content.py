@@ -42,7 +42,7 @@ STATUS = {
 
 
 # What must be read before any figure.
-_LIMITS = {
+LIMITS = {
     "verified": "",
     "conditional": "If the stated sensitivity is right",
     "published": "Claimed, not confirmed",
@@ -229,7 +229,7 @@ def _headline(guarantee: Guarantee) -> str:
         return "No bound on what is revealed"
     pair = f"epsilon {round_up(guarantee.epsilon)} at delta {decimal(guarantee.delta)} per {guarantee.unit}"
     pair = f"{pair}, against {guarantee.against}"
-    limit = _LIMITS[tone_of(guarantee)]
+    limit = LIMITS[tone_of(guarantee)]
     return f"{limit}: {pair}" if limit else f"{pair[0].upper()}{pair[1:]}"
 
 
@@ -264,7 +264,7 @@ def _learnt(guarantee: Guarantee) -> Part:
     sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), _result_only(guarantee)]
     if len({round_up(site.epsilon) for site in guarantee.sites.values()}) > 1:
         sentences.append("These are the figures of the site that is protected least.")
-    limit = _LIMITS[tone_of(guarantee)]
+    limit = LIMITS[tone_of(guarantee)]
     if limit:
         sentences.insert(0, f"{limit}:")
     if odds.right > NEARLY_CERTAIN:

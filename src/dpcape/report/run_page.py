@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcape.privacy.guarantee import NONE, Guarantee, round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.report.card_content import STATUS, card_of, decimal, tone_of
+from dpcape.report.card_content import LIMITS, STATUS, card_of, decimal, tone_of
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
 from dpcape.report.page import Section, Table, write_page
@@ -119,10 +119,11 @@ def _repeats(run: RunFolder, guarantee: Guarantee) -> list[Section]:
     # Every run was charged in full, used up or not.
     charges = {site: [run.study().charge(site)] * (n_earlier + 1) for site in guarantee.sites}
     together = max(spent_epsilon(paid, guarantee.delta) for paid in charges.values())
+    limit = LIMITS[tone_of(guarantee)]
     text = (
-        f"This study was charged {n_earlier} time{'s' if n_earlier > 1 else ''} before on the same records. All runs "
-        f"together are ({round_up(together)}, {round_up(guarantee.delta, 6)})-differentially private; the card below "
-        "is about this run alone."
+        f"This study was charged {n_earlier} time{'s' if n_earlier > 1 else ''} before on the same records. "
+        f"{f'{limit}: all' if limit else 'All'} runs together are ({round_up(together)}, "
+        f"{round_up(guarantee.delta, 6)})-differentially private; the card below is about this run alone."
     )
     return [Section("This is a repeated run", text=[text], tone="warning")]
 

@@ -5,6 +5,7 @@ A steward reads it before approving, and a site refuses statistics that are not 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
 # Wide records are few: nothing is learnt from them, and a steward's machine is small.
 _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
+# Third moments, whole or in few coordinates: an analysis chooses when it has seen the second moment.
+_DESIGNS = (
+    frozenset({"third_moment", "whitened_third_moment"}),
+    frozenset({"word_triples", "whitened_word_triples"}),
+)
 
 
 @dataclass(frozen=True)
@@ -92,9 +98,17 @@ def rehearse(
 
 
 def statistic_names(study: Study) -> frozenset[str]:
-    """Return the names of all statistics the study's analysis asks for."""
+    """Return the names of all statistics the study's analysis may ask for."""
     _, steps = outline(study, dict.fromkeys(study.sites, 1000), study.sites[0])
-    return frozenset(step.statistic for step in steps)
+    names = frozenset(step.statistic for step in steps)
+    return names | other_designs(study, names)
+
+
+def other_designs(study: Study, names: frozenset[str]) -> frozenset[str]:
+    """Return what the study may ask for instead of some of ``names``: its first result may favour the other design."""
+    if study.parameters.get("design", "auto") != "auto":
+        return frozenset()
+    return frozenset().union(*(pair for pair in _DESIGNS if pair & names)) - names
 
 
 def declared_federation(study: Study, n_records: Mapping[str, int]) -> Federation:
@@ -194,6 +208,13 @@ class Noted(Allowance):
             statistic=self.releases[index].statistic,
             size=self.statistics[index].size,
             mean_scale=self.releases[index].scale,
-            site_scale=float(np.hypot(plan.own_scales[site], plan.shared_scales[site])) / own_records,
+            site_scale=math.hypot(plan.own_scales[site], _left_of_draw(plan, site)) / own_records,
             reach=plan.output_sensitivities[site] / own_records,
         )
+
+
+def _left_of_draw(plan: Plan, site: str) -> float:
+    """Return the scale of a site's draw once the mean of all draws is removed."""
+    scales, n_sites = plan.shared_scales, len(plan.shared_scales)
+    others = math.fsum(scale**2 for name, scale in scales.items() if name != site)
+    return math.sqrt((scales[site] * (n_sites - 1)) ** 2 + others) / n_sites
