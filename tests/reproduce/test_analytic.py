@@ -16,7 +16,7 @@ from dpcape.protocols import Cape, Independent
 from dpcape.published import composition, unequal
 from dpcape.published.cape import true_kappa
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Experiment, Setting, outcome_of
+from dpcape.reproduce.experiment import Experiment, Setting
 from dpcape.reproduce.figures.analytic import accountants, bytes_sent, gain, network, theorem
 from dpcape.reproduce.figures.analytic import unequal as unequal_figure
 from dpcape.reproduce.figures.analytic.noise_measured import equal_sizes, geometric_sizes, noise_variance
@@ -252,7 +252,3 @@ def test_the_network_runs_and_is_judged(monkeypatch: pytest.MonkeyPatch) -> None
     found = outcomes(network.FIGURE_3_5, results)
     assert len(found) == 9
     drawn(network.FIGURE_3_5, results)
-
-
-def test_an_outcome_counts_cases() -> None:
-    assert [outcome_of(n, 3) for n in (0, 1, 3)] == ["fails", "holds under conditions", "holds"]

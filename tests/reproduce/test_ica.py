@@ -110,7 +110,7 @@ def test_cells_carry_both_epsilons_and_all_curves(rows):
             assert r["verified_epsilon"] <= r["claimed_epsilon"] * (1 + 1e-9)
         if r["curve"] == gain.DP_DJICA:
             assert r["verified_epsilon"] == math.inf
-    series = simulated(0, n_subjects=8, **TINY)
+    series = simulated(1, n_subjects=8, **TINY)
     totals = overall(series, epsilon=0.5, delta_round=1e-2, delta=1e-5, n_iter=20)
     at = {"panel": "simulated fMRI, 8 people", "x": 0.5}
     assert rows.mean(curve=gain.TIME_POINT, **at) == pytest.approx(totals.verified_epsilon)
@@ -132,9 +132,9 @@ def test_verdicts_follow_the_rows(rows):
         return next(v.outcome for v in judge_epsilon(Results(changed)) if v.claim.startswith(start))
 
     def with_cape(value):
-        return [
-            {**r, "value": value} if (r["curve"], r["calibration"]) == ("CAPE", PUBLISHED) else r for r in rows
-        ]  # fmt: skip
+        """Return rows with these values of CAPE; two runs that differ by chance could tell nothing of DP-djICA."""
+        made = {("CAPE", PUBLISHED): value, (gain.DP_DJICA, PUBLISHED): 0.5}
+        return [{**r, "value": made.get((r["curve"], r["calibration"]), r["value"])} for r in rows]
 
     assert outcome(with_cape(1e-4), "capeDJICA has a smaller q_NGI than DP-djICA") == "holds"
     assert outcome(with_cape(0.9), "capeDJICA has a smaller q_NGI than DP-djICA") == "fails"
@@ -187,6 +187,24 @@ def test_the_verified_estimator_is_given_the_whole_budget_once():
     found = joint_ica(series, 3, scheme="CAPE", epsilon=2.0, delta=1e-5, seed=0)
     assert found.claimed == 2.0
     assert 1.9 < found.verified <= 2.0
+
+
+def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
+    """Bounds, steps and rounds were chosen on seed 0."""
+    seeds = []
+
+    def stop(seed, **_):
+        seeds.append(seed)
+        raise InterruptedError
+
+    for module in (gain, djica, maps):
+        monkeypatch.setattr(module, "simulated", stop)
+    for experiment in EXPERIMENTS:
+        for cell in experiment.cells(Setting(quick=False, data=NOWHERE)):
+            if cell.options.get("source") != "real":
+                with pytest.raises(InterruptedError):
+                    cell.compute(NOWHERE, **cell.options)
+    assert set(seeds) == set(range(1, 11))
 
 
 def test_quick_runs_are_smaller_than_full_ones():

@@ -21,12 +21,10 @@ from dpcape.published.pca import (
 )
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
-from dpcape.reproduce.figures.judging import Curve, Tally, compare_curves, trend
 from dpcape.reproduce.figures.pca import EXPERIMENTS
 from dpcape.reproduce.figures.pca.claims import judge
 from dpcape.reproduce.figures.pca.panels import PANELS, compute
 from dpcape.reproduce.figures.pca.rows import source
-from dpcape.reproduce.figures.privacy_claims import judge_privacy
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 
 NOWHERE = DataFolder(None)
@@ -163,34 +161,14 @@ def test_verdicts_follow_the_rows() -> None:
     assert bad["As epsilon grows, captured energy of capePCA grows."] == "fails"
     assert good["capePCA reaches the non-private optimum for some epsilon."] == "holds"
     assert bad["capePCA reaches the non-private optimum for some epsilon."] == "fails"
+    assert good["capePCA has the utility of private PCA on pooled data."] == "holds"
+    assert good["The noise gives the stated (epsilon, delta) (theorem 4.1)."] == "fails"
 
 
-def test_privacy_verdict() -> None:
-    kept = made({("CAPE", PUBLISHED): [1.0, 1.0, 1.0]}, "p")
-    for r in kept:
-        r["verified_epsilon"] = r["claimed_epsilon"]
-    assert judge_privacy(Results(kept), theorem="t", where="w").outcome == "holds"
-    broken = judge_privacy(Results(made({("CAPE", PUBLISHED): [1.0, 1.0, 1.0]}, "p")), theorem="t", where="w")
-    assert broken.outcome == "fails"
-    assert "claimed" in broken.numbers
-    for r in kept:
-        r["verified_epsilon"] = 12.0 if r["claimed_epsilon"] == 10.0 else r["claimed_epsilon"]
-    assert judge_privacy(Results(kept), theorem="t", where="w").outcome == "holds under conditions"
-
-
-def test_differences_within_chance_count_for_nobody() -> None:
-    rng = np.random.default_rng(5)
-    rows = [
-        row(panel="p", curve=curve, calibration=VERIFIED, x=1, measure="m", value=float(rng.normal()), run=run)
-        for curve in ("left", "right")
-        for run in range(10)
-    ]
-    tally = compare_curves(Results(rows), Curve("left", VERIFIED), Curve("right", VERIFIED))
-    assert tally == Tally(equal=1)
-    assert tally.outcome == "fails"
-
-
-def test_trend_of_an_error_is_downwards() -> None:
-    rows = Results(made({("CAPE", VERIFIED): [3.0, 2.0, 1.0]}, "p"))
-    assert trend(rows, Curve("CAPE", VERIFIED)) == Tally(worse=2)
-    assert trend(rows, Curve("CAPE", VERIFIED), smaller=True) == Tally(better=2)
+def test_a_claim_about_both_calibrations_needs_both() -> None:
+    worse = figure([1.5, 2.5, 3.5], [2, 5, 9]).where(curve="CAPE", calibration=VERIFIED)
+    better = Results(r for r in figure([5, 9, 10], [2, 5, 9]) if (r["curve"], r["calibration"]) != ("CAPE", VERIFIED))
+    found = {verdict.claim: verdict.outcome for verdict in judge(Results([*better, *worse]))}
+    assert found["capePCA outperforms conventional."] == "holds under conditions"
+    assert found["capePCA outperforms local."] == "holds"
+    assert found["capePCA reaches the non-private optimum for some epsilon."] == "holds under conditions"

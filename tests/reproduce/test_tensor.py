@@ -25,10 +25,9 @@ from dpcape.published.tensor import (
 )
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
-from dpcape.reproduce.figures.pairing import claims_hold, judged_trend, standing, trend
 from dpcape.reproduce.figures.tensor import EXPERIMENTS, compute
 from dpcape.reproduce.figures.tensor.simulated import NOISE_VARIANCE, in_order, mixture, topics
-from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, row
+from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results
 
 matplotlib.use("Agg")
 NOWHERE = DataFolder(None)
@@ -116,41 +115,6 @@ def test_algorithm_without_noise_finds_the_components():
     np.testing.assert_array_equal(np.bincount(in_order(counts, 1).ravel(), minlength=10), counts.sum(axis=0))
 
 
-def made(values, *, curve="CAPE", calibration=PUBLISHED, claimed=1.0, real=0.5, panel="p"):
-    """Rows with these values at x = 0, 1, ...: one list per x, one value per run."""
-    return [
-        row(panel=panel, curve=curve, calibration=calibration, x=x, measure="q_comp", value=value, run=run,
-            claimed_epsilon=claimed, verified_epsilon=real, delta=0.01)
-        for x, runs in enumerate(values)
-        for run, value in enumerate(runs)
-    ]  # fmt: skip
-
-
-def test_standing_can_go_either_way():
-    low, high = [[0.1, 0.11, 0.09]] * 3, [[0.5, 0.52, 0.49]] * 3
-    keys = ("CAPE", PUBLISHED), ("local", PUBLISHED)
-    better = standing(Results(made(low) + made(high, curve="local")), *keys)
-    assert (better.lower, better.higher, better.outcome) == (3, 0, "holds")
-    worse = standing(Results(made(high) + made(low, curve="local")), *keys)
-    assert (worse.lower, worse.higher, worse.outcome) == (0, 3, "fails")
-    noisy = [[0.1, 0.9, 0.5]] * 3
-    equal = standing(Results(made(noisy) + made([[0.9, 0.1, 0.5]] * 3, curve="local")), *keys)
-    assert (equal.lower, equal.higher, equal.outcome) == (0, 0, "fails")
-    mixed = standing(Results(made([*low[:2], high[0]]) + made([*high[:2], low[0]], curve="local")), *keys)
-    assert mixed.outcome == "holds under conditions"
-
-
-def test_trends_and_claims_can_fail():
-    falling = Results(made([[3.0, 3.1], [2.0, 2.1], [1.0, 1.1]]))
-    assert trend(falling, ("CAPE", PUBLISHED)) == (2, 0, 2)
-    assert trend(Results(made([[1.0, 1.1], [2.0, 2.1]])), ("CAPE", PUBLISHED)) == (0, 1, 1)
-    assert judged_trend(falling, ("CAPE", PUBLISHED))[0] == "holds"
-    assert judged_trend(Results(made([[1.0, 1.1], [2.0, 2.1]])), ("CAPE", PUBLISHED))[0] == "fails"
-    assert judged_trend(Results(made([[1.0, 1.0], [1.0, 1.0]])), ("CAPE", PUBLISHED))[0] == "fails"
-    assert claims_hold(Results(made([[1.0]], claimed=1.0, real=0.9)), "CAPE")[0] == "holds"
-    assert claims_hold(Results(made([[1.0]], claimed=1.0, real=math.inf)), "CAPE")[0] == "fails"
-
-
 @pytest.fixture(scope="module")
 def tiny():
     found = []
@@ -186,6 +150,32 @@ def test_figures_are_drawn_and_judged(tiny, index, model):
     assert {v.outcome for v in theorem if "topics" in v.claim} <= {"fails"}
     assert all(v.numbers and "nan" not in v.numbers for v in verdicts)
     matplotlib.pyplot.close(figure)
+
+
+def test_verdicts_follow_the_rows(tiny):
+    def outcomes(**value):
+        rows = [{**r, "value": value.get(str(r["curve"]), r["value"])} for r in tiny.where(model="mixture")]
+        return {v.claim: v.outcome for v in EXPERIMENTS[0].judge(Results(rows))}
+
+    low = outcomes(CAPE=1e-6, conventional=1.0, local=1.0)
+    high = outcomes(CAPE=1e6)
+    for kind in (PUBLISHED, VERIFIED):
+        claim = f"capeAGN has lower error than conventional in all settings ({kind})"
+        assert (low[claim], high[claim]) == ("holds", "fails")
+    claim = "capeAGN matches the non-private error for large epsilon"
+    assert (low[claim], high[claim]) == ("holds", "fails")
+    # The same at every epsilon.
+    assert low["Errors decrease as epsilon grows"] == "fails"
+
+
+def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
+    seeds = []
+    monkeypatch.setattr("dpcape.reproduce.figures.tensor.make_task", lambda *_, seed, **__: seeds.append(seed))
+    monkeypatch.setattr("dpcape.reproduce.figures.tensor.compare", lambda *_, **__: [])
+    for experiment in EXPERIMENTS:
+        for cell in experiment.cells(Setting(quick=False, data=NOWHERE)):
+            cell.compute(NOWHERE, **cell.options)
+    assert set(seeds) == set(range(100, 110))
 
 
 def test_quick_runs_are_smaller_than_full_ones():

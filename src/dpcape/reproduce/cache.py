@@ -34,6 +34,7 @@ _NOT_COMPUTING = (
     "reproduce/figures/",
     "reproduce/folder.py",
     "reproduce/index.py",
+    "reproduce/judging/",
     "reproduce/registry.py",
     "reproduce/runner.py",
 )

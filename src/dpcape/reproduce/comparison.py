@@ -55,13 +55,16 @@ class Answer:
     verified_epsilon: float | None
 
 
+Fit = Callable[[Task, float, int], Answer]
+
+
 @dataclass(frozen=True)
 class Method:
     """A scheme: ``fit(task, epsilon, seed)`` returns an `Answer`. ``epsilon`` is what the scheme claims."""
 
     curve: str
     calibration: str  # NON_PRIVATE, PUBLISHED or VERIFIED
-    fit: Callable[[Task, float, int], Answer]
+    fit: Fit
 
 
 def load_method(name: str) -> Method:
@@ -116,4 +119,4 @@ def compare(
     return rows
 
 
-__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Answer", "Method", "Task", "compare", "load_method"]
+__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Answer", "Fit", "Method", "Task", "compare", "load_method"]

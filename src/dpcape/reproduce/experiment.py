@@ -76,9 +76,9 @@ class Verdict:
     numbers: str
 
 
-def outcome_of(n_true: int, n: int) -> Outcome:
-    """Return what becomes of a claim that is true in ``n_true`` of ``n`` cases: it fails if it is true in none."""
-    return "fails" if n_true == 0 else "holds" if n_true == n else "holds under conditions"
+MakeCells = Callable[[Setting], list[Cell]]
+Draw = Callable[[Results], Figure]
+Judge = Callable[[Results], list[Verdict]]
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Experiment:
     paper: str
     label: str
     title: str
-    cells: Callable[[Setting], list[Cell]]
-    draw: Callable[[Results], Figure]
-    judge: Callable[[Results], list[Verdict]]
+    cells: MakeCells
+    draw: Draw
+    judge: Judge
     substitutes: str = ""
     note: str = ""
     extendable: bool = False

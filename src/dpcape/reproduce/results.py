@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
@@ -62,6 +63,14 @@ def row(
     }
 
 
+def number(row: Mapping[str, Value], column: str) -> float:
+    """Return the value of a column that holds numbers."""
+    value = row[column]
+    if value is None or isinstance(value, str):
+        raise TypeError(f"{column} must hold a number; got {value!r}.")
+    return float(value)
+
+
 @dataclass(frozen=True)
 class Series:
     """One curve: its points, averaged over the runs."""
@@ -84,7 +93,13 @@ class Results(Sequence[Row]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]  # both overloads of a list
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
         return self._rows[index]
 
     def __iter__(self) -> Iterator[Row]:
@@ -98,9 +113,13 @@ class Results(Sequence[Row]):
         """Return the distinct values of a column, in order of appearance."""
         return list(dict.fromkeys(r.get(column) for r in self._rows))
 
+    def numbers(self, column: str) -> list[float]:
+        """Return a column that holds numbers, one per row."""
+        return [number(r, column) for r in self._rows]
+
     def mean(self, **wanted: Value) -> float:
         """Return the mean value of the rows with these values; nan if there are none."""
-        found = [float(r["value"]) for r in self.where(**wanted)]  # type: ignore[arg-type]  # values are numbers
+        found = self.where(**wanted).numbers("value")
         return float(np.mean(found)) if found else math.nan
 
     def series(self, **wanted: Value) -> list[Series]:
@@ -119,12 +138,12 @@ class Results(Sequence[Row]):
 
 
 def _series(rows: Results, curve: str, calibration: str) -> Series:
-    points = sorted({float(r["x"]) for r in rows})  # type: ignore[arg-type]  # x is a number
-    at = {x: [r for r in rows if r["x"] == x] for x in points}
+    points = sorted(set(rows.numbers("x")))
+    at = {x: rows.where(x=x) for x in points}
 
-    def average(column: str, reduce: np.ufunc | object = np.mean) -> np.ndarray:
-        found = [[math.nan if r[column] is None else float(r[column]) for r in at[x]] for x in points]  # type: ignore[arg-type]
-        return np.array([reduce(values) for values in found])  # type: ignore[operator]
+    def average(column: str, reduce: Callable[[list[float]], np.floating] = np.mean) -> np.ndarray:
+        found = [[math.nan if r[column] is None else number(r, column) for r in at[x]] for x in points]
+        return np.array([reduce(values) for values in found])
 
     return Series(
         curve=curve,

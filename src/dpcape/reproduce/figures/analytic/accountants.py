@@ -20,7 +20,8 @@ from dpcape.published.ica import moments_claim
 from dpcape.published.regression import classical_multiplier
 from dpcape.reproduce.curves import Look, colours_of, draw_curves, legend_below
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Outcome, Setting, Verdict, outcome_of
+from dpcape.reproduce.experiment import Cell, Experiment, Outcome, Setting, Verdict
+from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, row
 
 EPSILON = "total epsilon"
@@ -111,7 +112,8 @@ def _unsafe_note(results: Results) -> str:
 
 
 def _by_round(results: Results, curve: str) -> dict[float, float]:
-    return {float(r["x"]): float(r["value"]) for r in results.where(curve=curve)}  # type: ignore[arg-type]  # numbers
+    rows = results.where(curve=curve)
+    return dict(zip(rows.numbers("x"), rows.numbers("value"), strict=True))
 
 
 def judge(results: Results) -> list[Verdict]:

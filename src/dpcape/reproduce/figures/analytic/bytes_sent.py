@@ -32,7 +32,8 @@ from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
 from dpcape.records import labelled, rows, views
 from dpcape.reproduce.curves import Look, draw_curves, plain_ticks
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict, outcome_of
+from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
+from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, row
 from dpcape.statistics import first_moments
 from dpcape.transport.base import Transport
@@ -194,7 +195,7 @@ def draw(results: Results) -> Figure:
 
 def _bars(axes: Axes, results: Results) -> None:
     names = [f"{r['curve']} ({r['x']:g})" for r in results]
-    values = [float(r["value"]) / 1000 for r in results]  # type: ignore[arg-type]  # numbers
+    values = [value / 1000 for value in results.numbers("value")]
     bars = axes.barh(names, values, color="#009E73")
     axes.bar_label(bars, [f" {value:,.0f}" for value in values], fontsize="small")
     axes.invert_yaxis()
@@ -232,7 +233,7 @@ def judge(results: Results) -> list[Verdict]:
 def _growth(results: Results, curve: str, measure: str, panel: str, order: float, claim: str) -> Verdict:
     """Hold the claim if the steepest step between neighbouring points grows no faster than the order."""
     found = results.where(curve=curve, measure=measure, panel=panel)
-    points = sorted((float(r["x"]), float(r["value"])) for r in found)  # type: ignore[arg-type]  # numbers
+    points = sorted(zip(found.numbers("x"), found.numbers("value"), strict=True))
     slopes = [math.log(after[1] / before[1]) / math.log(after[0] / before[0]) for before, after in pairwise(points)]
     steepest = max(slopes)
     ends = f"{points[0][1]:,.0f} bytes at {points[0][0]:g}, {points[-1][1]:,.0f} at {points[-1][0]:g}"
@@ -247,10 +248,7 @@ def _growth(results: Results, curve: str, measure: str, panel: str, order: float
 def _cheaper(results: Results) -> Verdict:
     """Compare CAPE's aggregator with the formula for Heikkilä et al."""
     found = results.where(measure=AGGREGATOR, panel="5 sites")
-    ratios = {
-        float(n): found.mean(curve="CAPE", x=n) / found.mean(curve=HEIKKILA, x=n)  # type: ignore[arg-type]  # numbers
-        for n in found.values("x")
-    }
+    ratios = {n: found.mean(curve="CAPE", x=n) / found.mean(curve=HEIKKILA, x=n) for n in set(found.numbers("x"))}
     smaller = [n for n, ratio in ratios.items() if ratio < 1]
     return Verdict(
         "CAPE sends less than the scheme of Heikkilä et al. (5 compute nodes, 8 bytes a number).",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,8 +14,9 @@ from dpcape.published.cape import assumed_colluding, true_kappa
 from dpcape.published.regression import classical_multiplier
 from dpcape.reproduce.curves import Look, draw_panels, plain_ticks, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict, outcome_of
+from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
 from dpcape.reproduce.figures.analytic.noise_measured import equal_sizes, noise_variance, standard_error
+from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -75,10 +77,10 @@ def gains(data: DataFolder, *, n_sites: int, run: int, width: int) -> list[Row]:
     return rows + claims
 
 
-def _same_noise(variance, tau: float, real_mu: float) -> float:  # type: ignore[no-untyped-def]  # a closure above
+def _same_noise(variance: Callable[[Cape | Independent, float], float], tau: float, real_mu: float) -> float:
     """Both schemes with the papers' tau at each site; the papers' split of it in CAPE."""
     split = Cape(n_colluding=0, cancelling_ratio=1.0)
-    return float(variance(Independent(), 1 / tau) / variance(split, real_mu))
+    return variance(Independent(), 1 / tau) / variance(split, real_mu)
 
 
 def _uncorrected(n_sites: int, rng: np.random.Generator, width: int) -> float:
@@ -101,7 +103,7 @@ def draw(results: Results) -> Figure:
     """Draw the gains against the number of sites."""
     look = Look("sites S", "gain over independent noise", log_y=True)
     figure = draw_panels(results, look, measure=GAIN)
-    counts = sorted(float(x) for x in results.values("x"))  # type: ignore[arg-type]  # numbers
+    counts = sorted(set(results.numbers("x")))
     for axes in figure.axes:
         plain_ticks(axes, x=counts, y=(2, 4, 8, 16, 32)[: len(counts) + 1])
     true_epsilon_note(figure, results, GAIN)
@@ -143,8 +145,8 @@ def judge(results: Results) -> list[Verdict]:
 def _verdict(results: Results, claim: str, where: str, curve: str) -> Verdict:
     """Hold the claim that the gain is S, give or take chance and the 1 % that draws of finite size leave."""
     rows = results.where(curve=curve)
-    by_sites = {float(n): rows.mean(x=n) / float(n) for n in rows.values("x")}  # type: ignore[arg-type]
-    tolerance = 0.012 + 3 * standard_error(int(rows[0]["width"]), len(rows.values("run")))
+    by_sites = {n: rows.mean(x=n) / n for n in dict.fromkeys(rows.numbers("x"))}
+    tolerance = 0.012 + 3 * standard_error(int(rows.numbers("width")[0]), len(rows.values("run")))
     met = [abs(ratio - 1) <= tolerance for ratio in by_sites.values()]
     shown = ", ".join(f"{ratio:.2f} S at {n:g} sites" for n, ratio in by_sites.items())
     return Verdict(claim, where, outcome_of(sum(met), len(met)), f"measured {shown}")

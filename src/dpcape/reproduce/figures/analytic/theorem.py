@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,12 +14,16 @@ from dpcape.privacy.gaussian import delta_of, epsilon_of
 from dpcape.published.cape import assumed_colluding, theorem_delta, theorem_kappa, true_kappa
 from dpcape.reproduce.curves import Look, draw_curves, legend_below
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Outcome, Setting, Verdict, outcome_of
-from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, row
+from dpcape.reproduce.experiment import Cell, Experiment, Outcome, Setting, Verdict
+from dpcape.reproduce.judging import outcome_of
+from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, number, row
 
 DELTA = "delta"
 # Records, sites and epsilon of the two panels; scales of figure 3.3 (github.com/hafizimtiaz/cape, plots).
-PANELS = ({"n_records": 1000, "n_sites": 10, "epsilon": 1e-3}, {"n_records": 5000, "n_sites": 30, "epsilon": 0.1})
+PANELS: tuple[dict[str, Any], ...] = (
+    {"n_records": 1000, "n_sites": 10, "epsilon": 1e-3},
+    {"n_records": 5000, "n_sites": 30, "epsilon": 0.1},
+)
 SCALES = (50.0, 0.5)
 _TINY = 1e-30  # pictures and comparisons end here
 
@@ -78,14 +83,14 @@ def scale_cells(setting: Setting) -> list[Cell]:
     cells = []
     for panel, (low, high) in zip(PANELS, ((0.01, 100.0), (0.01, 10.0)), strict=True):
         scales = np.geomspace(low, high, n_scales).tolist()
-        cells.append(Cell(deltas, {**panel, "scales": scales, "colluding": [assumed_colluding(panel["n_sites"])]}))  # type: ignore[arg-type]
+        cells.append(Cell(deltas, {**panel, "scales": scales, "colluding": [assumed_colluding(panel["n_sites"])]}))
     return cells
 
 
 def collusion_cells(setting: Setting) -> list[Cell]:
     """Vary the share of colluding sites up to what the theorem allows."""
     return [
-        Cell(deltas, {**panel, "scales": [scale], "colluding": list(range(assumed_colluding(panel["n_sites"]) + 1))})  # type: ignore[arg-type]
+        Cell(deltas, {**panel, "scales": [scale], "colluding": list(range(assumed_colluding(panel["n_sites"]) + 1))})
         for panel, scale in zip(PANELS, SCALES, strict=True)
     ]
 
@@ -104,9 +109,9 @@ def _draw(results: Results, look: Look) -> Figure:
     panels = [str(name) for name in results.values("panel")]
     figure, grid = plt.subplots(1, len(panels), figsize=(5.4 * len(panels), 4.6), squeeze=False, layout="constrained")
     for axes, name in zip(grid.flat, panels, strict=True):
-        shown = Results(r for r in results.where(panel=name) if float(r["value"]) > _TINY)  # type: ignore[arg-type]
+        shown = Results(r for r in results.where(panel=name) if number(r, "value") > _TINY)
         draw_curves(axes, shown.series(), look)
-        values = [float(r["value"]) for r in shown]  # type: ignore[arg-type]
+        values = shown.numbers("value")
         axes.set_ylim(max(_TINY, min(values) / 3), 3)
         axes.axhline(1, color="gray", lw=0.8)
         axes.set_title(name, fontsize="medium")
@@ -135,7 +140,7 @@ def stated_and_true(results: Results, curve: str = "CAPE") -> dict[float, tuple[
 
 
 def _values(rows: Results) -> Mapping[float, float]:
-    return {float(r["x"]): float(r["value"]) for r in rows}  # type: ignore[arg-type]  # numbers
+    return dict(zip(rows.numbers("x"), rows.numbers("value"), strict=True))
 
 
 def judge(results: Results) -> list[Verdict]:

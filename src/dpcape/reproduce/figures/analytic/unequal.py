@@ -11,9 +11,10 @@ from dpcape.published.regression import classical_multiplier
 from dpcape.published.unequal import equal_weights_mu, largest_noise_ratio, noise_ratio, weighted_mu
 from dpcape.reproduce.curves import Look, colours_of, draw_curves, legend_below, plain_ticks
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict, outcome_of
+from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
 from dpcape.reproduce.figures.analytic.noise_measured import geometric_sizes, noise_variance, standard_error
-from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
+from dpcape.reproduce.judging import outcome_of
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, number, row
 
 N_SITES, SMALLEST = 5, 20
 EPSILON, DELTA = 1.0, 1e-5
@@ -97,7 +98,7 @@ def draw(results: Results) -> Figure:
         draw_curves(
             axes, results.series(panel=panel), look, colours_of([str(curve) for curve in results.values("curve")])
         )
-        plain_ticks(axes, x=sorted(float(x) for x in results.values("x")))  # type: ignore[arg-type]  # numbers
+        plain_ticks(axes, x=sorted(set(results.numbers("x"))))
         axes.set_title(panel, fontsize="medium")
     grid[1].axhline(EPSILON, color="gray", lw=0.8)
     legend_below(figure)
@@ -111,7 +112,7 @@ def judge(results: Results) -> list[Verdict]:
 
 def _values(results: Results, curve: str, kind: str) -> dict[float, float]:
     rows = results.where(curve=curve, calibration=kind)
-    return {float(x): rows.where(measure=rows[0]["measure"]).mean(x=x) for x in rows.values("x")}  # type: ignore[arg-type]
+    return {x: rows.where(measure=rows[0]["measure"]).mean(x=x) for x in dict.fromkeys(rows.numbers("x"))}
 
 
 def _least(results: Results) -> Verdict:
@@ -175,8 +176,8 @@ def _values_or_none(results: Results, curve: str) -> dict[float, float]:
 def _private(results: Results) -> Verdict:
     rows = results.where(panel=EPSILON_PANEL, calibration=PUBLISHED)
     schemes = [r for r in rows if str(r["curve"]).startswith("section")]
-    kept = [r for r in schemes if float(r["value"]) <= EPSILON]  # type: ignore[arg-type]
-    worst = max(schemes, key=lambda r: float(r["value"]))  # type: ignore[arg-type]
+    kept = [r for r in schemes if number(r, "value") <= EPSILON]
+    worst = max(schemes, key=lambda r: number(r, "value"))
     return Verdict(
         "Unequal sites: noise of the stated variance at a site guarantees (epsilon, delta) to it.",
         "section 3.3.7",
@@ -189,7 +190,7 @@ def _private(results: Results) -> Verdict:
 
 def _tolerance(results: Results) -> float:
     measured = results.where(calibration=VERIFIED)
-    return 0.012 + 3 * standard_error(int(measured[0]["width"]), len(measured.values("run")))
+    return 0.012 + 3 * standard_error(int(measured.numbers("width")[0]), len(measured.values("run")))
 
 
 PROPOSITION_3_2 = Experiment(

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from dpcape.reproduce.experiment import Verdict
 from dpcape.reproduce.figures.cca.methods import CH, ERROR, KEPT, OWN_RECORDS, RATIO
-from dpcape.reproduce.figures.judging import Curve, Tally, all_or_some, by_point, compare_curves, ratios, trend
-from dpcape.reproduce.figures.privacy_claims import judge_privacy
 from dpcape.reproduce.fusion import CORRELATIONS
-from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results
+from dpcape.reproduce.judging import (
+    Curve,
+    Tally,
+    Trend,
+    Yardstick,
+    agreed,
+    as_good,
+    compare_curves,
+    judge_privacy,
+    outcome_of,
+    ratios,
+    together,
+    trend,
+)
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, number
 
 OPTIMUM = Curve("non-private", NON_PRIVATE)
 KINDS = (PUBLISHED, VERIFIED)
+SEPARATION, CORRELATION, MISTAKE = Yardstick("larger"), Yardstick("larger"), Yardstick("smaller")
 # What err_corr is if no correlation is found at all.
 _NOTHING = float(np.linalg.norm(CORRELATIONS)) / len(CORRELATIONS)
 _REACHED = 0.95
@@ -47,13 +60,11 @@ def utility(rows: Results, curve: Curve) -> dict[str, dict[float, float]]:
     errors = rows.where(measure=ERROR)
     for panel in errors.values("panel"):
         inside = errors.where(panel=panel)
-        ours, best = (_means(inside, one) for one in (curve, OPTIMUM))
-        found[str(panel)] = {x: (_NOTHING - ours[x]) / (_NOTHING - best[x]) for x in ours}
+        ours, best = (curve.of(inside), OPTIMUM.of(inside))
+        found[str(panel)] = {
+            x: (_NOTHING - ours.mean(x=x)) / (_NOTHING - best.mean(x=x)) for x in sorted(set(ours.numbers("x")))
+        }
     return {panel: points for panel, points in found.items() if points}
-
-
-def _means(rows: Results, curve: Curve) -> dict[float, float]:
-    return {x: float(np.mean(list(runs.values()))) for x, runs in sorted(by_point(rows, curve).items())}
 
 
 def _panels(results: Results, *by: str) -> Results:
@@ -62,12 +73,12 @@ def _panels(results: Results, *by: str) -> Results:
 
 def _against(rows: Results, left: Curve, right: Curve) -> Tally:
     """Compare clusters by separation and correlations by error."""
-    clusters = compare_curves(rows.where(measure=RATIO), left, right)
-    return clusters + compare_curves(rows.where(measure=ERROR), left, right, smaller=True)
+    clusters = compare_curves(rows.where(measure=RATIO), left, right, SEPARATION)
+    return clusters + compare_curves(rows.where(measure=ERROR), left, right, MISTAKE)
 
 
-def _steps(rows: Results, curve: Curve, measure: str = RATIO) -> Tally:
-    return trend(rows.where(measure=measure), curve) + trend(rows.where(measure=ERROR), curve, smaller=True)
+def _along(rows: Results, curve: Curve) -> Trend:
+    return trend(rows.where(measure=RATIO), curve, SEPARATION) + trend(rows.where(measure=ERROR), curve, MISTAKE)
 
 
 def by_size(text: Text) -> Callable[[Results], list[Verdict]]:
@@ -99,12 +110,11 @@ def by_delta(text: Text) -> Callable[[Results], list[Verdict]]:
 
 
 def _by_delta(text: Text, results: Results) -> list[Verdict]:
-    tallies = {kind: _steps(results, Curve("CAPE", kind)) for kind in KINDS}
     return [
-        _verdict_of(tallies, "A larger delta improves the result of capeCCA.", text.delta),
+        _improves(results, "CAPE", "A larger delta improves the result of capeCCA.", text.delta),
         _small_delta(results, text.delta),
         _approaches(
-            Results(r for r in results if float(r["x"]) >= 1e-2),  # type: ignore[arg-type]  # x is a number
+            Results(r for r in results if number(r, "x") >= 1e-2),
             "CAPE",
             "At delta of about 0.01 capeCCA performs like non-private CCA.",
             text.delta,
@@ -123,18 +133,17 @@ def poster(results: Results) -> list[Verdict]:
         "records": "At a fixed epsilon more samples give a better result.",
         "delta": "A larger delta gives a better result.",
     }[by]
-    tallies = {kind: _steps(results, Curve("pooled", kind)) for kind in KINDS}
-    verdicts = [_verdict_of(tallies, claim, "remarks")]
+    verdicts = [_improves(results, "pooled", claim, "remarks")]
     if by == "epsilon":
-        strict = Results(r for r in results if float(r["x"]) <= 0.1)  # type: ignore[arg-type]  # x is a number
+        strict = Results(r for r in results if number(r, "x") <= 0.1)
         claim = "Utility is meaningful even with strict privacy (epsilon 0.1)."
         verdicts.append(_approaches(strict, "pooled", claim, "remarks", enough=0.8))
     return [*verdicts, judge_privacy(results, theorem="step 2", where="algorithm", curve="pooled")]
 
 
-def _verdict_of(tallies: dict[str, Tally], claim: str, where: str) -> Verdict:
-    total = sum(tallies.values(), Tally())
-    return Verdict(claim, where, total.outcome, "; ".join(f"{kind}: {tally}" for kind, tally in tallies.items()))
+def _improves(rows: Results, curve: str, claim: str, where: str) -> Verdict:
+    outcome, numbers = together({kind: _along(rows, Curve(curve, kind)) for kind in KINDS})
+    return Verdict(claim, where, outcome, numbers)
 
 
 def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float = _REACHED) -> Verdict:
@@ -143,10 +152,10 @@ def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float
         kind: {panel: points[max(points)] for panel, points in utility(rows, Curve(curve, kind)).items()}
         for kind in KINDS
     }
-    flags = [value >= enough for found in last.values() for value in found.values()]
+    outcome = agreed(as_good([value >= enough for value in found.values()]) for found in last.values())
     numbers = "; ".join(f"{kind}: {_shares(found)}" for kind, found in last.items())
     numbers += f" of the non-private utility (asked: {100 * enough:.0f} %)"
-    return Verdict(claim, where, all_or_some(flags), numbers)
+    return Verdict(claim, where, outcome, numbers)
 
 
 def _shares(found: dict[str, float]) -> str:
@@ -154,13 +163,12 @@ def _shares(found: dict[str, float]) -> str:
 
 
 def _outperforms(results: Results, other: str, where: str) -> Verdict:
-    tallies = {kind: _against(results, Curve("CAPE", kind), Curve(other, kind)) for kind in KINDS}
-    found = _verdict_of(tallies, f"capeCCA outperforms {other}.", where)
-    kept = sum(
-        (compare_curves(results.where(measure=KEPT), Curve("CAPE", kind), Curve(other, kind)) for kind in KINDS),
-        Tally(),
-    )
-    return replace(found, numbers=f"{found.numbers}; by the correlation its directions keep: {kept}")
+    pairs = {kind: (Curve("CAPE", kind), Curve(other, kind)) for kind in KINDS}
+    outcome, numbers = together({kind: _against(results, *pair) for kind, pair in pairs.items()})
+    rows = results.where(measure=KEPT)
+    kept = sum((compare_curves(rows, *pair, CORRELATION) for pair in pairs.values()), Tally())
+    numbers += f"; by the correlation its directions keep: {kept}"
+    return Verdict(f"capeCCA outperforms {other}.", where, outcome, numbers)
 
 
 def _own_records(results: Results, where: str) -> Verdict:
@@ -173,7 +181,7 @@ def _own_records(results: Results, where: str) -> Verdict:
         f"the same directions score {100 * min(values):.0f} to {100 * max(values):.0f} % of their CH when judged on "
         "one site's records instead of all: CH counts records"
     )
-    return Verdict(claim, where, all_or_some([value > 0.8 for value in values]), numbers)
+    return Verdict(claim, where, outcome_of(sum(value > 0.8 for value in values), len(values)), numbers)
 
 
 def _index_measures(results: Results, where: str) -> Verdict:
@@ -193,31 +201,34 @@ def _index_measures(results: Results, where: str) -> Verdict:
     )
     numbers += "correlation" + (f", down to {100 * min(part for _, part in misled):.0f} %" if misled else "")
     agreed = [not (share >= _REACHED > part) for share, part in zip(shares, kept, strict=True) if share >= _REACHED]
-    return Verdict(claim, where, all_or_some(agreed), numbers)
+    return Verdict(claim, where, outcome_of(sum(agreed), len(agreed)), numbers)
 
 
 def _larger(rows: Results, where: str) -> Verdict:
-    curves = [Curve(name, kind) for kind in KINDS for name in ("CAPE", "conventional", "local")]
-    tallies = {f"{curve.name} {curve.calibration}": _steps(rows, curve) for curve in curves}
-    return _verdict_of(tallies, "More records improve all algorithms.", where)
+    cape, conventional, local = (
+        {kind: _along(rows, Curve(name, kind)) for kind in KINDS} for name in ("CAPE", "conventional", "local")
+    )
+    outcome, numbers = together({kind: cape[kind] + conventional[kind] + local[kind] for kind in KINDS})
+    return Verdict("More records improve all algorithms.", where, outcome, f"CAPE, conventional and local, {numbers}")
 
 
 def _copies(rows: Results, where: str) -> Verdict:
     """Repeating records lowers the noise only if copies are counted as people."""
-    tallies = {kind: _steps(rows, Curve("CAPE", kind)) for kind in KINDS}
-    real = [float(r["verified_epsilon"]) for r in rows.where(curve="CAPE", calibration=PUBLISHED)]  # type: ignore[arg-type]
-    claimed = sorted({float(r["claimed_epsilon"]) for r in rows.where(curve="CAPE", calibration=PUBLISHED)})  # type: ignore[arg-type]
-    numbers = "; ".join(f"{kind}: separation {tally}" for kind, tally in tallies.items())
+    found = {kind: _along(rows, Curve("CAPE", kind)) for kind in KINDS}
+    published = Curve("CAPE", PUBLISHED).of(rows)
+    real, claimed = published.numbers("verified_epsilon"), sorted(set(published.numbers("claimed_epsilon")))
+    numbers = "; ".join(f"{kind}: separation {one}" for kind, one in found.items())
     numbers += (
         f"; claimed epsilon {', '.join(f'{value:g}' for value in claimed)} is really {min(real):.3g} to {max(real):.3g}"
     )
     claim = "Repeating the samples p times improves capeCCA at the same epsilon."
-    return Verdict(claim, where, tallies[VERIFIED].outcome, numbers)
+    return Verdict(claim, where, found[VERIFIED].outcome, numbers)
 
 
 def _index_grows(rows: Results, where: str) -> Verdict:
     """CH of the non-private result grows with N, and with copies, though its clusters are separated no better."""
-    index, separation = (trend(rows.where(measure=measure), OPTIMUM, tolerance=0.05) for measure in (CH, RATIO))
+    coarse = Yardstick("larger", tolerance=0.05)
+    index, separation = (trend(rows.where(measure=measure), OPTIMUM, coarse) for measure in (CH, RATIO))
     claim = "A larger CH at larger N means better clusters (non-private CCA)."
     return Verdict(claim, where, separation.outcome, f"CH: {index}; separation between over within: {separation}")
 
@@ -236,7 +247,9 @@ def _small_delta(results: Results, where: str) -> Verdict:
     flags = [value < _REACHED for found in first.values() for value in found.values()]
     claim = "A delta of 1/N or less may leave no meaningful utility unless epsilon is large."
     numbers = "; ".join(f"{kind}: {_shares(found)}" for kind, found in first.items())
-    return Verdict(claim, where, all_or_some(flags), f"{numbers} of the non-private utility at delta 1e-5")
+    return Verdict(
+        claim, where, outcome_of(sum(flags), len(flags)), f"{numbers} of the non-private utility at delta 1e-5"
+    )
 
 
 def _pooled(results: Results, where: str) -> Verdict:
@@ -246,7 +259,7 @@ def _pooled(results: Results, where: str) -> Verdict:
     near = [gap <= 0.05 for gap in gaps]
     numbers = f"verified: within 5 points of pooled utility at {sum(near)} of {len(near)} points, at worst "
     numbers += f"{100 * max(gaps):.0f} below"
-    return Verdict("capeCCA has the utility of private CCA on pooled data.", where, all_or_some(near), numbers)
+    return Verdict("capeCCA has the utility of private CCA on pooled data.", where, as_good(near), numbers)
 
 
 __all__: Sequence[str] = ("CHAPTER", "PAPER", "by_delta", "by_size", "poster", "utility")

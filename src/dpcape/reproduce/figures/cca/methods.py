@@ -21,7 +21,7 @@ from dpcape.published.cca import (
     POSTER_SENSITIVITY,
     canonical_directions,
 )
-from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
+from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Fit, Method, Task
 from dpcape.reproduce.figures.cca.pairs import VIEW_BOUND, Pairs
 
 Matrix = NDArray[np.float64]
@@ -120,7 +120,7 @@ def _fitted(sites: Sites, protocol: Protocol, task_: Task, epsilon: float, seed:
     return (model.x_weights_, model.y_weights_), model
 
 
-def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Protocol]) -> Any:
+def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Protocol]) -> Fit:
     def fit(task_: Task, epsilon: float, seed: int) -> Answer:
         made = protocol(task_)
         directions, model = _fitted(chosen(task_), made, task_, epsilon, seed)
@@ -155,7 +155,7 @@ def _cape(task_: Task) -> Protocol:
     return kind(n_colluding=n_colluding(task_))
 
 
-def _as_published(curve: str) -> Any:
+def _as_published(curve: str) -> Fit:
     def fit(task_: Task, epsilon: float, seed: int) -> Answer:
         rng = np.random.default_rng([seed, 71])
         poster = task_.options["scheme"] == "poster"

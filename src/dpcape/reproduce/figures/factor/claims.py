@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-from scipy.stats import t as student
-
 from dpcape.reproduce.experiment import Outcome, Verdict
 from dpcape.reproduce.figures.factor.cells import (
     BEST,
@@ -20,9 +15,11 @@ from dpcape.reproduce.figures.factor.cells import (
     TWO_STAGE,
     WORST,
 )
-from dpcape.reproduce.figures.log_points import Score, ends, score
+from dpcape.reproduce.judging import Curve, Yardstick, as_good, change, compare_curves, outcome_of, trend
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, Results
 
+ERRORS = Yardstick("smaller", log=True)
+RELEASE = Curve(PROPOSED, PUBLISHED)
 # "Minimal deterioration", "plateaus" and "no significant change": at most this share.
 SMALL = 0.05
 RELEASED = (PROPOSED, SVD, TWO_STAGE)
@@ -68,32 +65,22 @@ def _runs(rows: Results) -> int:
 def _ordering(rows: Results, where: str, words: str) -> list[Verdict]:
     verdicts = []
     for other in (SVD, TWO_STAGE):
-        found = score(rows, (PROPOSED, PUBLISHED), (other, PUBLISHED), close=1.0)
+        found = compare_curves(rows, RELEASE, Curve(other, PUBLISHED), ERRORS)
         claim = f"The proposed release predicts better than {other} {words}"
         verdicts.append(Verdict(claim, where, found.outcome, f"{found} ({_runs(rows)} runs)"))
     return verdicts
 
 
 def _falls_with_size(rows: Results) -> Verdict:
-    """Fit a power of n to each data set's errors; the mean exponent is judged against its standard error."""
-    powers = []
-    for run in rows.values("run"):
-        mine = rows.where(curve=PROPOSED, run=run)
-        x, y = (np.log([float(r[name] or 1.0) for r in mine]) for name in ("x", "value"))
-        powers.append(float(np.polyfit(x, y, 1)[0]))
-    mean, several = float(np.mean(powers)), len(powers) > 1
-    error = float(np.std(powers, ddof=1)) / math.sqrt(len(powers)) if several else math.inf
-    clear = several and abs(mean) > float(student.ppf(0.975, len(powers) - 1)) * error
-    outcome: Outcome = "fails" if mean >= 0 else "holds" if clear else "holds under conditions"
-    numbers = f"error grows like n to the power {mean:+.2f} ± {error:.2f} over {len(powers)} data sets"
-    return Verdict("The error falls as the sample size grows", "figure 2", outcome, numbers)
+    found = trend(rows, RELEASE, ERRORS)
+    numbers = f"{found} ({_runs(rows)} data sets)"
+    return Verdict("The error falls as the sample size grows", "figure 2", found.outcome, numbers)
 
 
 def _minimal_loss(rows: Results) -> Verdict:
     """Compare with ridge regression on the features themselves, as section V defines the loss of accuracy."""
     shares = {x: _mean(rows, PROPOSED, x) / _mean(rows, BEST, x) - 1 for x in _places(rows)}
-    small = [share <= SMALL for share in shares.values()]
-    outcome: Outcome = "holds" if all(small) else "holds under conditions" if any(small) else "fails"
+    outcome = as_good([share <= SMALL for share in shares.values()])
     shown = ", ".join(f"{share:+.1%} at n = {x:g}" for x, share in shares.items())
     return Verdict("The loss of accuracy against the original features is minimal", "abstract", outcome, shown)
 
@@ -110,22 +97,20 @@ def _guarantee(results: Results) -> Verdict:
 def _falls_then_flat(rows: Results) -> Verdict:
     places = _places(rows)
     middle = min(places, key=lambda x: abs(x - 10))
-    first, end = (
-        _step(rows, places[0], middle),
-        _mean(rows, PROPOSED, places[-1]) / _mean(rows, PROPOSED, middle) - 1,
-    )
+    first = change(rows, RELEASE, ERRORS, start=places[0], end=middle)
+    end = _mean(rows, PROPOSED, places[-1]) / _mean(rows, PROPOSED, middle) - 1
     flat = abs(end) <= SMALL
     outcome: Outcome = "holds" if first.better and flat else "holds under conditions" if first.better else "fails"
-    numbers = f"{middle:g} against {places[0]:g} factors: ratio {first.ratio:.3g}; "
+    numbers = f"{middle:g} against {places[0]:g} factors: ratio {first.typical:.3g}; "
     numbers += f"{places[-1]:g} against {middle:g}: {end:+.1%}"
     return Verdict("The error falls with the number of factors, then plateaus", "section V.A", outcome, numbers)
 
 
 def _flat_beyond(rows: Results) -> Verdict:
     places = _places(rows)
-    change = _mean(rows, PROPOSED, places[-1]) / _mean(rows, PROPOSED, 25.0) - 1
-    outcome: Outcome = "holds" if abs(change) <= SMALL else "fails"
-    numbers = f"{places[-1]:g} against 25 factors: {change:+.1%}"
+    beyond = _mean(rows, PROPOSED, places[-1]) / _mean(rows, PROPOSED, 25.0) - 1
+    numbers = f"{places[-1]:g} against 25 factors: {beyond:+.1%}"
+    outcome = outcome_of(int(abs(beyond) <= SMALL), 1)
     return Verdict("Beyond 25 factors the error does not change much", "section V.B", outcome, numbers)
 
 
@@ -133,7 +118,7 @@ def _lowest_at(rows: Results, number: int, claim: str, where: str) -> Verdict:
     """Holds if the mean is lowest there; under conditions if no number is clearly lower."""
     means = {x: _mean(rows, PROPOSED, x) for x in _places(rows)}
     best = min(means, key=lambda x: means[x])
-    clear = best != number and _step(rows, float(number), best).better
+    clear = best != number and change(rows, RELEASE, ERRORS, start=float(number), end=best).better
     outcome: Outcome = "holds" if best == number else "fails" if clear else "holds under conditions"
     numbers = f"lowest at {best:g} ({means[best]:.3g}); at {number}: {means[float(number)]:.3g}"
     return Verdict(claim, where, outcome, f"{numbers}; the difference is {'' if clear else 'not '}beyond chance")
@@ -149,16 +134,8 @@ def _nearer_the_best(rows: Results) -> Verdict:
 
 
 def _places(rows: Results) -> list[float]:
-    return sorted(float(x) for x in rows.values("x") if x is not None)
+    return sorted(set(rows.numbers("x")))
 
 
 def _mean(rows: Results, curve: str, x: float) -> float:
-    kind = NON_PRIVATE if curve in (BEST, WORST) else PUBLISHED
-    return float(np.mean([float(r["value"] or 0.0) for r in rows.where(curve=curve, calibration=kind, x=x)]))
-
-
-def _step(rows: Results, start: float, end: float) -> Score:
-    """Compare the error at ``end`` with that at ``start``, wherever they lie."""
-    two = Results(r for r in rows if r["x"] in (start, end))
-    turned = two if start < end else Results({**r, "x": -float(r["x"] or 0.0)} for r in two)
-    return ends(turned, (PROPOSED, PUBLISHED), close=1.0)
+    return rows.mean(curve=curve, calibration=NON_PRIVATE if curve in (BEST, WORST) else PUBLISHED, x=x)

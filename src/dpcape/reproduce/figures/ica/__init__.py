@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.figure import Figure
 
-from dpcape.reproduce.experiment import Cell, Experiment, Setting
+from dpcape.reproduce.experiment import Cell, Draw, Experiment, Judge, MakeCells, Setting
 from dpcape.reproduce.figures.ica import djica, gain, maps
 from dpcape.reproduce.figures.ica.verdicts import judge_delta, judge_epsilon, judge_people
 from dpcape.reproduce.results import Results
@@ -55,13 +53,17 @@ _SUBSTITUTE = (
 _ROUNDS = (
     "Gradient bounds, numbers of rounds and the PCA's share are not given: 5 and 0.5 times the root of the number of "
     "components, 80 to 200 rounds (DP-djICA half as many in chapter 6), the PCA noised like one round; step 1 on rows "
-    "whitened by the released eigenvalues. The published noise protects a time point, not a person. Verified curves "
-    "are JointICA, with the given epsilon in total."
+    "whitened by the released eigenvalues. All of these were chosen on data of seed 0; run k has data of seed k + 1. "
+    "The published noise protects a time point, not a person. Verified curves are JointICA, with the given epsilon in "
+    "total."
 )
 _NOTE = f"{_ROUNDS} Overall epsilons are drawn below instead of on a second axis, for a time point and for a person."
 
 
-def _chapter(number: str, title: str, parts: Any, *, substitutes: str = "", note: str = _ROUNDS) -> Experiment:
+_Parts = tuple[MakeCells, Draw, Judge]
+
+
+def _chapter(number: str, title: str, parts: _Parts, *, substitutes: str = "", note: str = _ROUNDS) -> Experiment:
     cells, draw, judge = parts
     return Experiment(
         name=f"dissertation-{number}", paper="dissertation", label=f"Figure {number}", title=title,
@@ -69,7 +71,7 @@ def _chapter(number: str, title: str, parts: Any, *, substitutes: str = "", note
     )  # fmt: skip
 
 
-def _paper(number: str, title: str, parts: Any, note: str) -> Experiment:
+def _paper(number: str, title: str, parts: _Parts, note: str) -> Experiment:
     cells, draw, judge = parts
     return Experiment(
         name=f"djica-{number}", paper="djica", label=f"Figure {number}", title=title,

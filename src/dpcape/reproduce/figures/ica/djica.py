@@ -13,15 +13,16 @@ from dpcape.metrics import gain_index
 from dpcape.published.ica import wishart_delta
 from dpcape.reproduce.curves import Look, draw_panels, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Outcome, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Setting, Verdict
 from dpcape.reproduce.figures.ica.gain import DELTA, DP_DJICA, ERROR
 from dpcape.reproduce.figures.ica.methods import Found, djica, dp_djica_found, joint_ica
-from dpcape.reproduce.figures.ica.series import N_SITES, Series, simulated
-from dpcape.reproduce.figures.pairing import claims_hold, judged_trend, standing
-from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
+from dpcape.reproduce.figures.ica.series import N_SITES, Series, seed_of, simulated
+from dpcape.reproduce.judging import Curve, Yardstick, as_good, compare_curves, privacy_claim, trend
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, number, row
 
 CORRELATION, OFF = "correlation", "mean off-diagonal correlation"
-_PUBLISHED, _EXACT = (DP_DJICA, PUBLISHED), ("non-private", NON_PRIVATE)
+_PUBLISHED, _EXACT = Curve(DP_DJICA, PUBLISHED), Curve("non-private", NON_PRIVATE)
+_SMALLER = Yardstick("smaller")
 # Off-diagonal correlations, and gain indices, that differ by less than this are called equal.
 _CLOSE = 0.05
 # Verified noise is not drawn beyond: integer noise has a cut-off, and nobody calls that private.
@@ -33,7 +34,9 @@ def compute(
     epsilons: list[float], pooled: bool, matrices: bool, run: int,
 ) -> list[Row]:  # fmt: skip
     """Return gain indices at all these epsilons, and correlations of the estimated sources if ``matrices``."""
-    series = simulated(run, n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints)
+    series = simulated(
+        seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
+    )
     scheme = "pooled" if pooled else "CAPE"
     where = f"{'pooled' if pooled else 'four sites'}, {n_subjects} people"
     exact = djica(series, n_components, n_iter=n_iter)
@@ -45,39 +48,39 @@ def compute(
             _PUBLISHED: dp_djica_found(series, n_components, epsilon=epsilon, n_iter=n_iter, seed=seed, pooled=pooled),
         }
         if epsilon <= _LARGEST:
-            runs[scheme, VERIFIED] = joint_ica(
+            runs[Curve(scheme, VERIFIED)] = joint_ica(
                 series, n_components, scheme=scheme, epsilon=epsilon, delta=DELTA, seed=seed
             )
-        for key, result in runs.items():
-            found.append(_row(where, key, epsilon, ERROR, gain_index(result.unmixing, series.mixing), result, run))  # type: ignore[arg-type]
+        for curve, result in runs.items():
+            found.append(_row(where, curve, epsilon, ERROR, gain_index(result.unmixing, series.truth), result, run))
             if matrices:
-                found += _correlations(where, key, epsilon, result, series, run)
+                found += _correlations(where, curve, epsilon, result, series, run)
     return found
 
 
 def _row(
-    panel: str, key: tuple[str, str], epsilon: float, measure: str, value: float, result: Found, run: int, **more: Any
+    panel: str, curve: Curve, epsilon: float, measure: str, value: float, result: Found, run: int, **more: Value
 ) -> Row:
     # Paper 003 claims delta = 0.
-    delta = {NON_PRIVATE: None, PUBLISHED: 0.0, VERIFIED: DELTA}[key[1]]
+    delta = {NON_PRIVATE: None, PUBLISHED: 0.0, VERIFIED: DELTA}[curve.calibration]
     return row(
-        panel=panel, curve=key[0], calibration=key[1], x=epsilon, measure=measure, value=value, run=run, delta=delta,
-        claimed_epsilon=result.claimed, verified_epsilon=result.verified, **more,
+        panel=panel, curve=curve.name, calibration=curve.calibration, x=epsilon, measure=measure, value=value, run=run,
+        delta=delta, claimed_epsilon=result.claimed, verified_epsilon=result.verified, **more,
     )  # fmt: skip
 
 
-def _correlations(
-    panel: str, key: tuple[str, str], epsilon: float, result: Found, series: Series, run: int
-) -> list[Row]:
+def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, series: Series, run: int) -> list[Row]:
     """Return |correlation| of the estimated sources at each site: its mean off the diagonal, and all of run 0."""
     rows = []
     for site, part in enumerate(series.sites()):
         matrix = np.abs(np.corrcoef((np.vstack(part) @ result.unmixing.T).T))
         off = float((matrix.sum() - np.trace(matrix)) / (matrix.size - len(matrix)))
-        rows.append(_row(f"{panel}, site {site + 1}", key, epsilon, OFF, off, result, run))
+        rows.append(_row(f"{panel}, site {site + 1}", curve, epsilon, OFF, off, result, run))
         if run == 0:
             rows += [
-                _row(panel, key, epsilon, CORRELATION, round(float(value), 4), result, run, site=site + 1, entry=entry)
+                _row(
+                    panel, curve, epsilon, CORRELATION, round(float(value), 4), result, run, site=site + 1, entry=entry
+                )
                 for entry, value in enumerate(matrix.ravel())
             ]
     return rows
@@ -130,7 +133,7 @@ def draw_independence(results: Results) -> Figure:
     for line, (curve, kind) in zip(grid, lines, strict=True):
         chosen = rows.where(curve=curve, calibration=kind)
         for site, axes in enumerate(line, start=1):
-            values = np.array([float(r["value"]) for r in chosen.where(site=site)])  # type: ignore[arg-type]
+            values = np.array(chosen.where(site=site).numbers("value"))
             size = math.isqrt(values.size)
             image = axes.imshow(values.reshape(size, size), cmap="viridis", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
@@ -163,21 +166,20 @@ def draw_gain(results: Results) -> Figure:
 def judge_independence(results: Results) -> list[Verdict]:
     """Judge figure 1."""
     rows = results.where(measure=OFF)
-    index = {key: results.mean(measure=ERROR, curve=key[0], calibration=key[1], x=1.0) for key in (_EXACT, _PUBLISHED)}
-    off = {key: rows.mean(curve=key[0], calibration=key[1], x=1.0) for key in (_EXACT, _PUBLISHED)}
-    uncorrelated = off[_PUBLISHED] - off[_EXACT] <= _CLOSE
-    separated = index[_PUBLISHED] - index[_EXACT] <= _CLOSE
-    outcome: Outcome = "holds" if uncorrelated and separated else "fails"
+    curves = (_EXACT, _PUBLISHED)
+    index = {curve: curve.of(results).mean(measure=ERROR, x=1.0) for curve in curves}
+    off = {curve: curve.of(rows).mean(x=1.0) for curve in curves}
+    near = [found[_PUBLISHED] - found[_EXACT] <= _CLOSE for found in (off, index)]
     text = (
         f"Mean off-diagonal correlation {off[_PUBLISHED]:.3f} against {off[_EXACT]:.3f}; q_NGI {index[_PUBLISHED]:.3f} "
         f"against {index[_EXACT]:.3f} (no unmixing: about .3 to .4)."
     )
-    fall, numbers = judged_trend(rows, _PUBLISHED)
+    fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
         Verdict("At epsilon 1 components are almost as independent as without noise", "paper 003, section IV",
-                outcome, text),
-        Verdict("With smaller epsilon the independence falls sharply", "paper 003, section IV", fall,
-                f"Off-diagonal correlation from epsilon .1 to 1: {numbers}."),
+                as_good([all(near)]), text),
+        Verdict("With smaller epsilon the independence falls sharply", "paper 003, section IV", fall.outcome,
+                f"Off-diagonal correlation from epsilon .1 to 1: {fall}."),
         *_private(results),
     ]  # fmt: skip
 
@@ -185,25 +187,26 @@ def judge_independence(results: Results) -> list[Verdict]:
 def judge_gain(results: Results) -> list[Verdict]:
     """Judge figure 2."""
     rows = results.where(measure=ERROR)
-    found = standing(rows, _EXACT, _PUBLISHED)
-    smaller = Results(r for r in rows if float(r["x"]) <= 1)  # type: ignore[arg-type]
-    published = [float(r["value"]) for r in smaller.where(calibration=PUBLISHED)]  # type: ignore[arg-type]
-    good: Outcome = "holds" if max(published) <= 0.1 else "holds under conditions" if min(published) <= 0.1 else "fails"
+    found = compare_curves(rows, _EXACT, _PUBLISHED, _SMALLER)
+    smaller = Results(r for r in rows if number(r, "x") <= 1)
+    panels = [smaller.where(panel=panel) for panel in smaller.values("panel")]
+    published = [float(mean) for panel in panels for one in panel.series(calibration=PUBLISHED) for mean in one.mean]
     verified = smaller.where(calibration=VERIFIED)
-    fall, numbers = judged_trend(rows, _PUBLISHED)
+    fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
         Verdict("Privacy costs separation quality", "paper 003, section IV", found.outcome,
                 f"q_NGI of djICA: {found}."),
-        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most .1)", "paper 003, section V", good,
+        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most .1)", "paper 003, section V",
+                as_good([value <= 0.1 for value in published]),
                 f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified at such a "
                 f"total {verified.mean():.2f} on average."),
-        Verdict("q_NGI falls with epsilon", "paper 003, figure 2", fall, f"As published: {numbers}."),
+        Verdict("q_NGI falls with epsilon", "paper 003, figure 2", fall.outcome, f"As published: {fall}."),
         *_private(results),
     ]  # fmt: skip
 
 
 def _private(results: Results) -> list[Verdict]:
-    outcome, text = claims_hold(results.where(measure=ERROR), DP_DJICA)
+    outcome, text = privacy_claim(results.where(measure=ERROR), DP_DJICA)
     delta = wishart_delta(1.0, 1, 0.5)
     text += f"; the PCA's delta at epsilon 1 is {delta:.3f} and stays so at every larger epsilon (retracted result)"
     return [

@@ -23,7 +23,7 @@ from dpcape.reproduce.figures.ica.methods import (
     joint_ica,
     overall,
 )
-from dpcape.reproduce.figures.ica.series import ABIDE, Series, real, simulated, some
+from dpcape.reproduce.figures.ica.series import ABIDE, Series, real, seed_of, simulated, some
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, row
 
 ERROR, OVERALL = "q_NGI", "overall epsilon"
@@ -94,10 +94,12 @@ def _data(
 ) -> tuple[Series, dict[str, Any]]:  # fmt: skip
     """Return the people, and the maps each kind of algorithm is measured against."""
     if source == "simulated":
-        series = simulated(run, n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints)
-        return series, {"infomax": series.mixing, "moment": series.mixing}
+        series = simulated(
+            seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
+        )
+        return series, {"infomax": series.truth, "moment": series.truth}
     everybody, truths = _everybody(data, n_components, n_iter)
-    return some(everybody, n_subjects, run), truths
+    return some(everybody, n_subjects, seed_of(run)), truths
 
 
 @lru_cache(maxsize=1)

@@ -12,10 +12,11 @@ from dpcape.metrics import matched_correlations
 from dpcape.privacy import epsilon_of, mu_of
 from dpcape.report.map_plots import matched_maps, plot_maps
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Outcome, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Setting, Verdict
 from dpcape.reproduce.figures.ica.gain import DELTA, DELTA_ROUND
 from dpcape.reproduce.figures.ica.methods import Found, cape_djica_found, djica, joint_ica
-from dpcape.reproduce.figures.ica.series import simulated
+from dpcape.reproduce.figures.ica.series import seed_of, simulated
+from dpcape.reproduce.judging import as_good, outcome_of
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 
 CORRELATION, MAP = "map correlation", "map"
@@ -29,9 +30,10 @@ def compute(
     epsilon: float | None, run: int,
 ) -> list[Row]:  # fmt: skip
     """Return maps (of the first run) and their correlations with the true ones; without noise if epsilon is None."""
-    series = simulated(run, n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints)
-    assert series.mixing is not None
-    exact = Found(np.linalg.pinv(series.mixing).astype(np.float64), series.mixing)
+    series = simulated(
+        seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
+    )
+    exact = Found(np.linalg.pinv(series.truth).astype(np.float64), series.truth)
     if epsilon is None:
         runs = {("true", NON_PRIVATE): exact, ("non-private", NON_PRIVATE): djica(series, n_components, n_iter=n_iter)}
     else:
@@ -44,7 +46,7 @@ def compute(
         }
     found: list[Row] = []
     for (curve, kind), result in runs.items():
-        frame = {
+        frame: dict[str, Any] = {
             "panel": f"{n_subjects} people",
             "curve": curve,
             "calibration": kind,
@@ -56,11 +58,11 @@ def compute(
             "n_subjects": n_subjects,
             "person_factor": n_timepoints,
         }
-        value = float(matched_correlations(result.mixing, series.mixing).mean())
+        value = float(matched_correlations(result.mixing, series.truth).mean())
         x = 0.0 if epsilon is None else epsilon
-        found.append(row(x=x, measure=CORRELATION, value=value, **frame))  # type: ignore[arg-type]
+        found.append(row(x=x, measure=CORRELATION, value=value, **frame))
         if run == 0:
-            found += _pixels(matched_maps(result.mixing, series.mixing), frame)
+            found += _pixels(matched_maps(result.mixing, series.truth), frame)
     return found
 
 
@@ -106,7 +108,7 @@ def draw(results: Results) -> Figure:
     """Draw one line of images per result of the first run, with the epsilons and the mean correlation of all runs."""
     shown: dict[str, np.ndarray] = {}
     first = results.where(measure=MAP)
-    for people in sorted({int(r["n_subjects"]) for r in first}):  # type: ignore[arg-type]
+    for people in sorted({int(people) for people in first.numbers("n_subjects")}):
         rows = first.where(n_subjects=people)
         for curve, kind, epsilon in dict.fromkeys((r["curve"], r["calibration"], r["asked_epsilon"]) for r in rows):
             chosen = rows.where(curve=curve, calibration=kind, asked_epsilon=epsilon)
@@ -132,7 +134,7 @@ def draw(results: Results) -> Figure:
 
 
 def _image(rows: Results) -> np.ndarray:
-    values = np.array([float(r["value"]) for r in rows])  # type: ignore[arg-type]
+    values = np.array(rows.numbers("value"))
     return values.reshape(len(rows.values("component")), -1).T
 
 
@@ -151,10 +153,8 @@ def _label(rows: Results) -> str:
 
 def judge_exact(results: Results) -> list[Verdict]:
     """Judge figure 6.5."""
-    values = [float(r["value"]) for r in results.where(measure=CORRELATION, curve="non-private")]  # type: ignore[arg-type]
-    outcome: Outcome = "holds" if min(values) >= _RESEMBLES else "fails" if max(values) < _RESEMBLES else (
-        "holds under conditions"
-    )  # fmt: skip
+    values = results.where(measure=CORRELATION, curve="non-private").numbers("value")
+    outcome = as_good([value >= _RESEMBLES for value in values])
     text = f"Mean correlation with the true maps {np.mean(values):.3f}, least of {len(values)} runs {min(values):.3f}."
     return [Verdict("Maps of djICA show the true ones", "section 6.5.4", outcome, text)]
 
@@ -162,7 +162,7 @@ def judge_exact(results: Results) -> list[Verdict]:
 def judge_private(results: Results) -> list[Verdict]:
     """Judge figure 6.6."""
     rows = results.where(measure=CORRELATION)
-    most = max(int(r["n_subjects"]) for r in rows)  # type: ignore[arg-type]
+    most = int(max(rows.numbers("n_subjects")))
     return [
         *(_resembles(rows.where(n_subjects=most, calibration=kind), kind, most) for kind in (PUBLISHED, VERIFIED)),
         _few_need_more(rows),
@@ -173,20 +173,19 @@ def judge_private(results: Results) -> list[Verdict]:
 
 def _resembles(rows: Results, kind: str, people: int) -> Verdict:
     """Judge "closely resemble the true ones even for small overall epsilon", small meaning at most one."""
-    found = {(float(r["verified_epsilon"]), float(r["asked_epsilon"])) for r in rows}  # type: ignore[arg-type]
+    found = set(zip(rows.numbers("verified_epsilon"), rows.numbers("asked_epsilon"), strict=True))
     points = [(real, rows.mean(asked_epsilon=asked)) for real, asked in sorted(found)]
-    strict = any(value >= _RESEMBLES and real <= 1.0 for real, value in points)
-    outcome: Outcome = "holds" if strict else "holds under conditions"
-    if not any(value >= _RESEMBLES for _, value in points):
-        outcome = "fails"
+    resembling = [real for real, value in points if value >= _RESEMBLES]
+    # Two conditions: maps that resemble at all, and those at a small epsilon.
+    outcome = outcome_of(bool(resembling) + (min(resembling, default=math.inf) <= 1), 2)
     text = ", ".join(f"{value:.3f} at real epsilon {real:.3g}" for real, value in points)
     claim = f"With many people maps closely resemble the true ones even for a small overall epsilon ({kind})"
     return Verdict(claim, "section 6.5.4", outcome, f"{people} people, correlation of time-point-private maps: {text}.")
 
 
 def _few_need_more(rows: Results) -> Verdict:
-    numbers = sorted({int(r["n_subjects"]) for r in rows})  # type: ignore[arg-type]
-    epsilons = sorted({float(r["asked_epsilon"]) for r in rows if r["asked_epsilon"] is not None})
+    numbers = sorted({int(people) for people in rows.numbers("n_subjects")})
+    epsilons = sorted(set(rows.where(calibration=PUBLISHED).numbers("asked_epsilon")))
     means = {
         (people, epsilon): rows.mean(n_subjects=people, asked_epsilon=epsilon, calibration=PUBLISHED)
         for people in numbers
@@ -194,32 +193,30 @@ def _few_need_more(rows: Results) -> Verdict:
     }
     few, many = (means[people, epsilons[0]] for people in (numbers[0], numbers[-1]))
     helped = means[numbers[0], epsilons[-1]]
-    outcome: Outcome = "holds" if few < many and helped > few else "fails"
+    outcome = outcome_of(int(few < many and helped > few), 1)
     text = (
         f"As published: {few:.3f} for {numbers[0]} people and {many:.3f} for {numbers[-1]} at epsilon {epsilons[0]:g} "
         f"per round; {helped:.3f} for {numbers[0]} at {epsilons[-1]:g}."
     )
-    return Verdict("Fewer people need a larger epsilon", "section 6.5.4", outcome, text)
+    return Verdict("Fewer people need a larger epsilon (as published)", "section 6.5.4", outcome, text)
 
 
 def _indistinguishable(rows: Results, people: int) -> Verdict:
     exact = rows.mean(n_subjects=people, curve="non-private")
     published = rows.where(n_subjects=people, calibration=PUBLISHED)
-    values = {float(e): published.mean(asked_epsilon=e) for e in published.values("asked_epsilon")}  # type: ignore[arg-type]
-    close = [epsilon for epsilon, value in values.items() if value >= exact - _EQUAL]
-    outcome: Outcome = "holds" if len(close) == len(values) else "holds under conditions" if close else "fails"
+    values = {e: published.mean(asked_epsilon=e) for e in set(published.numbers("asked_epsilon"))}
+    outcome = as_good([value >= exact - _EQUAL for value in values.values()])
     text = ", ".join(f"{value:.3f} at epsilon {epsilon:g}" for epsilon, value in sorted(values.items()))
     return Verdict(
-        "Maps are almost indistinguishable from those without noise", "section 6.5.4", outcome,
+        "Maps are almost indistinguishable from those without noise (as published)", "section 6.5.4", outcome,
         f"Correlation without noise {exact:.3f}; as published, per round: {text}.",
     )  # fmt: skip
 
 
 def _unit(rows: Results) -> Verdict:
     published = rows.where(calibration=PUBLISHED)
-    real = min(float(r["verified_epsilon"]) for r in published)  # type: ignore[arg-type]
-    factor = float(published[0]["person_factor"])
+    real, factor = min(published.numbers("verified_epsilon")), published.numbers("person_factor")[0]
     person = epsilon_of(DELTA, factor * mu_of(real, DELTA))
-    outcome: Outcome = "holds" if person <= 1 else "fails"
+    outcome = outcome_of(int(person <= 1), 1)
     text = f"At best, {real:.3g} for a time point, which is {person:.3g} for a person who owns {factor:g} of them."
     return Verdict("The epsilon protects individuals", "sections 6.1 and 6.5.4", outcome, text)

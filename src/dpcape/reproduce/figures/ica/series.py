@@ -44,9 +44,21 @@ class Series:
         """Time points of one person."""
         return len(self.arrays[0])
 
+    @property
+    def truth(self) -> Matrix:
+        """The true maps, of simulated people."""
+        if self.mixing is None:
+            raise ValueError(f"the true maps must be known; got {self.name}.")
+        return self.mixing
+
     def sites(self) -> list[Arrays]:
         """Return the people of the four sites."""
         return [self.arrays[index::N_SITES] for index in range(N_SITES)]
+
+
+def seed_of(run: int) -> int:
+    """Return the seed of a run's people: the data of seed 0 were used to choose gradient bounds, steps and rounds."""
+    return run + 1
 
 
 def simulated(seed: int, *, n_subjects: int, n_components: int, side: int, n_timepoints: int) -> Series:

@@ -6,12 +6,26 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from dpcape.reproduce.experiment import Verdict
-from dpcape.reproduce.figures.judging import Curve, all_or_some, compare_curves, ratios, trend
-from dpcape.reproduce.figures.privacy_claims import judge_privacy
-from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results
+from dpcape.reproduce.judging import (
+    Curve,
+    Tally,
+    Yardstick,
+    agreed,
+    as_good,
+    compare_curves,
+    judge_privacy,
+    outcome_of,
+    ratios,
+    together,
+    trend,
+)
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, number
 
+ENERGY = Yardstick("larger")
 OPTIMUM = Curve("non-private", NON_PRIVATE)
 CAPE = {kind: Curve("CAPE", kind) for kind in (PUBLISHED, VERIFIED)}
+# "Reaches" and "has the utility of": this share of the energy.
+_REACHED = 0.99
 # Columns of the data sets, for claims about dimension.
 _WIDTHS = {"Covertype": 54, "Synthetic": 200, "MNIST": 784}
 
@@ -39,34 +53,31 @@ def _panels(results: Results, by: str) -> Results:
 
 
 def _grows(rows: Results, claim: str, where: str) -> Verdict:
-    tallies = {kind: trend(rows, curve) for kind, curve in CAPE.items()}
-    total = tallies[PUBLISHED] + tallies[VERIFIED]
-    return Verdict(claim, where, total.outcome, "; ".join(f"{kind}: steps {tally}" for kind, tally in tallies.items()))
+    outcome, numbers = together({kind: trend(rows, curve, ENERGY) for kind, curve in CAPE.items()})
+    return Verdict(claim, where, outcome, numbers)
 
 
 def _reaches(rows: Results, claim: str, where: str) -> Verdict:
     best = {kind: {p: max(found.values()) for p, found in ratios(rows, CAPE[kind], OPTIMUM).items()} for kind in CAPE}
-    flags = [value >= 0.99 for found in best.values() for value in found.values()]
+    outcome = agreed(as_good([value >= _REACHED for value in found.values()]) for found in best.values())
     numbers = "; ".join(
         f"{kind}: at best " + ", ".join(f"{100 * value:.1f} % in {panel[:3]}" for panel, value in found.items())
         for kind, found in best.items()
     )
-    return Verdict(claim, where, all_or_some(flags), f"{numbers} of the non-private energy (reached: 99 %)")
+    return Verdict(claim, where, outcome, f"{numbers} of the non-private energy (reached: 99 %)")
 
 
 def _outperforms(results: Results, other: str) -> Verdict:
-    tallies = {kind: compare_curves(results, CAPE[kind], Curve(other, kind)) for kind in CAPE}
-    total = tallies[PUBLISHED] + tallies[VERIFIED]
-    numbers = "; ".join(f"{kind}: {tally}" for kind, tally in tallies.items())
-    return Verdict(f"capePCA outperforms {other}.", "4.3.1, 4.3.2, 4.3.3", total.outcome, numbers)
+    outcome, numbers = together({k: compare_curves(results, CAPE[k], Curve(other, k), ENERGY) for k in CAPE})
+    return Verdict(f"capePCA outperforms {other}.", "4.3.1, 4.3.2, 4.3.3", outcome, numbers)
 
 
 def _square_root(results: Results) -> Verdict:
-    tallies = {kind: compare_curves(results, Curve("conventional", kind), Curve("DPdisPCA", kind)) for kind in CAPE}
-    total = tallies[PUBLISHED] + tallies[VERIFIED]
-    numbers = "; ".join(f"{kind}: conventional {tally}" for kind, tally in tallies.items())
+    outcome, numbers = together(
+        {k: compare_curves(results, Curve("conventional", k), Curve("DPdisPCA", k), ENERGY) for k in CAPE}
+    )
     claim = "The partial square root costs DPdisPCA accuracy: sending whole matrices (conventional) is better."
-    return Verdict(claim, "4.3.1", total.outcome, numbers)
+    return Verdict(claim, "4.3.1", outcome, f"conventional, {numbers}")
 
 
 def _dimension(rows: Results, claim: str, where: str) -> Verdict:
@@ -81,7 +92,7 @@ def _dimension(rows: Results, claim: str, where: str) -> Verdict:
         f"{kind}: 90 % first at " + ", ".join(f"{point:g} ({name})" for name, point in found.items())
         for kind, found in firsts.items()
     )
-    return Verdict(claim, where, all_or_some(flags), numbers)
+    return Verdict(claim, where, outcome_of(sum(flags), len(flags)), numbers)
 
 
 def _first(rows: Results, kind: str, enough: Callable[[float], bool]) -> dict[str, float]:
@@ -93,15 +104,13 @@ def _first(rows: Results, kind: str, enough: Callable[[float], bool]) -> dict[st
 
 
 def _large_delta(rows: Results) -> Verdict:
-    large = Results(r for r in rows if float(r["x"]) >= 1e-2)  # type: ignore[arg-type]  # x is a number
-    tallies = [
-        compare_curves(large, CAPE[kind], Curve(other, kind))
-        for kind in CAPE
-        for other in ("conventional", "local", "DPdisPCA")
-    ]
-    total = sum(tallies[1:], tallies[0])
+    large = Results(r for r in rows if number(r, "x") >= 1e-2)
+    others = ("conventional", "local", "DPdisPCA")
+    outcome, numbers = together(
+        {k: sum((compare_curves(large, CAPE[k], Curve(o, k), ENERGY) for o in others), Tally()) for k in CAPE}
+    )
     claim = "If delta is not too small (1e-2 or more), capePCA easily outperforms all others."
-    return Verdict(claim, "4.3.3", total.outcome, f"both calibrations, three others: {total}")
+    return Verdict(claim, "4.3.3", outcome, f"against three others, {numbers}")
 
 
 def _pooled(results: Results) -> Verdict:
@@ -112,4 +121,4 @@ def _pooled(results: Results) -> Verdict:
         f"verified, three of ten sites colluding: {100 * min(values):.1f} to {100 * max(values):.1f} % of the pooled "
         "energy (its noise is sqrt(10/7) = 1.2 times as large; equal without colluders)"
     )
-    return Verdict(claim, "4.2, 4.2.2", all_or_some([value >= 0.99 for value in values]), numbers)
+    return Verdict(claim, "4.2, 4.2.2", as_good([value >= _REACHED for value in values]), numbers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from dpcape.metrics import captured_energy
 from dpcape.protocols.base import Protocol
 from dpcape.published import pca as published
 from dpcape.published.cape import assumed_colluding, cape_exposure
-from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
+from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Fit, Method, Task
 from dpcape.statistics import second_moment
 
 Matrix = NDArray[np.float64]
@@ -51,7 +50,7 @@ def _everyone(task: Task) -> dict[str, Matrix]:
     return dict(task.sites)
 
 
-def _by_protocol(chosen: Callable[[Task], dict[str, Matrix]], protocol: Callable[[Task], Protocol]) -> Any:
+def _by_protocol(chosen: Callable[[Task], dict[str, Matrix]], protocol: Callable[[Task], Protocol]) -> Fit:
     def fit(task: Task, epsilon: float, seed: int) -> Answer:
         return _fitted(chosen(task), protocol(task), task, epsilon, seed)
 
@@ -74,14 +73,15 @@ def _dpdis_verified(task: Task, epsilon: float, seed: int) -> Answer:
 
 
 def _moments(task: Task) -> list[Matrix]:
-    return task.options["moments"]  # type: ignore[no-any-return]  # computed once per task
+    moments: list[Matrix] = task.options["moments"]  # computed once per task
+    return moments
 
 
 def _scale(task: Task, epsilon: float) -> float:
     return published.moment_scale(len(_one_site(task).popitem()[1]), epsilon=epsilon, delta=task.delta)
 
 
-def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int], Matrix], exposed: bool) -> Any:
+def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int], Matrix], exposed: bool) -> Fit:
     def fit(task: Task, epsilon: float, seed: int) -> Answer:
         rng = np.random.default_rng([seed, 41])
         directions = draw(_moments(task), _scale(task, epsilon), rng, task.options["n_components"])
