@@ -17,9 +17,10 @@ from dpcape.reproduce.comparison import Answer, Method, Task
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
 from dpcape.reproduce.figures.cca import EXPERIMENTS
-from dpcape.reproduce.figures.cca.claims import CHAPTER, by_delta, by_size, poster, utility
+from dpcape.reproduce.figures.cca.claims import CHAPTER, by_delta, by_size, poster
 from dpcape.reproduce.figures.cca.methods import CH, ERROR, KEPT, OWN_RECORDS, RATIO, judged, separation, task
 from dpcape.reproduce.figures.cca.pairs import VIEW_BOUND, clustered, fusion_pairs
+from dpcape.reproduce.figures.cca.utility import utility
 from dpcape.reproduce.fusion import CORRELATIONS, potentials, simulated_fusion
 from dpcape.reproduce.judging import Curve
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from dpcape.reproduce.experiment import Verdict
-from dpcape.reproduce.figures.cca.methods import CH, ERROR, KEPT, OWN_RECORDS, RATIO
-from dpcape.reproduce.fusion import CORRELATIONS
+from dpcape.reproduce.figures.cca import index_claims
+from dpcape.reproduce.figures.cca.methods import ERROR, KEPT, RATIO
+from dpcape.reproduce.figures.cca.utility import CORRELATION, KINDS, MISTAKE, REACHED, SEPARATION, along, utility
 from dpcape.reproduce.judging import (
     Curve,
     Tally,
-    Trend,
-    Yardstick,
     agreed,
     as_good,
     compare_curves,
     judge_privacy,
     outcome_of,
-    ratios,
     together,
-    trend,
 )
-from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, number
-
-OPTIMUM = Curve("non-private", NON_PRIVATE)
-KINDS = (PUBLISHED, VERIFIED)
-SEPARATION, CORRELATION, MISTAKE = Yardstick("larger"), Yardstick("larger"), Yardstick("smaller")
-# What err_corr is if no correlation is found at all.
-_NOTHING = float(np.linalg.norm(CORRELATIONS)) / len(CORRELATIONS)
-_REACHED = 0.95
+from dpcape.reproduce.results import VERIFIED, Results, number
 
 
 @dataclass(frozen=True)
@@ -50,23 +38,6 @@ CHAPTER = Text("7.3.1", "7.3.2", "7.3.2", "theorem 7.1", "7.2")
 PAPER = Text("4", "4", "4", "theorem 1", "3")
 
 
-def utility(rows: Results, curve: Curve) -> dict[str, dict[float, float]]:
-    """Return a curve's share of the non-private utility, by panel and point.
-
-    Of clusters: their separation relative to the non-private one, which unlike CH does not grow with the number of
-    records. Of correlations: 1 for the error of the non-private result, 0 for that of finding none.
-    """
-    found = ratios(rows.where(measure=RATIO), curve, OPTIMUM)
-    errors = rows.where(measure=ERROR)
-    for panel in errors.values("panel"):
-        inside = errors.where(panel=panel)
-        ours, best = (curve.of(inside), OPTIMUM.of(inside))
-        found[str(panel)] = {
-            x: (_NOTHING - ours.mean(x=x)) / (_NOTHING - best.mean(x=x)) for x in sorted(set(ours.numbers("x")))
-        }
-    return {panel: points for panel, points in found.items() if points}
-
-
 def _panels(results: Results, *by: str) -> Results:
     return Results(r for r in results if str(r["panel"]).rsplit(", by ", 1)[1] in by)
 
@@ -75,10 +46,6 @@ def _against(rows: Results, left: Curve, right: Curve) -> Tally:
     """Compare clusters by separation and correlations by error."""
     clusters = compare_curves(rows.where(measure=RATIO), left, right, SEPARATION)
     return clusters + compare_curves(rows.where(measure=ERROR), left, right, MISTAKE)
-
-
-def _along(rows: Results, curve: Curve) -> Trend:
-    return trend(rows.where(measure=RATIO), curve, SEPARATION) + trend(rows.where(measure=ERROR), curve, MISTAKE)
 
 
 def by_size(text: Text) -> Callable[[Results], list[Verdict]]:
@@ -93,11 +60,11 @@ def _by_size(text: Text, results: Results) -> list[Verdict]:
         _approaches(epsilon, "CAPE", "capeCCA approaches the non-private result as epsilon grows.", text.trade_off),
         _outperforms(results, "conventional", text.trade_off),
         _outperforms(results, "local", text.trade_off),
-        _own_records(results, text.trade_off),
-        _index_measures(results, text.trade_off),
+        index_claims.own_records(results, text.trade_off),
+        index_claims.index_measures(results, text.trade_off),
         _larger(_panels(results, "records"), text.size),
-        _copies(_panels(results, "replication"), text.size),
-        _index_grows(size, text.size),
+        index_claims.copies(_panels(results, "replication"), text.size),
+        index_claims.index_grows(size, text.size),
         _small_epsilon(size, text.size),
         _pooled(results, text.proved),
         judge_privacy(results, theorem=text.theorem, where=text.proved),
@@ -142,11 +109,11 @@ def poster(results: Results) -> list[Verdict]:
 
 
 def _improves(rows: Results, curve: str, claim: str, where: str) -> Verdict:
-    outcome, numbers = together({kind: _along(rows, Curve(curve, kind)) for kind in KINDS})
+    outcome, numbers = together({kind: along(rows, Curve(curve, kind)) for kind in KINDS})
     return Verdict(claim, where, outcome, numbers)
 
 
-def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float = _REACHED) -> Verdict:
+def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float = REACHED) -> Verdict:
     """Ask for a share of the non-private utility at the last point of every panel."""
     last = {
         kind: {panel: points[max(points)] for panel, points in utility(rows, Curve(curve, kind)).items()}
@@ -171,66 +138,12 @@ def _outperforms(results: Results, other: str, where: str) -> Verdict:
     return Verdict(f"capeCCA outperforms {other}.", where, outcome, numbers)
 
 
-def _own_records(results: Results, where: str) -> Verdict:
-    """Show what becomes of CH if a site's directions are judged on its own records only, as the authors' scripts do."""
-    index = results.where(measure=CH)
-    pairs = ratios(index, Curve(OWN_RECORDS, PUBLISHED), Curve("local", PUBLISHED))
-    values = [value for points in pairs.values() for value in points.values()]
-    claim = "A low CH of local means worse directions (in the authors' scripts it is computed on the site's records)."
-    numbers = (
-        f"the same directions score {100 * min(values):.0f} to {100 * max(values):.0f} % of their CH when judged on "
-        "one site's records instead of all: CH counts records"
-    )
-    return Verdict(claim, where, outcome_of(sum(value > 0.8 for value in values), len(values)), numbers)
-
-
-def _index_measures(results: Results, where: str) -> Verdict:
-    """Set the separation of clusters against the correlation kept, over all private points with clusters."""
-    curves = [Curve(name, kind) for kind in KINDS for name in ("CAPE", "conventional", "local")]
-    shares, kept = [], []
-    for curve in curves:
-        clusters = results.where(measure=RATIO)
-        of_panels = ratios(clusters, curve, OPTIMUM)
-        correlation = ratios(Results(r for r in results.where(measure=KEPT) if r["panel"] in of_panels), curve, OPTIMUM)
-        shares += [value for points in of_panels.values() for value in points.values()]
-        kept += [value for points in correlation.values() for value in points.values()]
-    misled = [(share, part) for share, part in zip(shares, kept, strict=True) if share >= _REACHED > part]
-    claim = "CH of K-means on the projections tells how good the CCA subspaces are."
-    numbers = (
-        f"of {len(shares)} private points {len(misled)} reach 95 % of the non-private separation without 95 % of its "
-    )
-    numbers += "correlation" + (f", down to {100 * min(part for _, part in misled):.0f} %" if misled else "")
-    agreed = [not (share >= _REACHED > part) for share, part in zip(shares, kept, strict=True) if share >= _REACHED]
-    return Verdict(claim, where, outcome_of(sum(agreed), len(agreed)), numbers)
-
-
 def _larger(rows: Results, where: str) -> Verdict:
     cape, conventional, local = (
-        {kind: _along(rows, Curve(name, kind)) for kind in KINDS} for name in ("CAPE", "conventional", "local")
+        {kind: along(rows, Curve(name, kind)) for kind in KINDS} for name in ("CAPE", "conventional", "local")
     )
     outcome, numbers = together({kind: cape[kind] + conventional[kind] + local[kind] for kind in KINDS})
     return Verdict("More records improve all algorithms.", where, outcome, f"CAPE, conventional and local, {numbers}")
-
-
-def _copies(rows: Results, where: str) -> Verdict:
-    """Repeating records lowers the noise only if copies are counted as people."""
-    found = {kind: _along(rows, Curve("CAPE", kind)) for kind in KINDS}
-    published = Curve("CAPE", PUBLISHED).of(rows)
-    real, claimed = published.numbers("verified_epsilon"), sorted(set(published.numbers("claimed_epsilon")))
-    numbers = "; ".join(f"{kind}: separation {one}" for kind, one in found.items())
-    numbers += (
-        f"; claimed epsilon {', '.join(f'{value:g}' for value in claimed)} is really {min(real):.3g} to {max(real):.3g}"
-    )
-    claim = "Repeating the samples p times improves capeCCA at the same epsilon."
-    return Verdict(claim, where, found[VERIFIED].outcome, numbers)
-
-
-def _index_grows(rows: Results, where: str) -> Verdict:
-    """CH of the non-private result grows with N, and with copies, though its clusters are separated no better."""
-    coarse = Yardstick("larger", tolerance=0.05)
-    index, separation = (trend(rows.where(measure=measure), OPTIMUM, coarse) for measure in (CH, RATIO))
-    claim = "A larger CH at larger N means better clusters (non-private CCA)."
-    return Verdict(claim, where, separation.outcome, f"CH: {index}; separation between over within: {separation}")
 
 
 def _small_epsilon(rows: Results, where: str) -> Verdict:
@@ -244,7 +157,7 @@ def _small_delta(results: Results, where: str) -> Verdict:
         kind: {panel: points[min(points)] for panel, points in utility(results, Curve("CAPE", kind)).items()}
         for kind in KINDS
     }
-    flags = [value < _REACHED for found in first.values() for value in found.values()]
+    flags = [value < REACHED for found in first.values() for value in found.values()]
     claim = "A delta of 1/N or less may leave no meaningful utility unless epsilon is large."
     numbers = "; ".join(f"{kind}: {_shares(found)}" for kind, found in first.items())
     return Verdict(
@@ -260,6 +173,3 @@ def _pooled(results: Results, where: str) -> Verdict:
     numbers = f"verified: within 5 points of pooled utility at {sum(near)} of {len(near)} points, at worst "
     numbers += f"{100 * max(gaps):.0f} below"
     return Verdict("capeCCA has the utility of private CCA on pooled data.", where, as_good(near), numbers)
-
-
-__all__: Sequence[str] = ("CHAPTER", "PAPER", "by_delta", "by_size", "poster", "utility")
