@@ -23,7 +23,7 @@ from dpcape.reproduce.figures.factor.cells import (
     TWO_STAGE,
     WORST,
 )
-from dpcape.reproduce.results import Results, Series
+from dpcape.reproduce.results import Results, Series, number
 
 # Black, blue and red as in the paper.
 _COLOURS = {PROPOSED: "#000000", SVD: "#0072B2", TWO_STAGE: "#D55E00", BEST: "#009E73", WORST: "#999999"}
@@ -55,11 +55,11 @@ def _draw(results: Results, label: str) -> tuple[Figure, Axes]:
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
     rows = results.where(measure=ERROR)
-    logs = [{**r, "value": math.log(float(r["value"] or 1.0))} for r in rows]
+    logs = [{**r, "value": math.log(number(r, "value"))} for r in rows]
     averaged = [replace(one, mean=np.exp(one.mean), spread=0 * one.spread) for one in Results(logs).series()]
     _panel(left, averaged, Look(label, ERROR, log_x=False), rows)
-    base = {(r["x"], r["run"]): float(r["value"] or 0.0) for r in logs if r["curve"] == BEST}
-    excess = Results({**r, "value": float(r["value"] or 0.0) - base[r["x"], r["run"]]} for r in logs)
+    base = {(r["x"], r["run"]): number(r, "value") for r in logs if r["curve"] == BEST}
+    excess = Results({**r, "value": number(r, "value") - base[r["x"], r["run"]]} for r in logs)
     n_runs = len(rows.values("run"))
     shown = [
         replace(one, mean=100 * np.expm1(one.mean), spread=100 * one.spread / math.sqrt(n_runs))

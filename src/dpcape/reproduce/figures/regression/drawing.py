@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 from dpcape.reproduce.comparison import PUBLISHED
 from dpcape.reproduce.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_note
 from dpcape.reproduce.figures.regression.methods import DP_FM, ERROR, LOSS, OBJECTIVE
-from dpcape.reproduce.results import Results, Series
+from dpcape.reproduce.results import Results, Series, number
 
 _COLOURS = COLOURS | {DP_FM: "#E69F00", OBJECTIVE: "#56B4E9"}
 _FREE = ("#8B4513", "#6A5ACD", "#808000")
@@ -54,7 +54,7 @@ def _draw(rows: Results, label: str, n_columns: int) -> Figure:
 
 def _draw_panel(axes: Axes, rows: Results, look: Look) -> None:
     """Draw means and standard deviations of the logarithms: a noisy objective now and then has a far minimum."""
-    logs = Results({**r, "value": math.log(float(r["value"] or 1.0))} for r in rows).series()
+    logs = Results({**r, "value": math.log(number(r, "value"))} for r in rows).series()
     colours = _colours([one.curve for one in logs])
     draw_curves(axes, [replace(one, mean=np.exp(one.mean), spread=0 * one.spread) for one in logs], look, colours)
     for one in logs:
