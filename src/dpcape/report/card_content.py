@@ -14,12 +14,12 @@ FALSE_ALARMS = 0.05
 NEARLY_CERTAIN = 0.9
 
 _SEEN = {
-    "Cape": "The aggregator sees the noisy total of every site. Most of that noise cancels in the sum over sites; what "
-    "is left stays in the result.",
+    "Cape": "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
+    "sites; each site's own stays in the result.",
     "SecureSum": "The aggregator sees the noisy sum over the sites that finish, and no site's part of it.",
     "Independent": "The aggregator sees the noisy total of every site.",
-    "Dealer": "The aggregator sees the noisy total of every site. Most of that noise was dealt by a third party and "
-    "cancels in the sum over sites; what is left stays in the result.",
+    "Dealer": "The aggregator sees the noisy total of every site. Noise that a third party dealt cancels in the sum "
+    "over sites; each site's own stays in the result.",
     "Exact": "The aggregator sees the exact total of every site.",
 }
 _REASONS = {

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, LedgerRefused
+from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.site_ledger import Ceiling
 from dpcape.report.card import card_html
 from dpcape.report.card_content import decimal
@@ -151,7 +152,11 @@ class Pages:
         named = self._folder.name in study.sites
         if study.settings["kind"] == "exact":
             return "no protection: exact totals"
-        return f"epsilon {study.epsilon_of(self._folder.name):g} at delta {decimal(study.delta)}" if named else ""
+        return (
+            f"epsilon {round_up(study.epsilon_of(self._folder.name), 6)} at delta {decimal(study.delta)}"
+            if named
+            else ""
+        )
 
     def _bar(self, entry: Spending) -> Markup:
         alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
