@@ -40,7 +40,8 @@ def test_the_content_of_data_files_is_in_the_key(tmp_path: Path) -> None:
 
 
 def test_computing_source_and_versions_are_in_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("estimators/pca.py", "report/plots.py", "reproduce/figures/one.py", "reproduce/curves.py"):
+    shown = ("report/plots.py", "reproduce/figures/one.py", "reproduce/curves.py", "reproduce/judging/trends.py")
+    for name in ("estimators/pca.py", *shown):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
     monkeypatch.setattr(cache, "PACKAGE", tmp_path)
@@ -50,7 +51,7 @@ def test_computing_source_and_versions_are_in_the_key(monkeypatch: pytest.Monkey
         return cache.source_digest()
 
     before = digest()
-    for name in ("report/plots.py", "reproduce/figures/one.py", "reproduce/curves.py"):
+    for name in shown:
         (tmp_path / name).write_text("x = 2\n")
         assert digest() == before
     (tmp_path / "estimators/pca.py").write_text("x = 2\n")
