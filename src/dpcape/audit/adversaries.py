@@ -35,8 +35,12 @@ ADVERSARIES = (
     Adversary("cape, one site colludes", Cape(n_colluding=1), ("dot",)),
     Adversary("cape, two sites collude", Cape(n_colluding=2, cancelling_ratio=2.0), ("bob", "dot")),
     Adversary("cape, one site lost and corrected", Cape(n_colluding=0, minimum_sites=3), lost=("cid",)),
+    Adversary("cape, one site colludes, one is lost", Cape(n_colluding=1, minimum_sites=3), ("dot",), ("cid",)),
     Adversary("secure-sum, aggregator alone", SecureSum(n_colluding=0)),
     Adversary("secure-sum, one site colludes", SecureSum(n_colluding=1), ("dot",)),
+    Adversary(
+        "secure-sum, one site colludes, one is lost", SecureSum(n_colluding=1, minimum_sites=3), ("dot",), ("cid",)
+    ),
     Adversary("dealer, one site colludes", Dealer(n_colluding=1), ("dot",)),
     Adversary("dealer, three sites collude", Dealer(n_colluding=3), SITES[1:]),
 )
