@@ -65,6 +65,8 @@ def test_a_run_leaves_everything(study: Study, tmp_path: Path) -> None:
     page = (run.path / "report.html").read_text(encoding="utf-8")
     assert claimed["sentence"].split(";")[0] in page
     assert "REHEARSAL" not in page
+    assert "ledger" in members["lyon"]
+    assert '"ledger"' not in page
     assert run.study().digest() == study.digest()
 
 

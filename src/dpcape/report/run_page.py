@@ -171,7 +171,10 @@ def _data(run: RunFolder, model: Any, members: Mapping[str, Any]) -> dict[str, A
         "rehearsal": run.is_rehearsal,
         "computed": _when(run),
         "guarantee": model.guarantee_.to_dict(),
-        "participants": members,
+        # Without the heads of ledgers: a page is passed on, and their lengths tell of a site's other studies.
+        "participants": {
+            name: {key: value for key, value in entry.items() if key != "ledger"} for name, entry in members.items()
+        },
         "releases": [msgspec.to_builtins(release) for release in model.releases_],
         "warnings": list(getattr(model, "warnings_", [])),
         # Longer arrays are in model.npz only.
