@@ -215,14 +215,14 @@ def test_the_index_shows_what_there_is_and_grows(tmp_path: Path) -> None:
     names = ["capecca-0", "dissertation-0.1", "dissertation-0.3"]
     go([first], tmp_path)
     page = write_index(tmp_path / "out", names).read_text()
-    assert "1 of 3 figures and tables, 1 claim: 1 holds, 0 hold under conditions, 0 fail." in page
+    assert "1 of 3 figures and tables, 1 claim: 1 holds, 0 hold under conditions, 0 fail, 0 not shown." in page
     assert 'href="#dissertation-0.1"' in page
     assert 'id="dissertation-0.1"' in page
     assert "&lt;Numbers&gt; instead of data." in page
     assert page.count("data:image/svg+xml;base64,") == 1
     go([second], tmp_path)
     page = write_index(tmp_path / "out", names).read_text()
-    assert "2 of 3 figures and tables, 2 claims: 1 holds, 0 hold under conditions, 1 fails." in page
+    assert "2 of 3 figures and tables, 2 claims: 1 holds, 0 hold under conditions, 1 fails, 0 not shown." in page
     assert page.index("dissertation on correlation") > page.index("capeCCA")
     for scheme in ("http://", "https://", "<script"):
         assert scheme not in page

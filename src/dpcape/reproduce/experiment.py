@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.results import Results, Row
 
-Outcome = Literal["holds", "holds under conditions", "fails"]
+Outcome = Literal["holds", "holds under conditions", "fails", "not shown"]
 PAPERS = {
     "capecca": "Imtiaz and Sarwate, distributed differentially private CCA (capeCCA)",
     "poster": "Imtiaz and Sarwate, differentially private CCA (poster)",

@@ -14,7 +14,7 @@ from dpcape._version import __version__
 from dpcape.reproduce.experiment import PAPERS, Outcome
 from dpcape.reproduce.folder import DRAWING, Reproduced, read_folder
 
-_CLASSES = dict(zip(get_args(Outcome), ("holds", "conditions", "fails"), strict=True))
+_CLASSES = dict(zip(get_args(Outcome), ("holds", "conditions", "fails", "open"), strict=True))
 
 
 def write_index(out: Path, names: Sequence[str]) -> Path:
@@ -44,7 +44,7 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
 def outcome_counts(outcomes: Sequence[str]) -> str:
     """Return how many claims came out how, in words."""
     counts = Counter(outcomes)
-    words = dict(zip(get_args(Outcome), ("hold", "hold under conditions", "fail"), strict=True))
+    words = dict(zip(get_args(Outcome), ("hold", "hold under conditions", "fail", "not shown"), strict=True))
     return ", ".join(
         f"{counts[outcome]} {outcome if counts[outcome] == 1 else word}" for outcome, word in words.items()
     )

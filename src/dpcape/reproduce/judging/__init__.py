@@ -8,15 +8,16 @@ of the values, or of their logarithms where errors span orders of magnitude. The
 of points: of 40 points without any difference, one is expected to look better and one worse.
 
 "A is better than B" holds if A is nowhere worse and better at half of the points or more. It fails if A is not better
-more often than worse. In between it holds under conditions. The typical ratio is the median over the points, above 1
-where A is better.
+more often than worse, and is not shown if no point differs either way: more runs may tell. In between it holds under
+conditions. The typical ratio is the median over the points, above 1 where A is better.
 
 "A is as good as B", "A is never worse than B" holds if A falls short nowhere, fails if it falls short at more than
 half of the points, and holds under conditions in between. Where a margin is stated ("within 5 %"), A falls short where
 its mean lies outside, so that a wide spread proves nothing equal; otherwise where it is worse as above.
 
 "A grows with x" is judged from end to end: in every panel the last point against the first, by the rule of "better".
-What holds by its ends holds only under conditions if a single step between neighbouring points goes the other way.
+A single step between neighbouring points that goes the other way leaves conditions of what holds by its ends, and
+nothing of what is not shown by them.
 
 A statement that is true or false of every setting, such as a formula or a count of bytes, holds if it is true of all,
 fails if it is true of none, and holds under conditions in between. That something happens for some parameters holds if
@@ -26,7 +27,8 @@ A guarantee of privacy fails if it is broken at any setting shown, however many 
 break it, which is the worst, and where it happens to be true because the formula has slack.
 
 Where a claim does not say whose noise it speaks of, it is judged apart for the published and for the verified
-calibration: it holds if it holds for both, fails if it fails for both, and otherwise holds under conditions.
+calibration: it holds if it holds for both, fails if it fails for one and holds for neither, is not shown if shown for
+neither, and otherwise holds under conditions.
 """
 
 from __future__ import annotations

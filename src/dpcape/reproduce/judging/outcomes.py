@@ -54,7 +54,7 @@ class Tally:
     def outcome(self) -> Outcome:
         """What becomes of "better"."""
         if self.better <= self.worse:
-            return "fails"
+            return "fails" if self.worse or not self.n else "not shown"
         return "holds" if self.worse == 0 and 2 * self.better >= self.n else "holds under conditions"
 
     @property
@@ -81,6 +81,8 @@ class Judged(Protocol):
 def agreed(outcomes: Iterable[Outcome]) -> Outcome:
     """Return what is left of a claim that was judged apart for every calibration: their outcome, or conditions."""
     different = set(outcomes)
+    if different == {"fails", "not shown"}:
+        return "fails"
     return different.pop() if len(different) == 1 else "holds under conditions"
 
 

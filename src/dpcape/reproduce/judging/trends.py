@@ -25,7 +25,10 @@ class Trend:
     def outcome(self) -> Outcome:
         """What becomes of "better and better": the ends decide, a step the other way leaves conditions."""
         outcome = self.ends.outcome
-        return "holds under conditions" if outcome == "holds" and self.steps.worse else outcome
+        if not self.steps.worse:
+            return outcome
+        spoilt: dict[Outcome, Outcome] = {"holds": "holds under conditions", "not shown": "fails"}
+        return spoilt.get(outcome, outcome)
 
     def __str__(self) -> str:
         ratio = f", typical ratio {self.ends.typical:.3g}" if self.ends.ratios else ""
