@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +89,12 @@ def rehearse(
     made_up : returns so many made-up records with these facts.
     """
     federation = _Outlined(_Declared(facts), protocol, weights, made_up)
-    with warnings.catch_warnings():
-        # Warnings would be about the made-up records.
+    # Warnings would be about the made-up records; what follows the last release is nobody's business here.
+    with warnings.catch_warnings(), suppress(_Complete):
         warnings.simplefilter("ignore", DpcapeWarning)
-        # The model's own guarantee: some analyses add assumptions of theirs.
-        guarantee: Guarantee = estimator.fit(federation).guarantee_
+        estimator.fit(federation)
     assert federation.opened is not None
-    return guarantee, federation.opened
+    return federation.opened.guarantee(), federation.opened
 
 
 def statistic_names(study: Study) -> frozenset[str]:
@@ -160,16 +160,24 @@ class _Outlined(Federation):
 
     def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
-        self.opened = Noted(self, terms, self._made_up(made_up_records(self.n_features)))
+        self.opened = Noted(self, terms, lambda: self._made_up(made_up_records(self.n_features)))
         return self.opened
 
 
-class Noted(Allowance):
-    """An allowance that notes every statistic; its means are of made-up records, without noise."""
+class _Complete(Exception):
+    """All releases of an allowance were asked for."""
 
-    def __init__(self, federation: _Outlined, terms: Terms, records: Any) -> None:
+
+class Noted(Allowance):
+    """An allowance that notes every statistic; its means are of made-up records, without noise.
+
+    Records are made up only for releases that another one may depend on; after the last the analysis is stopped.
+    """
+
+    def __init__(self, federation: _Outlined, terms: Terms, made_up: Callable[[], Any]) -> None:
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
-        self._records = records
+        self._made_up = made_up
+        self._records: Any = None
         self._plans: list[Plan] = []
         self._stated: list[str] = []
         self.statistics: list[Statistic] = []
@@ -198,6 +206,10 @@ class Noted(Allowance):
             self._stated.append(statistic.assumption)
         self.statistics.append(statistic)
         self._note(len(self._plans) - 1, statistic, plan, self._terms.sites, self._terms.divisor(self._terms.sites))
+        if not self.left:
+            raise _Complete
+        if self._records is None:
+            self._records = self._made_up()
         made_up = type(statistic)(self._records.facts(), **statistic.public)
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
 
