@@ -7,8 +7,8 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
