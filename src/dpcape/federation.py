@@ -27,7 +27,7 @@ from dpcape.transport.base import Transport
 if TYPE_CHECKING:
     from dpcape.planner.study_plan import StudyPlan
 
-PUBLIC_FACTS = ("site sizes", "dimensions", "bounds", "number of releases")
+PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 ONE_SITE_EACH = "a person appears at one site only (at k sites mu is up to k times larger)"
 
 

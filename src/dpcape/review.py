@@ -29,6 +29,7 @@ class Review:
     steps : what would be released.
     spent, after : the ledger's epsilon before and after the study, at the ceiling's delta.
     ceiling : the data set's epsilon.
+    alone, per_study : what this study's own runs come to, and their ceiling, if there is one.
     """
 
     study: Study
@@ -40,6 +41,8 @@ class Review:
     after: float
     ceiling: float
     delta: float
+    alone: float
+    per_study: float | None
 
 
 def review(folder: SiteFolder, study: Study, data: str) -> Review:
@@ -59,12 +62,22 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         after=spent_epsilon([*charges, study.charge(folder.name)], ceiling.delta),
         ceiling=ceiling.epsilon,
         delta=ceiling.delta,
+        alone=spent_epsilon([*state.charges_of(data, study.digest()), study.charge(folder.name)], ceiling.delta),
+        per_study=ceiling.per_study,
     )
 
 
 def review_card(seen: Review) -> Card:
     """Return the review as the privacy card of this site."""
-    spent = Spent(data=seen.data, before=seen.spent, after=seen.after, ceiling=seen.ceiling, delta=seen.delta)
+    spent = Spent(
+        data=seen.data,
+        before=seen.spent,
+        after=seen.after,
+        ceiling=seen.ceiling,
+        delta=seen.delta,
+        alone=seen.alone,
+        per_study=seen.per_study,
+    )
     return card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
 
 

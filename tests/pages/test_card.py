@@ -218,6 +218,16 @@ def test_the_ledger_is_judged_by_its_ceiling(guarantee: Guarantee) -> None:
     assert "What left each site" in card_text(card_of(guarantee))
 
 
+def test_the_ceiling_of_one_study_counts_too(guarantee: Guarantee) -> None:
+    cards = [
+        card_of(guarantee, spent=Spent("cohort", 0.4, 1.5, 2.0, 1e-5, alone=1.1, per_study=most), planned=True)
+        for most in (1.1, 1.0)
+    ]
+    assert "this study alone: epsilon 1.1 of 1.1 (within its ceiling)" in card_text(cards[0])
+    assert "this study alone: epsilon 1.1 of 1 (ABOVE THE CEILING: the site would refuse)" in card_text(cards[1])
+    assert ['class="over"' in card_html(card) for card in cards] == [False, True]
+
+
 # The odds, against the exact Gaussian formulas.
 
 mus = st.floats(1e-3, 12.0)

@@ -87,18 +87,23 @@ class Odds:
 
 @dataclass(frozen=True)
 class Spent:
-    """A data set's ledger before and after a study, at the ceiling's delta."""
+    """A data set's ledger before and after a study, at the ceiling's delta.
+
+    ``alone`` is what this study's own runs come to, this one included; ``per_study`` their ceiling, if there is one.
+    """
 
     data: str
     before: float
     after: float
     ceiling: float
     delta: float
+    alone: float = 0.0
+    per_study: float | None = None
 
     @property
     def is_within(self) -> bool:
-        """Whether the ceiling holds."""
-        return self.after <= self.ceiling
+        """Whether both ceilings hold."""
+        return self.after <= self.ceiling and (self.per_study is None or self.alone <= self.per_study)
 
 
 @dataclass(frozen=True)
@@ -343,12 +348,17 @@ def _assumed(guarantee: Guarantee) -> Part:
 
 
 def _ledger(spent: Spent) -> Part:
-    verdict = "within the ceiling" if spent.is_within else "ABOVE THE CEILING: the site would refuse"
+    over = "ABOVE THE CEILING: the site would refuse"
+    verdict = "within the ceiling" if spent.after <= spent.ceiling else over
+    points = [
+        f"before: epsilon {round_up(spent.before)} of {spent.ceiling:g}",
+        f"after: epsilon {round_up(spent.after)} of {spent.ceiling:g} ({verdict})",
+    ]
+    if spent.per_study is not None:
+        own = "within its ceiling" if spent.alone <= spent.per_study else over
+        points.append(f"this study alone: epsilon {round_up(spent.alone)} of {spent.per_study:g} ({own})")
     return Part(
         "What the ledger would show",
         (f"Data set {spent.data!r}, everything ever released from it, at delta {decimal(spent.delta)}:",),
-        points=(
-            f"before: epsilon {round_up(spent.before)} of {spent.ceiling:g}",
-            f"after: epsilon {round_up(spent.after)} of {spent.ceiling:g} ({verdict})",
-        ),
+        points=tuple(points),
     )
