@@ -34,8 +34,8 @@ class Text:
     proved: str
 
 
-CHAPTER = Text("7.3.1", "7.3.2", "7.3.2", "theorem 7.1", "7.2")
-PAPER = Text("4", "4", "4", "theorem 1", "3")
+CHAPTER = Text("section 7.3.1", "section 7.3.2", "section 7.3.2", "theorem 7.1", "section 7.2")
+PAPER = Text("section 4", "section 4", "section 4", "theorem 1", "section 3")
 
 
 def _panels(results: Results, *by: str) -> Results:

@@ -34,17 +34,17 @@ def judge(results: Results) -> list[Verdict]:
     """Return a verdict on each claim."""
     epsilon, records, delta = (_panels(results, by) for by in ("epsilon", "records per site", "delta"))
     return [
-        _grows(epsilon, "As epsilon grows, captured energy of capePCA grows.", "4.3.1"),
-        _reaches(epsilon, "capePCA reaches the non-private optimum for some epsilon.", "4.3.1"),
+        _grows(epsilon, "As epsilon grows, captured energy of capePCA grows.", "section 4.3.1"),
+        _reaches(epsilon, "capePCA reaches the non-private optimum for some epsilon.", "section 4.3.1"),
         *(_outperforms(results, other) for other in ("conventional", "local", "DPdisPCA")),
         _square_root(results),
-        _dimension(epsilon, "Rows of lower dimension need a smaller epsilon for the same utility.", "4.3.1"),
-        _grows(records, "At fixed epsilon and delta, captured energy grows with the records per site.", "4.3.2"),
-        _reaches(records, "With enough records per site capePCA reaches the non-private optimum.", "4.3.2"),
-        _dimension(records, "Utility grows faster with the records when rows have lower dimension.", "4.3.2"),
+        _dimension(epsilon, "Rows of lower dimension need a smaller epsilon for the same utility.", "section 4.3.1"),
+        _grows(records, "At fixed epsilon and delta, captured energy grows with the records per site.", "section 4.3.2"),
+        _reaches(records, "With enough records per site capePCA reaches the non-private optimum.", "section 4.3.2"),
+        _dimension(records, "Utility grows faster with the records when rows have lower dimension.", "section 4.3.2"),
         _large_delta(delta),
         _pooled(results),
-        judge_privacy(results, theorem="theorem 4.1", where="4.2"),
+        judge_privacy(results, theorem="theorem 4.1", where="section 4.2"),
     ]
 
 
@@ -69,7 +69,7 @@ def _reaches(rows: Results, claim: str, where: str) -> Verdict:
 
 def _outperforms(results: Results, other: str) -> Verdict:
     outcome, numbers = together({k: compare_curves(results, CAPE[k], Curve(other, k), ENERGY) for k in CAPE})
-    return Verdict(f"capePCA outperforms {other}.", "4.3.1, 4.3.2, 4.3.3", outcome, numbers)
+    return Verdict(f"capePCA outperforms {other}.", "sections 4.3.1 to 4.3.3", outcome, numbers)
 
 
 def _square_root(results: Results) -> Verdict:
@@ -77,7 +77,7 @@ def _square_root(results: Results) -> Verdict:
         {k: compare_curves(results, Curve("conventional", k), Curve("DPdisPCA", k), ENERGY) for k in CAPE}
     )
     claim = "The partial square root costs DPdisPCA accuracy: sending whole matrices (conventional) is better."
-    return Verdict(claim, "4.3.1", outcome, f"conventional, {numbers}")
+    return Verdict(claim, "section 4.3.1", outcome, f"conventional, {numbers}")
 
 
 def _dimension(rows: Results, claim: str, where: str) -> Verdict:
@@ -110,7 +110,7 @@ def _large_delta(rows: Results) -> Verdict:
         {k: sum((compare_curves(large, CAPE[k], Curve(o, k), ENERGY) for o in others), Tally()) for k in CAPE}
     )
     claim = "If delta is not too small (1e-2 or more), capePCA easily outperforms all others."
-    return Verdict(claim, "4.3.3", outcome, f"against three others, {numbers}")
+    return Verdict(claim, "section 4.3.3", outcome, f"against three others, {numbers}")
 
 
 def _pooled(results: Results) -> Verdict:
@@ -121,4 +121,4 @@ def _pooled(results: Results) -> Verdict:
         f"verified, three of ten sites colluding: {100 * min(values):.1f} to {100 * max(values):.1f} % of the pooled "
         "energy (its noise is sqrt(10/7) = 1.2 times as large; equal without colluders)"
     )
-    return Verdict(claim, "4.2, 4.2.2", as_good([value >= _REACHED for value in values]), numbers)
+    return Verdict(claim, "sections 4.2 and 4.2.2", as_good([value >= _REACHED for value in values]), numbers)
