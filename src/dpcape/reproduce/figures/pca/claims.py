@@ -39,7 +39,7 @@ def judge(results: Results) -> list[Verdict]:
         *(_outperforms(results, other) for other in ("conventional", "local", "DPdisPCA")),
         _square_root(results),
         _dimension(epsilon, "Rows of lower dimension need a smaller epsilon for the same utility.", "section 4.3.1"),
-        _grows(records, "At fixed epsilon and delta, captured energy grows with the records per site.", "section 4.3.2"),
+        _grows(records, "At fixed epsilon and delta, captured energy grows with records per site.", "section 4.3.2"),
         _reaches(records, "With enough records per site capePCA reaches the non-private optimum.", "section 4.3.2"),
         _dimension(records, "Utility grows faster with the records when rows have lower dimension.", "section 4.3.2"),
         _large_delta(delta),
