@@ -156,7 +156,8 @@ def _mask(run: RunFolder) -> NDArray[np.bool_] | None:
         import nibabel
     except ImportError:
         return None
-    inside: NDArray[np.bool_] = np.asarray(nibabel.load(mask).dataobj) != 0
+    image: Any = nibabel.load(mask)
+    inside: NDArray[np.bool_] = np.asarray(image.dataobj) != 0
     return inside
 
 
