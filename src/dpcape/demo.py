@@ -183,12 +183,12 @@ def _write_report(
                 ],
                 pictures=[
                     Picture(
-                        curves(EPSILONS, energy, labels=names).figure,  # type: ignore[arg-type]
+                        curves(EPSILONS, energy, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
                         "Captured energy of eight principal components against epsilon, four ways of working",
                         "PCA: energy captured by 8 components, relative to PCA without privacy.",
                     ),
                     Picture(
-                        curves(EPSILONS, correlation, labels=names).figure,  # type: ignore[arg-type]
+                        curves(EPSILONS, correlation, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
                         "Canonical correlation of the top and bottom halves against epsilon, four ways of working",
                         "CCA of top and bottom halves: mean correlation of 4 pairs, relative to CCA without privacy.",
                     ),
@@ -215,7 +215,7 @@ def _write_report(
                         "Above: without privacy. Below: CAPE with 4 sites. Signs are fixed, colours are per image.",
                     ),
                     Picture(
-                        scree(pca.explained_, pca.noise_norm_).figure,  # type: ignore[arg-type]
+                        scree(pca.explained_, pca.noise_norm_).figure,  # type: ignore[arg-type]  # no subfigure
                         "Eigenvalues of the released matrix and the norm of the noise",
                         "Eigenvalues above the dashed line stand out of the noise.",
                     ),
@@ -242,7 +242,7 @@ def _pairs_section(pixels: Matrix, cca: CCA) -> Section:
         ],
         pictures=[
             Picture(
-                axes.figure,  # type: ignore[arg-type]
+                axes.figure,  # type: ignore[arg-type]  # no subfigure
                 "Scores of the top halves against scores of the bottom halves, for the first pair of directions",
                 "One point per digit.",
             )

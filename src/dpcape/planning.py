@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.federation import ONE_SITE_EACH
-from dpcape.planner.analyses import PLANNED, PlannedRelease, releases_of
+from dpcape.planner.analyses import PLANNED, PlannedRelease
 from dpcape.privacy.calibrate import Plan, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms, check_terms
@@ -36,13 +36,6 @@ def make_protocol(
             raise InvalidParameter("minimum_sites must be left out for dealer: all sites must finish.")
         return Dealer(n_colluding=n_colluding, cancelling_ratio=cancelling_ratio)
     raise InvalidParameter(f"protocol must be one of {', '.join(PROTOCOLS)}; got {name!r}.")
-
-
-def statistic_of(
-    analysis: str, widths: Sequence[int], bounds: Sequence[float], options: Mapping[str, Any] | None = None
-) -> Statistic:
-    """Return the (first) statistic an analysis releases, for records of these public dimensions."""
-    return releases_of(analysis, widths, bounds, options)[0].statistic
 
 
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:

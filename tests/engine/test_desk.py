@@ -23,7 +23,7 @@ POST = Post(job="job", study="d" * 64, site="lyon", coordinator=COORDINATOR.publ
 
 def ask(**changes: object) -> Ask:
     fields = {"kind": "round", "job": "job", "study": "d" * 64, "site": "lyon", "number": 1, "body": b"hello"}
-    return Ask(**{**fields, **changes})  # type: ignore[arg-type]
+    return Ask(**{**fields, **changes})
 
 
 def desk(answer: Callable[[bytes], bytes] = bytes.upper) -> Desk:
@@ -54,7 +54,7 @@ def test_a_frame_for_somebody_else_is_refused(changes: dict[str, object]) -> Non
 
 def test_another_participant_cannot_ask() -> None:
     served: list[bytes] = []
-    here = desk(lambda body: served.append(body) or b"")  # type: ignore[func-returns-value]
+    here = desk(lambda body: served.append(body) or b"")
     reply = put(here, ask(), ROGUE)
     assert "signed by the pinned coordinator" in reply.text
     genuine = msgspec.msgpack.decode(signed(ask(), COORDINATOR), type=Ask)
@@ -149,7 +149,7 @@ GENUINE = signed(ask(), COORDINATOR)
 )
 def test_malformed_frames_are_refused_and_never_served(data: object) -> None:
     served: list[bytes] = []
-    here = desk(lambda body: served.append(body) or b"")  # type: ignore[func-returns-value]
+    here = desk(lambda body: served.append(body) or b"")
     assert decode_reply(here.handle(data)).state == "refused"
     assert served == []
 

@@ -52,7 +52,7 @@ def desks_for(answers: Mapping[str, Callable[[bytes], bytes]]) -> dict[str, Desk
 
 def line_to(wire: Wire, status: Status | None = None, *, timing: Timing = QUICK, **options: object) -> FlareLine:
     told = Status(tuple(wire.desks)) if status is None else status
-    return FlareLine(tuple(wire.desks), wire, call=CALL, status=told, timing=timing, **options)  # type: ignore[arg-type]
+    return FlareLine(tuple(wire.desks), wire, call=CALL, status=told, timing=timing, **options)
 
 
 def echo() -> Wire:
@@ -132,7 +132,7 @@ def test_a_site_that_starts_late_or_reads_for_long_is_awaited() -> None:
         go_on.wait(5)
         return bytes.upper
 
-    wire.desks["pune"] = Desk(Post("job", "d" * 64, "pune", COORDINATOR.public), reads)  # type: ignore[index]
+    wire.desks["pune"] = Desk(Post("job", "d" * 64, "pune", COORDINATOR.public), reads)
     # Longer than ``start``, which is for silence alone.
     threading.Timer(1.5, go_on.set).start()
     assert set(line_to(wire).gather()) == set(SITES)
@@ -143,7 +143,7 @@ def test_a_refusal_carries_the_sites_name_and_kind() -> None:
         raise LedgerRefused("a study must be approved.")
 
     wire = echo()
-    wire.desks["oslo"] = Desk(Post("job", "d" * 64, "oslo", COORDINATOR.public), refuse)  # type: ignore[index]
+    wire.desks["oslo"] = Desk(Post("job", "d" * 64, "oslo", COORDINATOR.public), refuse)
     with pytest.raises(LedgerRefused, match=r"^oslo: a study must be approved"):
         line_to(wire).gather()
 
@@ -166,7 +166,7 @@ def consortium(seed: int) -> tuple[Wire, dict[str, object]]:
 
 
 def fit(line: object) -> PCA:
-    federation = Federation(line, protocol=Cape(n_colluding=0, minimum_sites=3), deadline=20.0)  # type: ignore[arg-type]
+    federation = Federation(line, protocol=Cape(n_colluding=0, minimum_sites=3), deadline=20.0)
     return PCA(2, epsilon=1.0, delta=1e-5).fit(federation)
 
 

@@ -95,7 +95,7 @@ def test_sites_asked_for_different_statistics_do_not_open(protocol: Protocol) ->
         private.mean(second_moment(federation.facts))
     assert not opened(line)
     # Even with every signature there is, the victim does not open.
-    signatures = {entry.site: entry.reply.signature for entry in line.of_kind("Sign")}  # type: ignore[union-attr]
+    signatures = {entry.site: entry.reply.signature for entry in line.of_kind("Sign")}
     assert signatures.keys() == set(NAMES)
     unmask = m.Unmask(release=0, survivors=NAMES, signatures=signatures)
     assert isinstance(say(line, VICTIM, unmask, private._terms.allowance), m.Refused)
@@ -104,7 +104,7 @@ def test_sites_asked_for_different_statistics_do_not_open(protocol: Protocol) ->
 def test_sites_told_different_sums_do_not_open() -> None:
     def lie(site: str, message: m.ToSite) -> m.ToSite:
         if site == VICTIM and isinstance(message, m.Submit):
-            agreed = np.array(message.agreed.decode()) + 1  # type: ignore[union-attr]
+            agreed = np.array(message.agreed.decode()) + 1
             return msgspec.structs.replace(message, agreed=m.Array.of(agreed))
         return message
 
@@ -124,7 +124,7 @@ def test_a_small_roster_is_refused_at_the_draw_and_serves_no_release() -> None:
     private = federation.allow(1.0, 1e-5)
     with pytest.raises(DpcapeError):
         private.mean(second_moment(federation.facts))
-    request = line.of_kind("Draw")[0].message.request  # type: ignore[union-attr]
+    request = line.of_kind("Draw")[0].message.request
     zeros = m.Array.of(np.zeros(6, dtype=np.int64))
     submit = m.Submit(request=request, attempt=0, roster=(VICTIM,), agreed=zeros)
     assert isinstance(say(line, VICTIM, submit, private._terms.allowance), m.Refused)
@@ -161,8 +161,8 @@ def test_everything_that_was_said_is_refused_when_said_again(protocol: Protocol,
 def restart(line: LosingLine, allowance: str, session: int = 5) -> None:
     """Begin a new session of the same allowance, with everybody, and an epoch in it."""
     hellos = {site: say(line, site, m.Greet(sites=NAMES, session=session), allowance) for site in NAMES}
-    join = m.Join(hellos=tuple(hellos[site].hello for site in NAMES), epoch=0, n_rounds=2)  # type: ignore[union-attr]
-    offers = [say(line, site, join, allowance).offer for site in NAMES]  # type: ignore[union-attr]
+    join = m.Join(hellos=tuple(hellos[site].hello for site in NAMES), epoch=0, n_rounds=2)
+    offers = [say(line, site, join, allowance).offer for site in NAMES]
     for site in NAMES:
         accept = m.Accept(offers=tuple(offer.addressed_to(site) for offer in offers))
         assert isinstance(say(line, site, accept, allowance), m.Accepted)
@@ -172,7 +172,7 @@ def restart(line: LosingLine, allowance: str, session: int = 5) -> None:
 def test_a_new_session_does_not_bring_a_release_back(protocol: Protocol) -> None:
     line, allowance = finished(protocol)
     restart(line, allowance)
-    request = line.of_kind("Submit")[0].message.request  # type: ignore[union-attr]
+    request = line.of_kind("Submit")[0].message.request
     zeros = m.Array.of(np.zeros(6, dtype=np.int64))
     for attempt in (0, 1, 7):
         for message in (
@@ -193,7 +193,7 @@ def test_a_session_begun_between_draw_and_release_costs_nothing() -> None:
         private.mean(second_moment(federation.facts))
     allowance = private._terms.allowance
     restart(line, allowance)
-    request = line.of_kind("Draw")[0].message.request  # type: ignore[union-attr]
+    request = line.of_kind("Draw")[0].message.request
     zeros = m.Array.of(np.zeros(6, dtype=np.int64))
     submit = m.Submit(request=request, attempt=0, roster=NAMES, agreed=zeros)
     assert isinstance(say(line, VICTIM, submit, allowance), m.Refused)
@@ -215,7 +215,7 @@ def test_order_of_steps_within_a_release() -> None:
     assert isinstance(say(line, VICTIM, m.Correct(release=0), allowance), m.Refused)
     assert isinstance(say(line, VICTIM, m.Sign(release=0, survivors=NAMES), allowance), m.Refused)
     line, allowance = stopped(CAPE, "Sign")
-    request = line.of_kind("Submit")[0].message.request  # type: ignore[union-attr]
+    request = line.of_kind("Submit")[0].message.request
     redraw = m.Draw(request=request, attempt=1, roster=NAMES)
     assert isinstance(say(line, VICTIM, redraw, allowance), m.Refused)
     assert isinstance(say(line, VICTIM, m.Correct(release=0), allowance), m.Vector)
@@ -242,7 +242,7 @@ def test_a_correction_of_some_and_not_of_others_does_not_open() -> None:
     line, allowance = stopped(CAPE, "Sign")
     assert isinstance(say(line, VICTIM, m.Correct(release=0), allowance), m.Vector)
     signed = {site: say(line, site, m.Sign(release=0, survivors=NAMES), allowance) for site in NAMES}
-    signatures = {site: reply.signature for site, reply in signed.items()}  # type: ignore[union-attr]
+    signatures = {site: reply.signature for site, reply in signed.items()}
     for site in NAMES:
         unmask = m.Unmask(release=0, survivors=NAMES, signatures=signatures)
         assert isinstance(say(line, site, unmask, allowance), m.Refused)

@@ -204,7 +204,7 @@ def test_noise_of_the_release_has_the_stated_scale() -> None:
         private = fed.allow(1.0, 1e-5)
         statistic = regression_moment(fed.facts, intercept=True)
         kept: list[Vector] = []
-        statistic.unpack = lambda packed, kept=kept: kept.append(packed)  # type: ignore[method-assign]
+        statistic.unpack = lambda packed, kept=kept: kept.append(packed)
         private.mean(statistic)
         # The first coordinate is the constant's square, which is not zero.
         draws.append(kept[0][1:] / private.releases[-1].scale)

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = sorted(prepared.SCHEMAS.glob("*.toml"))
 sys.path.insert(0, str(ROOT))
 
-from experiments.regression import data  # noqa: E402
-from experiments.regression.run import claims, clipped, fitted, linear_table, schemes  # noqa: E402
+from experiments.regression import data  # noqa: E402  # after the path is set
+from experiments.regression.run import claims, clipped, fitted, linear_table, schemes  # noqa: E402  # after the path is set
 
 needs_data = pytest.mark.skipif(not data.DATA.exists(), reason="the data folder is absent")
 

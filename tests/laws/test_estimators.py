@@ -254,7 +254,7 @@ def test_expected_error_bounds_what_happens() -> None:
 def test_a_failed_fit_leaves_no_guarantee_behind() -> None:
     case = next(case for case in CASES if case.label == "PCA")
 
-    class Gone(type(in_process(case.records()))):  # type: ignore[misc]
+    class Gone(type(in_process(case.records()))):
         def ask(self, messages_by_site: Any, deadline: float | None) -> Any:
             replies, _ = super().ask(messages_by_site, deadline)
             lost = "ava" if any(b"Submit" in data for data in messages_by_site.values()) else None

@@ -109,7 +109,7 @@ def natural_mean(data: Mapping[str, NDArray[np.float64]], weights: Mapping[str, 
         clipped = table * np.minimum(1, 1 / np.linalg.norm(table, axis=1, keepdims=True))
         means[name], sizes[name] = clipped.T @ clipped / len(clipped), len(clipped)
     total = sum(sizes.values())
-    return sum((weights[name] if weights else sizes[name] / total) * means[name] for name in data)  # type: ignore[return-value]
+    return sum((weights[name] if weights else sizes[name] / total) * means[name] for name in data)
 
 
 @each_protocol
@@ -256,11 +256,11 @@ def test_unknown_protocols_are_refused() -> None:
         (Cape(n_colluding=3), 4, "use Independent"),
         (Cape(n_colluding=-1), 4, "n_colluding"),
         (Cape(n_colluding=True), 4, "n_colluding"),
-        (Cape(n_colluding=1.0), 4, "n_colluding"),  # type: ignore[arg-type]
+        (Cape(n_colluding=1.0), 4, "n_colluding"),
         (Cape(n_colluding=0, minimum_sites=2), 4, "two different survivor sets"),
         (Cape(n_colluding=3, minimum_sites=6), 10, "two different survivor sets"),
         (Cape(n_colluding=0, minimum_sites=5), 4, "between 3 and 4"),
-        (SecureSum(n_colluding=0, minimum_sites=3.0), 4, "whole number"),  # type: ignore[arg-type]
+        (SecureSum(n_colluding=0, minimum_sites=3.0), 4, "whole number"),
         (Cape(n_colluding=0, cancelling_ratio=0.0), 4, "cancelling_ratio"),
         (Cape(n_colluding=0, cancelling_ratio=math.nan), 4, "cancelling_ratio"),
         (Dealer(n_colluding=4), 4, "n_colluding"),

@@ -214,7 +214,7 @@ def test_known_diameters() -> None:
 @pytest.mark.parametrize("weight", [0.0, -1.0, 1.5, math.nan, math.inf, "heavy", None])
 def test_a_mean_weight_outside_the_proof_is_refused(weight: object) -> None:
     with pytest.raises(InvalidParameter):
-        build("centred_moments", _facts(2, 1.0), {"mean_weight": weight})  # type: ignore[dict-item]
+        build("centred_moments", _facts(2, 1.0), {"mean_weight": weight})
 
 
 def test_units_and_kinds_are_refused_where_the_proof_does_not_hold() -> None:

@@ -36,7 +36,7 @@ numbers = st.floats(-3, 3, allow_subnormal=False)
 
 
 def symmetrised(tensor: Array) -> Array:
-    result: Array = sum(tensor.transpose(order) for order in permutations(range(3))) / 6  # type: ignore[assignment]
+    result: Array = sum(tensor.transpose(order) for order in permutations(range(3))) / 6
     return result
 
 

@@ -347,7 +347,7 @@ def test_figures_follow_the_page() -> None:
     axes = plt.subplots()[1]
     axes.plot([0, 1], [0, 1], color="#0072B2", label="line")
     axes.set_title("words")
-    svg = svg_of(axes.figure, alt="A <line> & words", prefix="p-")  # type: ignore[arg-type]
+    svg = svg_of(axes.figure, alt="A <line> & words", prefix="p-")
     assert "#000000" not in svg
     assert "var(--series-1, #0072b2)" in svg
     assert "<metadata" not in svg
@@ -361,12 +361,12 @@ def test_figures_follow_the_page() -> None:
 
 def test_labels_stay_as_they_are() -> None:
     names = ["black", "race=#000000", "#0072B2", 'a" id="q', "font: 10px sans;", "url(#x)", "$\\frac$", "a$b$c"]
-    svg = svg_of(loadings(np.eye(2, len(names)), ["one", "two"], names).figure)  # type: ignore[arg-type]
+    svg = svg_of(loadings(np.eye(2, len(names)), ["one", "two"], names).figure)
     assert [node.text for node in read_html(svg).all("text")][: len(names)] == names
     panels = top_words([[(name, 0.1) for name in names]], np.ones(1))
     svg = svg_of(panels[0].figure)
     assert set(names) <= {node.text for node in read_html(svg).all("text")}
-    svg = svg_of(coefficient_plot(np.ones(len(names)), None, names).figure)  # type: ignore[arg-type]
+    svg = svg_of(coefficient_plot(np.ones(len(names)), None, names).figure)
     assert set(names) <= {node.text for node in read_html(svg).all("text")}
 
 

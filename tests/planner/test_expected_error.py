@@ -71,7 +71,7 @@ def test_groups_keep_number_and_energy(size: int, single: int) -> None:
 
 
 def facts(kind: str, width: int, **more: object) -> Facts:
-    return Facts(kind=kind, unit="record", n_records=1, widths=(width,), bounds=(1.0,), **more)  # type: ignore[arg-type]
+    return Facts(kind=kind, unit="record", n_records=1, widths=(width,), bounds=(1.0,), **more)
 
 
 @pytest.mark.parametrize("scale", [3e-4, 3e-3, 3e-2])

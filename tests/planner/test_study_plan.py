@@ -66,7 +66,7 @@ def federation(kind: str, **more: Any) -> Federation:
         protocol=Cape(n_colluding=1),
         **more,
     )
-    made.kept = ledgers  # type: ignore[attr-defined]
+    made.kept = ledgers
     return made
 
 
@@ -91,7 +91,7 @@ def test_plan_is_what_fit_does_and_spends_nothing(estimator: Any, kind: str, nam
     fed = federation(kind)
     plan = fed.plan(estimator)
     assert not hasattr(estimator, "guarantee_")
-    assert all(ledger.charges == [] for ledger in fed.kept.values())  # type: ignore[attr-defined]
+    assert all(ledger.charges == [] for ledger in fed.kept.values())
     estimator.fit(fed)
     assert plan.scales == [release.scale for release in estimator.releases_]
     assert [step.plan.mus for step in plan.steps] == [release.mus for release in estimator.releases_]

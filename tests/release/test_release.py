@@ -25,7 +25,7 @@ N, P, K, TRAIN = 90, 307, 3, 60
 
 def model(**changes: object) -> FactorRelease:
     settings = {"n_burn_in": 150, "n_draws": 60, "thin": 1, "seed": 5, "n_factors": K} | changes
-    return FactorRelease(**settings)  # type: ignore[arg-type]
+    return FactorRelease(**settings)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def released(fitted: FactorRelease, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def test_factors_predict_and_span_the_truth(fitted: FactorRelease, data) -> None:  # type: ignore[no-untyped-def]
+def test_factors_predict_and_span_the_truth(fitted: FactorRelease, data) -> None:
     _, y, truth = data
     error = fitted.test_error(y[TRAIN:])
     assert error.low <= error.mse * 1.1
@@ -64,7 +64,7 @@ def test_averaging_the_draws_does_not_shrink_them(fitted: FactorRelease) -> None
     assert kept_spread(fitted.draws_ * signs).max() < 0.5  # what happens without alignment
 
 
-def test_competitors_lie_between_best_and_worst_case(fitted: FactorRelease, data) -> None:  # type: ignore[no-untyped-def]
+def test_competitors_lie_between_best_and_worst_case(fitted: FactorRelease, data) -> None:
     y = data[1][TRAIN:]
     errors = {name: np.mean((p - y) ** 2) for name, p in fitted.competitors().items()}
     worst = errors.pop("worst case: covariates only")
@@ -72,7 +72,7 @@ def test_competitors_lie_between_best_and_worst_case(fitted: FactorRelease, data
     assert all(e < 0.3 * worst for e in errors.values())
 
 
-def test_predictive_intervals_cover_and_credible_ones_are_inside(data) -> None:  # type: ignore[no-untyped-def]
+def test_predictive_intervals_cover_and_credible_ones_are_inside(data) -> None:
     X, y, _ = factor_data(400, 100, K, seed=22)
     fitted = model(n_chains=1).fit(X[:100], y[:100], X_test=X[100:])
     wide = fitted.predict_interval(level=0.9, kind="predictive")
@@ -128,7 +128,7 @@ def test_read_refuses_responses_in_the_test_part(released: Path, tmp_path: Path)
         read_bundle(tmp_path)
 
 
-def test_update_adds_subjects_without_refitting(data) -> None:  # type: ignore[no-untyped-def]
+def test_update_adds_subjects_without_refitting(data) -> None:
     X, y, truth = factor_data(130, P, K, seed=23)
     fitted = model().fit(X[:60], y[:60], X_test=X[60:90])
     before = fitted.factors_.copy(), fitted.factors_test_.copy()
@@ -168,7 +168,7 @@ def test_same_seed_same_result_and_interruption_leaves_no_trace(tmp_path: Path) 
     assert b"pickle" not in (tmp_path / "chain.npz").read_bytes()
 
 
-def test_checkpoint_folder_resumes_a_fit(tmp_path: Path, data) -> None:  # type: ignore[no-untyped-def]
+def test_checkpoint_folder_resumes_a_fit(tmp_path: Path, data) -> None:
     X, y, _ = data
     plain = model().fit(X[:TRAIN], y[:TRAIN])
     saved = model(checkpoint=tmp_path, checkpoint_every=70).fit(X[:TRAIN], y[:TRAIN])
@@ -178,7 +178,7 @@ def test_checkpoint_folder_resumes_a_fit(tmp_path: Path, data) -> None:  # type:
     assert sorted(os.listdir(tmp_path)) == ["chain-0.npz", "chain-1.npz"]
 
 
-def test_lapack_and_numba_agree(data) -> None:  # type: ignore[no-untyped-def]
+def test_lapack_and_numba_agree(data) -> None:
     X, y, _ = data
     fits = [model(kernel=k, n_burn_in=20, n_draws=10, n_chains=1).fit(X, y) for k in ("numba", "lapack")]
     np.testing.assert_allclose(fits[0].factors_, fits[1].factors_, atol=1e-6)
@@ -193,14 +193,14 @@ def test_adaptive_number_of_factors_is_right(n: int) -> None:
     assert fitted.recommended_ is None
 
 
-def test_number_of_factors_by_held_out_error(data) -> None:  # type: ignore[no-untyped-def]
+def test_number_of_factors_by_held_out_error(data) -> None:
     X, y, _ = data
     choice = choose_n_factors(X, y, candidates=[1, 3, 5], n_burn_in=60, n_draws=30, seed=1)
     assert choice.chosen >= 3
     assert choice.errors[1] > choice.errors[choice.chosen]
 
 
-def test_constant_and_missing_features(data) -> None:  # type: ignore[no-untyped-def]
+def test_constant_and_missing_features(data) -> None:
     X, y, _ = data
     X = X.copy()
     X[:, 4] = 7.3
@@ -226,7 +226,7 @@ def test_constant_and_missing_features(data) -> None:  # type: ignore[no-untyped
         ({"kernel": "gpu"}, {}, "kernel must be"),
     ],
 )
-def test_bad_input_is_refused(changes, arguments, message, data) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_refused(changes, arguments, message, data) -> None:
     X, y, _ = data
     X = X[:, : arguments.get("columns", P)]
     n_test = 0 if changes.get("n_factors") == 60 else 30
@@ -239,7 +239,7 @@ def test_bad_input_is_refused(changes, arguments, message, data) -> None:  # typ
         )
 
 
-def test_infinite_values_and_unfitted_models_are_refused(data) -> None:  # type: ignore[no-untyped-def]
+def test_infinite_values_and_unfitted_models_are_refused(data) -> None:
     X = data[0].copy()
     X[0, 0] = np.inf
     with pytest.raises(InvalidParameter, match="must be finite"):

@@ -14,7 +14,7 @@ from dpcape.release.risk_page import risk_page
 from dpcape.release.sampler import principal_scores
 
 
-def scores(n_factors: int):  # type: ignore[no-untyped-def]
+def scores(n_factors: int):
     return lambda features: principal_scores(features, n_factors)[0]
 
 

@@ -89,7 +89,7 @@ def test_sweeps_keep_the_joint_distribution(prior: Prior) -> None:
 class _ForgetsSubjects(MultiplicativeGamma):
     """A scale move that counts no subjects: its density is wrong."""
 
-    def scale_move(self, increments, factor_squares, n, rng):  # type: ignore[no-untyped-def]
+    def scale_move(self, increments, factor_squares, n, rng):
         return super().scale_move(increments, factor_squares, 0, rng)
 
 

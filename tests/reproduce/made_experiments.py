@@ -76,7 +76,7 @@ def judge(results: Results) -> list[Verdict]:
     return [Verdict("squares are small", "section 0", "holds" if mean < 3 else "fails", f"mean {mean:.3g}")]
 
 
-def made(name: str, compute, log: Path, seeds: Sequence[int] = (0, 1, 2), **more) -> Experiment:  # type: ignore[no-untyped-def]
+def made(name: str, compute, log: Path, seeds: Sequence[int] = (0, 1, 2), **more) -> Experiment:
     """Return an experiment with one cell per seed."""
 
     def cells(setting: Setting) -> list[Cell]:

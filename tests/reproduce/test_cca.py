@@ -94,10 +94,10 @@ def small(copies: int = 1, scheme: str = "chapter") -> object:
 
 def test_index_is_that_of_the_metric_and_counts_copies() -> None:
     once, often = small(), small(copies=10)
-    pairs = once.options["pairs"]  # type: ignore[attr-defined]
+    pairs = once.options["pairs"]
     directions = canonical(moment_of((pairs.x, pairs.y)), (20, 20), 0.0)[:2]
     directions = (directions[0][:, :4], directions[1][:, :4])
-    first, second = judged(directions, once), judged(directions, often)  # type: ignore[arg-type]
+    first, second = judged(directions, once), judged(directions, often)
     assert first[KEPT] == pytest.approx(1.0)
     assert second[RATIO] == first[RATIO]
     assert second[CH] / first[CH] == pytest.approx((10000 - 5) / (1000 - 5))
@@ -113,10 +113,10 @@ def test_index_is_that_of_the_metric_and_counts_copies() -> None:
 
 def test_useless_directions_score_less() -> None:
     held = small()
-    pairs = held.options["pairs"]  # type: ignore[attr-defined]
+    pairs = held.options["pairs"]
     best = canonical(moment_of((pairs.x, pairs.y)), (20, 20), 0.0)[:2]
-    found = judged((best[0][:, -4:], best[1][:, -4:]), held)  # type: ignore[arg-type]
-    good = judged((best[0][:, :4], best[1][:, :4]), held)  # type: ignore[arg-type]
+    found = judged((best[0][:, -4:], best[1][:, -4:]), held)
+    good = judged((best[0][:, :4], best[1][:, :4]), held)
     assert found[KEPT] < 0.3
     assert found[RATIO] < 0.3 * good[RATIO]
 
@@ -127,9 +127,9 @@ def test_a_tiny_cell_has_every_curve_and_both_epsilons(name: str, n_colluding: i
     rows = cell.compute(NOWHERE, **{**cell.options, "points": [1.0]})
     errors = {(r["curve"], r["calibration"]): r for r in rows if r["measure"] == ERROR}
     assert len(errors) == 9
-    assert float(errors[("non-private", NON_PRIVATE)]["value"]) < 0.01  # type: ignore[arg-type]
+    assert float(errors[("non-private", NON_PRIVATE)]["value"]) < 0.01
     for curve in ("pooled", "CAPE", "conventional", "local"):
-        assert 0.999 < float(errors[(curve, VERIFIED)]["verified_epsilon"]) <= 1.0  # type: ignore[arg-type]
+        assert 0.999 < float(errors[(curve, VERIFIED)]["verified_epsilon"]) <= 1.0
     expected = verified_epsilon(epsilon=1.0, delta=0.01, exposure=cape_exposure(10, n_colluding))
     assert errors[("CAPE", PUBLISHED)]["verified_epsilon"] == pytest.approx(expected)
 
@@ -150,7 +150,7 @@ def test_a_method_of_ones_own_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = cell.compute(NOWHERE, **{**cell.options, "points": [1.0], "methods": ["mine:LOOKS_AT_NOTHING"]})
     (own,) = (r for r in rows if r["curve"] == "nothing" and r["measure"] == ERROR)
     assert own["verified_epsilon"] == 0.0
-    assert float(own["value"]) > 0.05  # type: ignore[arg-type]
+    assert float(own["value"]) > 0.05
 
 
 def test_copies_are_people_only_in_published_calibrations() -> None:
@@ -159,11 +159,11 @@ def test_copies_are_people_only_in_published_calibrations() -> None:
     rows = cell.compute(NOWHERE, **{**cell.options, "points": [50], "n_records": 500, "n_judged": 300})
     assert "stand-in for XRMB" in str(rows[0]["panel"])
     real = {(r["curve"], r["calibration"]): r["verified_epsilon"] for r in rows}
-    assert float(real[("CAPE", VERIFIED)]) <= 0.5  # type: ignore[arg-type]
+    assert float(real[("CAPE", VERIFIED)]) <= 0.5
     expected = verified_epsilon(epsilon=0.5, delta=0.01, exposure=cape_exposure(10, 3), copies=50)
     assert real[("CAPE", PUBLISHED)] == pytest.approx(expected)
     assert expected > 100
-    index = {(r["curve"], r["calibration"]): float(r["value"]) for r in rows if r["measure"] == CH}  # type: ignore[arg-type]
+    index = {(r["curve"], r["calibration"]): float(r["value"]) for r in rows if r["measure"] == CH}
     assert index[(OWN_RECORDS, PUBLISHED)] < 0.5 * index[("local", PUBLISHED)]
 
 

@@ -137,7 +137,7 @@ def test_runs_are_as_many_as_the_user_says() -> None:
 
 
 def test_claimed_and_real_epsilons_are_put_into_words() -> None:
-    def one(curve: str, claim: float, real: float, panel: str = "a") -> dict:  # type: ignore[type-arg]
+    def one(curve: str, claim: float, real: float, panel: str = "a") -> dict:
         return row(panel=panel, curve=curve, calibration=PUBLISHED, x=claim, measure="m", value=0.0,
                    claimed_epsilon=claim, verified_epsilon=real, delta=0.1)  # fmt: skip
 

@@ -119,7 +119,7 @@ def test_a_tiny_cell_has_every_curve_and_both_epsilons() -> None:
     real = {(r["curve"], r["calibration"]): r["verified_epsilon"] for r in rows}
     assert real[("non-private", NON_PRIVATE)] is None
     for curve in ("pooled", "CAPE", "conventional", "DPdisPCA", "local"):
-        assert 0.999 < float(real[(curve, VERIFIED)]) <= 1.0  # type: ignore[arg-type]  # numbers
+        assert 0.999 < float(real[(curve, VERIFIED)]) <= 1.0  # numbers
     assert real[("CAPE", PUBLISHED)] == pytest.approx(1.374316, rel=1e-6)
     assert real[("local", PUBLISHED)] == pytest.approx(0.810916, rel=1e-6)
     assert rows == compute(NOWHERE, letter="c", run=0, points=[1.0], n_components=10, side=28)

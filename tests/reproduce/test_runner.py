@@ -41,7 +41,7 @@ class Counted:
         self.ended.append(report.experiment.name)
 
 
-def go(experiments: list[Experiment], folder: Path, *, jobs: int = 1, **setting) -> tuple[list[Report], Counted]:  # type: ignore[no-untyped-def]
+def go(experiments: list[Experiment], folder: Path, *, jobs: int = 1, **setting) -> tuple[list[Report], Counted]:
     progress = Counted()
     chosen = Setting(**{"quick": False, "data": DataFolder(folder), **setting})
     reports = run(experiments, chosen, folder / "out", cache=folder / "cache", jobs=jobs, progress=progress)
@@ -185,7 +185,7 @@ def kept(folder: Path) -> list[Path]:
 
 
 def test_a_figure_that_cannot_be_drawn_is_reported(tmp_path: Path) -> None:
-    def draw(results):  # type: ignore[no-untyped-def]
+    def draw(results):
         raise KeyError("no such panel")
 
     good = made("dissertation-0.1", squares, tmp_path / "log")

@@ -95,7 +95,7 @@ def test_it_listens_on_loopback_only(place: Place) -> None:
 
 def _own_addresses() -> list[tuple[object, ...]]:
     try:
-        return list(socket.getaddrinfo(socket.gethostname(), None))  # type: ignore[arg-type]
+        return list(socket.getaddrinfo(socket.gethostname(), None))
     except OSError:
         return []
 

@@ -32,7 +32,7 @@ GAUSSIAN, VIEWS, SCALES = _load("gaussian"), _load("views"), _load("scales")
 
 def matches(value: float, printed: str, slack: float = 0.0) -> bool:
     """Tell whether a value rounds to the printed digits; ``slack`` is a further relative allowance."""
-    last_digit = 10.0 ** Decimal(printed).as_tuple().exponent  # type: ignore[operator]
+    last_digit = 10.0 ** Decimal(printed).as_tuple().exponent
     return abs(value - float(printed)) <= 0.5001 * last_digit + slack * abs(value)
 
 

@@ -55,7 +55,7 @@ class Case:
 
     def numbers(self, seed: int) -> dict[str, Vector]:
         """Return what the sites hold, as numbers; made up."""
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(seed)  # protects nothing
         return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in SITES}
 
 

@@ -34,7 +34,7 @@ class Neighbours:
 
 def worst_pair(case: Case, transcript: Transcript, *, seed: int) -> Neighbours:
     """Search for the pair whose contributions, over all releases together, cost the victim most."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)  # protects nothing
     distance = _Distance(case, transcript)
     units = _candidates(case.n_numbers, generator)
     weighted = np.array([distance.of(unit) for unit in units])

@@ -15,7 +15,7 @@ from dpcape.privacy.guarantee import Guarantee
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.statistics import Statistic, build
-from dpcape.transport.base import Transport
+from dpcape.transport.base import Passing, Transport
 from dpcape.transport.in_process import in_process
 
 
@@ -48,21 +48,13 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
     return Transcript(terms, requests, statistics, model.guarantee_)
 
 
-class _Listener(Transport):
+class _Listener(Passing):
     """Passes messages on and keeps what was asked."""
 
     def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._terms: Terms | None = None
         self._requests: dict[int, Request] = {}
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return self._inner.sites
-
-    @property
-    def dealer(self) -> str | None:
-        return self._inner.dealer
 
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
@@ -73,7 +65,7 @@ class _Listener(Transport):
                 self._terms = message.terms
             elif isinstance(message, Draw | Submit):
                 self._requests[message.request.release] = message.request
-        return self._inner.ask(messages_by_site, deadline)
+        return super().ask(messages_by_site, deadline)
 
     def heard(self) -> tuple[Terms, tuple[Request, ...]]:
         """Return the terms and the requests in order."""

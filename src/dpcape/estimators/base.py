@@ -25,7 +25,7 @@ from dpcape.privacy.guarantee import Guarantee
 _FORMAT = "dpcape model 1"
 
 
-class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
+class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """An analysis whose ``fit`` takes a :class:`Federation`.
 
     A subclass stores its parameters in ``__init__``, lists its fitted arrays in ``_fitted``, and writes ``_fit``, which
@@ -94,7 +94,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]
             "n_features_in": self.n_features_in_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
-        np.savez(path, about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]
+        np.savez(path, about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -81,7 +81,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         """Return plain values for JSON; infinities become null."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         plain["sentence"] = self.sentence()
-        return _without_infinities(plain)  # type: ignore[no-any-return]
+        return _without_infinities(plain)  # type: ignore[no-any-return]  # a mapping in, a mapping out
 
     def to_json(self) -> str:
         """Return the guarantee as a JSON object."""

@@ -229,14 +229,9 @@ def _expected(value: object, degrees: int, edge: float) -> float:
     points = sorted({0.0, edge, *law.ppf([1e-15, 1e-9, 1e-6, 1e-4, 0.01, 0.1, 0.5, 0.9]), float(law.isf(1e-15))})
 
     def weighted(y: float) -> float:
-        return float(value(y) * law.pdf(y))  # type: ignore[operator]
+        return float(value(y) * law.pdf(y))  # type: ignore[operator]  # a function
 
     return sum(quad(weighted, low, high, limit=200)[0] for low, high in pairwise(points))
-
-
-def laplace_second_moment_scale(n_features: int, epsilon: float) -> float:
-    """Return the sound pure-epsilon Laplace scale for the upper triangle of sum x x', |x| <= 1, one record replaced."""
-    return (n_features + 1) / epsilon
 
 
 def _gradient_ascent(

@@ -43,12 +43,12 @@ STRIP_ENTRIES = 1 << 17
 def checked_bound(bound: object, *, subject: str = "bound") -> float:
     """Return a public bound as a float."""
     number = isinstance(bound, Real) and not isinstance(bound, bool)
-    if not number or not SMALLEST_BOUND <= float(bound) <= LARGEST_BOUND:  # type: ignore[arg-type]
+    if not number or not SMALLEST_BOUND <= float(bound) <= LARGEST_BOUND:  # type: ignore[arg-type]  # a number by now
         raise InvalidParameter(
             f"{subject} must be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
             f"got {bound!r}. Choose it from public knowledge, never from the records."
         )
-    return float(bound)  # type: ignore[arg-type]
+    return float(bound)  # type: ignore[arg-type]  # a number by now
 
 
 def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:

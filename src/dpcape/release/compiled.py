@@ -20,7 +20,7 @@ _compile: Any = njit(nogil=True, cache=True, error_model="numpy", fastmath={"con
 
 
 @_compile
-def _fill(Q, v, gram, cross, precision, local, column_precision, start, width, block):  # type: ignore[no-untyped-def]
+def _fill(Q, v, gram, cross, precision, local, column_precision, start, width, block):  # type: ignore[no-untyped-def]  # numba infers
     """Write each feature's conditional precision into Q and its right-hand side into v."""
     n_factors = gram.shape[0]
     for c in range(n_factors):
@@ -37,7 +37,7 @@ def _fill(Q, v, gram, cross, precision, local, column_precision, start, width, b
 
 
 @_compile
-def _factorise(Q, v, inverse, block):  # type: ignore[no-untyped-def]
+def _factorise(Q, v, inverse, block):  # type: ignore[no-untyped-def]  # numba infers
     """Cholesky of every lane in place, and the forward substitution of v along with it."""
     n_factors = Q.shape[0]
     for c in range(n_factors):
@@ -57,7 +57,7 @@ def _factorise(Q, v, inverse, block):  # type: ignore[no-untyped-def]
 
 
 @_compile
-def _back_substitute(Q, v, inverse, normals, start, width, block):  # type: ignore[no-untyped-def]
+def _back_substitute(Q, v, inverse, normals, start, width, block):  # type: ignore[no-untyped-def]  # numba infers
     """Turn v into a draw: solve L' lambda = v + z."""
     n_factors = Q.shape[0]
     for c in range(n_factors):
@@ -72,7 +72,7 @@ def _back_substitute(Q, v, inverse, normals, start, width, block):  # type: igno
 
 
 @_compile
-def _residual(rss, work, v, gram, cross, start, width, block):  # type: ignore[no-untyped-def]
+def _residual(rss, work, v, gram, cross, start, width, block):  # type: ignore[no-untyped-def]  # numba infers
     """Residual sum of squares less x'x, from sufficient statistics: lambda'G lambda - 2 lambda'b."""
     n_factors = gram.shape[0]
     for w in range(block):
@@ -89,7 +89,7 @@ def _residual(rss, work, v, gram, cross, start, width, block):  # type: ignore[n
 
 
 @_compile
-def _store(loadings, local, column_sums, v, column_precision, exponentials, start, width):  # type: ignore[no-untyped-def]
+def _store(loadings, local, column_sums, v, column_precision, exponentials, start, width):  # type: ignore[no-untyped-def]  # numba infers
     """Write loadings, draw the local precisions (Gamma(2) as two exponentials) and add up phi lambda^2."""
     for c in range(v.shape[0]):
         total = 0.0
@@ -105,7 +105,7 @@ def _store(loadings, local, column_sums, v, column_precision, exponentials, star
 
 
 @_compile
-def _all_blocks(  # type: ignore[no-untyped-def]
+def _all_blocks(  # type: ignore[no-untyped-def]  # numba infers
     gram,
     cross,
     squares,

@@ -91,4 +91,4 @@ def kernel_named(name: str) -> FeaturePass:
     if name == "lapack" or not installed:
         return feature_pass
     compiled: Any = importlib.import_module("dpcape.release.compiled")
-    return compiled.feature_pass  # type: ignore[no-any-return]
+    return compiled.feature_pass  # type: ignore[no-any-return]  # compiled

@@ -27,3 +27,23 @@ class Transport(ABC):
 
         ``deadline`` is in seconds from now; None waits as long as it takes.
         """
+
+
+class Passing(Transport):
+    """A line that passes everything on to another; subclasses listen, count or lose."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return self._inner.sites
+
+    @property
+    def dealer(self) -> str | None:
+        return self._inner.dealer
+
+    def ask(
+        self, messages_by_site: Mapping[str, bytes], deadline: float | None
+    ) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        return self._inner.ask(messages_by_site, deadline)

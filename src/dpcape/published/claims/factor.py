@@ -50,7 +50,7 @@ def _exactly(error: float) -> str:
 
 
 def _problem() -> _Problem:
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng(8)  # evidence on made-up data: nothing is protected by it
     n_records, n_features, n_factors = 40, 12, 3
     factors = rng.standard_normal((n_factors, n_records))
     features = (rng.standard_normal((n_features, n_factors)) @ factors).T + rng.standard_normal((n_records, n_features))
@@ -63,7 +63,7 @@ def _problem() -> _Problem:
 
 def _no_guarantee() -> Evidence:
     """Rebuild other people's features from their released factors and a few known persons."""
-    rng = np.random.default_rng(9)
+    rng = np.random.default_rng(9)  # evidence on made-up data: nothing is protected by it
     n_records, n_features, n_factors, n_known = 200, 500, 10, 30
     factors = rng.standard_normal((n_records, n_factors))
     loadings = rng.standard_normal((n_factors, n_features))
@@ -98,7 +98,7 @@ def _equation_5() -> Evidence:
 
 def _equation_10() -> Evidence:
     p = _problem()
-    rng = np.random.default_rng(10)
+    rng = np.random.default_rng(10)  # evidence on made-up data: nothing is protected by it
     coefficients = rng.standard_normal(p.features.shape[1])
     best = np.linalg.solve(p.factors @ p.factors.T, p.factors @ p.features @ coefficients)
     residual = float(np.linalg.norm(p.features @ coefficients - p.factors.T @ best))
@@ -109,7 +109,7 @@ def _equation_10() -> Evidence:
 
 def _equation_12() -> Evidence:
     p = _problem()
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(11)  # evidence on made-up data: nothing is protected by it
     trials = rng.standard_normal((20, p.target.size))
     right = [p.objective(g) - p.direct(g) for g in trials]
     printed = [p.objective(g, cross=1.0) - p.direct(g) for g in trials]

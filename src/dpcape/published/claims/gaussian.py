@@ -63,7 +63,7 @@ def _moments_accountant() -> Evidence:
     at_zero = 1.3 / math.sqrt(0.7)
     t, ratio = 3.0, 0.7 / 1.3
     correct = math.exp(t * (t + 1) * ratio**2 / 2)
-    losses = np.random.default_rng(0).normal(ratio**2 / 2, ratio, 400_000)
+    losses = np.random.default_rng(0).normal(ratio**2 / 2, ratio, 400_000)  # protects nothing
     lines = (
         f"its own experiment, one release: printed epsilon {number(printed)}, true {number(true)}",
         f"a moment generating function must be 1 at t = 0; the printed one is {number(at_zero)} (sensitivity 0.7, "
@@ -75,7 +75,7 @@ def _moments_accountant() -> Evidence:
 
 def _floating_point() -> Evidence:
     """Count how many outputs of textbook noise (inverse of the normal law, 53 bits) around 0 can come from 1/3."""
-    numerators = np.random.default_rng(1).integers(1, 2**53, 4000)
+    numerators = np.random.default_rng(1).integers(1, 2**53, 4000)  # protects nothing
     outputs = ndtri(numerators / 2.0**53)
     nearest = np.rint(ndtr(outputs - 1 / 3) * 2.0**53)
     candidates = np.clip(nearest[:, None] + np.arange(-64, 65), 1, 2**53 - 1)

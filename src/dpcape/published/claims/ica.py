@@ -12,7 +12,7 @@ from dpcape.published.ica import wishart_delta
 
 
 def _gradient() -> Evidence:
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(4)  # evidence on made-up data: nothing is protected by it
     gradients = rng.standard_normal((2000, 5))
     gradients *= np.minimum(1, 1 / np.linalg.norm(gradients, axis=1, keepdims=True))
     found = 2 * float(np.max(np.linalg.norm(gradients, axis=1)))
@@ -46,7 +46,7 @@ def _wishart() -> Evidence:
 
 def _outside_cone(width: int, epsilon: float) -> float:
     """Return how often W - x x' is no longer positive semidefinite, W as paper 003 draws it."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(5)  # evidence on made-up data: nothing is protected by it
     roots = rng.standard_normal((4000, width, width + 1)) / math.sqrt(2 * epsilon)
     drawn = roots @ roots.transpose(0, 2, 1)
     drawn[:, 0, 0] -= 1.0
@@ -55,7 +55,7 @@ def _outside_cone(width: int, epsilon: float) -> float:
 
 def _laplace() -> Evidence:
     width, n_components = 16, 4
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(6)  # evidence on made-up data: nothing is protected by it
     basis = np.linalg.qr(rng.standard_normal((width, n_components)))[0]
     x = rng.standard_normal((4000, width))
     x *= 0.5 / math.sqrt(width) / np.linalg.norm(x, axis=1, keepdims=True)

@@ -26,7 +26,7 @@ def _largest(contribution: Callable[[Vector], Vector], candidates: Vector) -> fl
 
 def _directions(width: int, n_random: int = 200) -> Vector:
     """Return unit vectors: axes and random ones, with their opposites, and zero."""
-    random = np.random.default_rng(2).standard_normal((n_random, width))
+    random = np.random.default_rng(2).standard_normal((n_random, width))  # protects nothing
     random /= np.linalg.norm(random, axis=1, keepdims=True)
     half = np.concatenate([np.eye(width), random])
     return np.concatenate([half, -half, np.zeros((1, width))])
@@ -60,7 +60,7 @@ def _mixture_second() -> Evidence:
 
 
 def _asymmetric_words() -> Evidence:
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(3)  # evidence on made-up data: nothing is protected by it
     size = 6
     noise = np.triu(10 * rng.standard_normal((size, size)))
     noise = noise + np.triu(noise, 1).T

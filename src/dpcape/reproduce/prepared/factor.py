@@ -46,7 +46,7 @@ def simulate(n: int, n_features: int, rng: np.random.Generator) -> tuple[Array, 
 
 def simulated(n: int, n_features: int, seed: int) -> Subjects:
     """Return n subjects, 70 % for training; equal seeds have equal loadings and the same first subjects."""
-    X, y = simulate(200, n_features, np.random.default_rng([8, seed]))
+    X, y = simulate(200, n_features, np.random.default_rng([8, seed]))  # protects nothing
     n_train = round(TRAINING_SHARE * n)
     return Subjects(X[:n_train], y[:n_train], X[n_train:n], y[n_train:n])
 
@@ -67,7 +67,7 @@ def abide(folder: DataFolder, n: int, seed: int, *, every: int = 1) -> Subjects:
     """Return n random subjects of ABIDE: age from each ``every``-th connection, sex as covariate."""
     X, age, sex = load_abide(folder)
     X = X[:, ::every]
-    chosen = np.random.default_rng(seed).permutation(len(X))[:n]
+    chosen = np.random.default_rng(seed).permutation(len(X))[:n]  # protects nothing
     train, test = np.split(chosen, [round(TRAINING_SHARE * n)])
     return Subjects(X[train], age[train], X[test], age[test], sex[train], sex[test])
 

@@ -66,7 +66,7 @@ class Study:
 
 def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> Study:
     """Unit rows and a response whose mean square is 0.047, of which 0.0025 is noise."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)  # protects nothing
     X = _unit_rows(generator, n_records, width)
     direction = generator.standard_normal(width)
     signal = X @ direction
@@ -77,7 +77,7 @@ def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> St
 
 def logistic(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> Study:
     """Gaussian rows, scaled to length about 1, and classes with log-odds of standard deviation 2.5."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)  # protects nothing
     X = generator.standard_normal((n_records, width)) / np.sqrt(width)
     direction = generator.standard_normal(width)
     odds = 2.5 * np.sqrt(width) * (X @ direction) / np.linalg.norm(direction)
@@ -87,7 +87,7 @@ def logistic(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> 
 
 def two_gaussians(n_records: int, *, n_sites: int = 4, width: int = 50, seed: int = 0) -> Study:
     """The network's data (section 3.4): two unit Gaussians with means at distance 1."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)  # protects nothing
     labels = generator.integers(0, 2, n_records)
     X = generator.standard_normal((n_records, width)) + (labels[:, None] - 0.5) / np.sqrt(width)
     # A row of D standard normals is sqrt(D) long, give or take 1.
@@ -143,7 +143,7 @@ def covertype(folder: DataFolder, *, n_sites: int = 5, binary: bool) -> Study:
 
 def split(n_records: int, n_sites: int) -> dict[str, NDArray[np.intp]]:
     """Deal records to equal sites in a fixed random order."""
-    order = np.random.default_rng(0).permutation(n_records)
+    order = np.random.default_rng(0).permutation(n_records)  # protects nothing
     return {f"site{number}": np.sort(part) for number, part in enumerate(np.array_split(order, n_sites), start=1)}
 
 

@@ -24,7 +24,7 @@ from dpcape.transport.flare.status import Status
 from dpcape.transport.flare.tasks import TaskCarrier
 
 
-class StudyController(Controller):  # type: ignore[misc]
+class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
     """Runs one study.
 
     Parameters

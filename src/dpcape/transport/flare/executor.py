@@ -20,7 +20,7 @@ from dpcape.transport.flare.push import core_cell_of, serve_push
 from dpcape.transport.flare.tasks import answer_task
 
 
-class SiteExecutor(Executor):  # type: ignore[misc]
+class SiteExecutor(Executor):  # type: ignore[misc]  # FLARE is untyped
     """One site in one job. The job names a study by its digest; everything else is at the site already.
 
     Parameters

@@ -50,6 +50,7 @@ def gains(data: DataFolder, *, n_sites: int, run: int, width: int) -> list[Row]:
         (ALL, SAFE, VERIFIED, conventional / variance(Cape(n_colluding=0), mu)),
         (ALL, COLLUDING, VERIFIED, conventional / variance(Cape(n_colluding=few), mu)),
         (ALL, SPLIT, VERIFIED, conventional / variance(Cape(n_colluding=0, cancelling_ratio=1.0), mu)),
+        # The generator protects nothing.
         (LOST, UNCORRECTED, PUBLISHED, _uncorrected(n_sites, np.random.default_rng([run, n_sites]), width)),
         (LOST, CORRECTED, VERIFIED, spread**2 * conventional / variance(
             Cape(n_colluding=0, minimum_sites=n_sites - 1), mu, lost)),

@@ -49,7 +49,7 @@ def sample(n_records: int, half_distance: float, rng: np.random.Generator) -> tu
 
 def make_task(n_records: int, half_distance: float, run: int) -> Task:
     """Return 70 % of the records at four sites, the rest for the test, as the authors' script has it."""
-    rng = np.random.default_rng([run, n_records])
+    rng = np.random.default_rng([run, n_records])  # protects nothing
     X, y = sample(n_records, half_distance, rng)
     cut = round(0.7 * n_records)
     sites = {f"site-{k}": (X[k:cut:N_SITES], y[k:cut:N_SITES]) for k in range(N_SITES)}

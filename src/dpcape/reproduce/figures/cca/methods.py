@@ -157,7 +157,7 @@ def _cape(task_: Task) -> Protocol:
 
 def _as_published(curve: str) -> Fit:
     def fit(task_: Task, epsilon: float, seed: int) -> Answer:
-        rng = np.random.default_rng([seed, 71])
+        rng = np.random.default_rng([seed, 71])  # protects nothing
         poster = task_.options["scheme"] == "poster"
         sensitivity = POSTER_SENSITIVITY if poster else CAPECCA_SENSITIVITY
         pairs: Pairs = task_.options["pairs"]

@@ -42,7 +42,7 @@ class Pairs:
 
     def draw(self, n_records: int, seed: Sequence[int]) -> Pairs:
         """Return so many records: equally many of each group, in random order."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)  # protects nothing
         names = np.unique(self.groups)
         sizes = [n_records // names.size + (index < n_records % names.size) for index in range(names.size)]
         chosen = np.concatenate(
@@ -72,6 +72,7 @@ def clustered(data: DataFolder, name: str) -> Pairs:
 
 def fusion_pairs(n_people: int, seed: Sequence[int]) -> Pairs:
     """Return simulated people, each modality reduced to five principal directions of a second cohort."""
+    # The generator protects nothing.
     people, others = (simulated_fusion(np.random.default_rng([*seed, index]), n_people=n_people) for index in range(2))
     views = []
     # The second cohort has maps of its own; only its profiles are used: the maps are public, as a template is.
@@ -156,7 +157,7 @@ def _differences(frames: Matrix, run: NDArray[np.intp]) -> Matrix:
 
 def _mixture(name: str, n_features: int, n_clusters: int, n_components: int, n_records: int) -> Pairs:
     """Views that are independent given the cluster, under stronger noise of their own (Chaudhuri et al. 2009)."""
-    rng = np.random.default_rng([7, n_features, n_clusters])
+    rng = np.random.default_rng([7, n_features, n_clusters])  # protects nothing
     groups = rng.integers(n_clusters, size=n_records)
     views = []
     for _ in range(2):

@@ -22,7 +22,6 @@ ERRORS = Yardstick("smaller", log=True)
 RELEASE = Curve(PROPOSED, PUBLISHED)
 # "Minimal deterioration", "plateaus" and "no significant change": at most this share.
 SMALL = 0.05
-RELEASED = (PROPOSED, SVD, TWO_STAGE)
 
 
 def judge_size(results: Results) -> list[Verdict]:

@@ -41,7 +41,7 @@ def cape_djica_found(
     """Return capeDJICA with the published noise, or one site ``alone``; simulated data are reduced by capePCA."""
     arrays = series.sites()[0] if alone else series.arrays
     private_pca = series.mixing is not None
-    noise, rng = multiplier(epsilon, delta_round), np.random.default_rng(seed)
+    noise, rng = multiplier(epsilon, delta_round), np.random.default_rng(seed)  # protects nothing
     found = _infomax(arrays, series.bound, n_components, n_iter=n_iter, noise=noise, rng=rng, private_pca=private_pca)
     totals = overall(series, epsilon=epsilon, delta_round=delta_round, delta=delta, n_iter=n_iter, alone=alone)
     # The papers reduce the real data by a PCA without noise (section 6.5): nothing is guaranteed then.
@@ -80,7 +80,7 @@ def dp_djica_found(
         epsilon_pca=epsilon,
         epsilon_round=epsilon,
         n_iter=n_iter,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(seed),  # protects nothing
         learning_rate=1.0,
     )
     unmixing = np.asarray(found.unmixing, dtype=np.float64)

@@ -64,7 +64,7 @@ def seed_of(run: int) -> int:
 def simulated(seed: int, *, n_subjects: int, n_components: int, side: int, n_timepoints: int) -> Series:
     """Return GARCH sources mixed by smooth maps (section 6.5: 20 components, 30 x 30 voxels, 250 time points)."""
     made = simulated_fmri(
-        np.random.default_rng(seed),
+        np.random.default_rng(seed),  # protects nothing
         n_subjects=n_subjects,
         n_components=n_components,
         shape=(side, side),
@@ -88,11 +88,11 @@ def _abide(path: str) -> Sequence[NDArray[np.float32]]:
     with np.load(path) as stored:
         rows, starts = stored["Z"], stored["offsets"][:-1]
         people = [rows[start : start + _ABIDE_TIMEPOINTS].astype(np.float32) for start in starts]
-    order = np.random.default_rng(0).permutation(len(people))
+    order = np.random.default_rng(0).permutation(len(people))  # protects nothing
     return [people[index] for index in order[: len(people) // N_SITES * N_SITES]]
 
 
 def some(series: Series, n_subjects: int, seed: int) -> Series:
     """Return so many people, drawn at random."""
-    chosen = np.random.default_rng(seed).permutation(len(series.arrays))[:n_subjects]
+    chosen = np.random.default_rng(seed).permutation(len(series.arrays))[:n_subjects]  # protects nothing
     return Series(series.name, [series.arrays[index] for index in chosen], series.bound, series.mixing)

@@ -83,7 +83,7 @@ def _scale(task: Task, epsilon: float) -> float:
 
 def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int], Matrix], exposed: bool) -> Fit:
     def fit(task: Task, epsilon: float, seed: int) -> Answer:
-        rng = np.random.default_rng([seed, 41])
+        rng = np.random.default_rng([seed, 41])  # protects nothing
         directions = draw(_moments(task), _scale(task, epsilon), rng, task.options["n_components"])
         n_sites = len(task.sites)
         exposure = cape_exposure(n_sites, assumed_colluding(n_sites)) if exposed else 1.0

@@ -46,7 +46,7 @@ class Source:
 
     def draw(self, n_records: int, seed: Sequence[int]) -> Matrix:
         """Return so many records, drawn without replacement, centred and with norms of at most one."""
-        chosen = np.random.default_rng(seed).choice(len(self.records), n_records, replace=False)
+        chosen = np.random.default_rng(seed).choice(len(self.records), n_records, replace=False)  # protects nothing
         rows: Matrix = (self.records[chosen] - self.centre) / self.bound
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
         return rows
@@ -64,7 +64,7 @@ def source(data: DataFolder, name: str, side: int = 28) -> Source:
             title = name if side == 28 else f"MNIST, {side} x {side} pixels"
             return _prepared(title, _images(held["X_train"], side), _images(held["X_test"], side))
         rows = held["X"].astype(np.float32)
-    order = np.random.default_rng(0).permutation(len(rows))
+    order = np.random.default_rng(0).permutation(len(rows))  # protects nothing
     return _prepared(name, rows[order[10000:]], rows[order[:10000]])
 
 
@@ -80,7 +80,7 @@ def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000
 
     The spectrum is that of the authors' public generator (github.com/hafizimtiaz/capePCA).
     """
-    rng = np.random.default_rng([4, 1])
+    rng = np.random.default_rng([4, 1])  # protects nothing
     spectrum = np.concatenate([np.linspace(10, 1, n_strong), 0.5 * rng.random(n_features - n_strong)])
     records, public = (
         (rng.standard_normal((n, n_features)) * np.sqrt(spectrum)).astype(np.float32) for n in (n_records, 10000)
@@ -91,7 +91,7 @@ def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000
 
 def _stand_in(name: str, n_features: int) -> Source:
     """Simulated rows of the same width with a spectrum that falls as fast as the original's."""
-    rng = np.random.default_rng([4, n_features])
+    rng = np.random.default_rng([4, n_features])  # protects nothing
     decay = 1.3 if name == "MNIST" else 2.5
     spectrum = np.arange(1.0, n_features + 1) ** -decay * (20 if name == "MNIST" else 3e6)
     turn = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]

@@ -76,13 +76,13 @@ def make_task(data: DataFolder, source: str, *, n_records: int, delta: float, se
         study = prepared.linear(int(source[2:]), n_records, seed=seed)
         return f"synthetic, D = {source[2:]}", _task(study.features, study.target, delta, seed, study.truth)
     name, X, y = _real(data, source)
-    keep = np.random.default_rng([seed, 0]).permutation(len(X))[: n_records or len(X)]
+    keep = np.random.default_rng([seed, 0]).permutation(len(X))[: n_records or len(X)]  # protects nothing
     return name, _task(X[keep], y[keep], delta, seed, None)
 
 
 def _task(X: Vector, y: Vector, delta: float, seed: int, truth: Vector | None) -> Task:
     each = len(X) // N_SITES
-    order = np.random.default_rng([seed, 1]).permutation(len(X))
+    order = np.random.default_rng([seed, 1]).permutation(len(X))  # protects nothing
     parts = [order[number * each : (number + 1) * each] for number in range(N_SITES)]
     sites = {f"site{number}": (X[part], y[part]) for number, part in enumerate(parts, start=1)}
     options: dict[str, Any] = {"n_records": each * N_SITES} | ({} if truth is None else {"truth": truth})
@@ -101,7 +101,7 @@ def _real(data: DataFolder, source: str) -> tuple[str, Vector, Vector]:
 
 def _stand_in(n_records: int, width: int) -> tuple[Vector, Vector]:
     """Return rows with a decaying spectrum and a skewed response, shaped like the real data."""
-    generator = np.random.default_rng(8)
+    generator = np.random.default_rng(8)  # protects nothing
     scales = 1 / np.arange(1, width + 1)
     X = generator.standard_normal((n_records, width)) * scales + 0.1
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)

@@ -5,7 +5,6 @@ A task's sites are pairs (rows, responses) of equal size; a fit returns the coef
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -16,17 +15,13 @@ from dpcape import Cape, Federation, Independent, LinearRegression, Replay, in_p
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import coefficient_error, squared_loss
 from dpcape.protocols import Protocol
+from dpcape.published.cape import assumed_colluding
 from dpcape.reproduce.baselines import regression as baselines
 from dpcape.reproduce.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
 
 Vector = NDArray[np.float64]
 DP_FM, OBJECTIVE = "dp-fm", "objective perturbation"
 LOSS, ERROR = "f_D(w)", "err_w"
-
-
-def colluding(n_sites: int) -> int:
-    """Return ceil(S / 3) - 1, the most the papers allow."""
-    return math.ceil(n_sites / 3) - 1
 
 
 def loss(coefficients: Vector, task: Task) -> float:
@@ -87,7 +82,7 @@ def _verified_pooled(task: Task, epsilon: float, seed: int) -> Answer:
 
 
 def _verified_cape(task: Task, epsilon: float, seed: int) -> Answer:
-    return _released(task, epsilon, seed, dict(task.sites), Cape(n_colluding=colluding(len(task.sites))))
+    return _released(task, epsilon, seed, dict(task.sites), Cape(n_colluding=assumed_colluding(len(task.sites))))
 
 
 def _verified_conventional(task: Task, epsilon: float, seed: int) -> Answer:
@@ -106,29 +101,34 @@ def _as_published(
         scheme=scheme,
         epsilon=epsilon,
         delta=task.delta,
-        n_colluding=colluding(len(task.sites)),
+        n_colluding=assumed_colluding(len(task.sites)),
         generator=generator,
     )
     return Answer(fit.coefficients, fit.verified_epsilon)
 
 
 def _published_cape(task: Task, epsilon: float, seed: int) -> Answer:
+    # The generator protects nothing.
     return _as_published(task, epsilon, np.random.default_rng([seed, 1]), list(task.sites.values()), "CAPE")
 
 
 def _published_conventional(task: Task, epsilon: float, seed: int) -> Answer:
+    # The generator protects nothing.
     return _as_published(task, epsilon, np.random.default_rng([seed, 2]), list(task.sites.values()), "conventional")
 
 
 def _published_local(task: Task, epsilon: float, seed: int) -> Answer:
+    # The generator protects nothing.
     return _as_published(task, epsilon, np.random.default_rng([seed, 3]), [_one(task)], "conventional")
 
 
 def _dp_fm(task: Task, epsilon: float, seed: int) -> Answer:
+    # The generator protects nothing.
     fit = baselines.laplace_functional_mechanism(*_pooled(task), epsilon, np.random.default_rng([seed, 4]))
     return Answer(fit.coefficients, fit.verified_epsilon)
 
 
 def _objective_perturbation(task: Task, epsilon: float, seed: int) -> Answer:
+    # The generator protects nothing.
     fit = baselines.objective_perturbation_linear(*_pooled(task), epsilon, np.random.default_rng([seed, 5]))
     return Answer(fit.coefficients, fit.verified_epsilon)

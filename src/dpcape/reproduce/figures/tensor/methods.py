@@ -82,6 +82,7 @@ def _non_private(task: Task, epsilon: float, seed: int) -> Answer:
 
 
 def _random(task: Task, epsilon: float, seed: int) -> Answer:
+    # The generator protects nothing.
     return Answer(guess(task.options["model"], task.options["truth"], np.random.default_rng(seed)), None)
 
 
@@ -112,6 +113,7 @@ def noise_of(task: Task, scheme: str, epsilon: float) -> AgnNoise:
 
 def _decomposed(task: Task, moments: str, noise: AgnNoise | None, seed: int) -> Array:
     truth = task.options["truth"]
+    # The generator protects nothing.
     strengths, halves = agn(task.options[moments], len(truth), noise=noise, rng=np.random.default_rng(seed))
     if task.options["model"] == "topics":
         return topic_vectors(halves)

@@ -19,7 +19,7 @@ TOPIC_CONCENTRATION = 0.3
 
 def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) -> tuple[Array, Array]:
     """Return records and unit-length means of a spherical Gaussian mixture (section 5.4.1)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)  # protects nothing
     means = _identifiable(lambda: _unit(rng.normal(size=(n_components, n_features))))
     weights = rng.uniform(0.5, 1.5, n_components)
     which = rng.choice(n_components, n_records, p=weights / weights.sum())
@@ -36,7 +36,7 @@ def topics(
     n_features: int, n_components: int, seed: int, *, n_records: int, n_words: int = 3
 ) -> tuple[csr_array, Array]:
     """Return word counts and topics; a topic's words are Dirichlet(0.3) (section 5.4.2)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)  # protects nothing
     truth = _identifiable(lambda: rng.dirichlet(np.full(n_features, TOPIC_CONCENTRATION), n_components))
     weights = rng.uniform(0.5, 1.5, n_components)
     which = rng.choice(n_components, n_records, p=weights / weights.sum())
@@ -50,7 +50,7 @@ def topics(
 def in_order(counts: csr_array, seed: int) -> NDArray[np.int64]:
     """Return documents of equal length as words in a random order: given the counts all orders are as likely."""
     words = np.repeat(counts.indices, counts.data).reshape(counts.shape[0], -1).astype(np.int64)
-    ordered: NDArray[np.int64] = np.random.default_rng(seed).permuted(words, axis=1)
+    ordered: NDArray[np.int64] = np.random.default_rng(seed).permuted(words, axis=1)  # protects nothing
     return ordered
 
 
