@@ -66,6 +66,7 @@ def test_the_papers_calibration_is_noticed() -> None:
 def test_every_analysis_keeps_its_promise(name: str) -> None:
     adversary = next(a for a in ADVERSARIES if a.name == "cape, one site colludes")
     found = audited(name, adversary, 20_000)
+    assert found.claimed_epsilon <= EPSILON
     assert not found.refuted
     assert found.reached > 0.8
     assert found.reached <= 1 + 1e-9
