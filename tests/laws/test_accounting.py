@@ -416,6 +416,25 @@ def test_a_ceiling_needs_both_numbers_and_infinite_mu_is_infinite_spending() -> 
         Ledger(epsilon=10.0, delta=1e-5).charge(charge("a", math.inf))
 
 
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, True, "1", [1.0]])
+def test_a_ceiling_that_would_never_refuse_is_refused_itself(epsilon: object) -> None:
+    with pytest.raises(InvalidParameter, match="a ledger's ceiling must be a positive finite epsilon"):
+        Ledger(epsilon=epsilon, delta=1e-5)  # type: ignore[arg-type]  # what users write
+
+
+@pytest.mark.parametrize("delta", [0, 1, 2.0, -1e-5, math.nan, True, "1e-5"])
+def test_the_delta_of_a_ceiling_lies_between_0_and_1(delta: object) -> None:
+    with pytest.raises(InvalidParameter, match="a delta strictly between 0 and 1"):
+        Ledger(epsilon=1.0, delta=delta)  # type: ignore[arg-type]  # what users write
+
+
+def test_a_ceiling_spoilt_later_still_refuses() -> None:
+    ledger = Ledger(epsilon=1.0, delta=1e-5)
+    ledger.epsilon = math.nan
+    with pytest.raises(LedgerRefused):
+        ledger.charge(charge("a", 0.1))
+
+
 # Printing.
 
 

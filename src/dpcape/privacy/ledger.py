@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from numbers import Real
+from typing import Any, Protocol
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
@@ -41,6 +42,13 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     # this the proof for integer noise says nothing, and so does the ledger.
     least = min((entry.tail for entry in charges if entry.tail > 0), default=1.0)
     return epsilon if epsilon <= TAIL_EXPONENT - 1 + math.log(least) else math.inf
+
+
+def _is_between(value: Any, below: float) -> bool:
+    """Tell whether something is a number above zero and below ``below``; no text, no truth value, not NaN."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return 0 < float(value) < below
 
 
 class Spending(Protocol):
@@ -93,6 +101,12 @@ class Ledger:
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.delta is None):
             raise InvalidParameter("a ledger's ceiling must have both epsilon and delta; got one of them.")
+        # Nothing is larger than NaN, and at a delta of one everything costs epsilon 0: neither would ever refuse.
+        if self.epsilon is not None and not (_is_between(self.epsilon, math.inf) and _is_between(self.delta, 1.0)):
+            raise InvalidParameter(
+                "a ledger's ceiling must be a positive finite epsilon and a delta strictly between 0 and 1; "
+                f"got {self.epsilon!r} and {self.delta!r}. Leave both out for a ledger without ceiling."
+            )
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None)."""
@@ -108,7 +122,7 @@ class Ledger:
         if self.epsilon is None or self.delta is None:
             return
         after = spent_epsilon([*self.charges, charge], self.delta)
-        if after > self.epsilon:
+        if not after <= self.epsilon:
             raise LedgerRefused(
                 f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
                 f"got {after:.4g} with this study, {self.spent():.4g} before it. "
