@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+# What goes with the unit "record" of series of people.
+MANY_TIME_POINTS = "a person owns many time points; one time point is protected, not a person"
+
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The public description of one site's records.

@@ -37,7 +37,9 @@ Matrix = NDArray[np.float64]
 
 # Clip radii in units of sqrt(components), for whitened time points.
 _WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
-_LOG_CLIP = 3.0
+LOG_CLIP = 3.0
+# How far covariances are from the identity once logarithms have been removed.
+LEFT_BY_LOGS = 0.3 * LOG_CLIP
 # Infomax turns an error of the gradient into 1/slope as much error of the rotation. Runs at .09 of such error found
 # nothing and runs at .04 found the sources (experiments/ica, 20 components); the limit lies between.
 _SLOPE, _MOST_ERROR = 0.1, 0.06
@@ -73,8 +75,7 @@ def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_com
     directions = vectors if basis is None else basis @ vectors
     # Scaled by the released eigenvalues first, so that the noise of the next release is even over directions.
     scaled = directions / np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
-    clip = _WHITENING_CLIP * math.sqrt(n_components)
-    moment = private.mean(reduced_second_moment(facts, scaled, clip=clip))
+    moment = private.mean(reduced_second_moment(facts, scaled, clip=whitening_clip(n_components)))
     floor = max(noise_norm(private.releases[-1].scale, n_components), 1e-3)
     return Reduction(scaled, floored_whitener(moment, floor))
 
@@ -82,7 +83,7 @@ def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_com
 def rotate_records(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
     """One fourth moment, then a rotation; return it with its clearance over noise."""
     n = len(reduction.whitener)
-    tensor = private.mean(fourth_moment(facts, reduction.white, clip=_FOURTH_CLIP * math.sqrt(n)))
+    tensor = private.mean(fourth_moment(facts, reduction.white, clip=fourth_clip(n)))
     rotation = rotate(tensor, n, kurtosis=kurtosis, n_starts=starts(n))
     return rotation, _checked(tensor, rotation, private.releases[-1].scale)
 
@@ -95,17 +96,17 @@ def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_component
         values, vectors = top_eigen(mean, n_components)
         _warn_of_drowned_directions(values, noise_norm(private.releases[-1].scale, len(mean)))
         projection = basis @ vectors
-    logs = private.mean(subject_log_covariance(facts, projection, clip=_LOG_CLIP))
+    logs = private.mean(subject_log_covariance(facts, projection, clip=LOG_CLIP))
     whitener: Matrix = expm(-logs / 2)
-    clip = _covariance_clip(n_components, n_timepoints, private.releases[-1].scale, 0.3 * _LOG_CLIP)
+    clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS)
     for _ in range(N_COVARIANCE_ROUNDS):
         excess = private.mean(subject_covariance(facts, projection, whitener, clip=clip))
         whitener = floored_whitener(np.eye(n_components) + excess, 0.05) @ whitener
-        clip = _covariance_clip(n_components, n_timepoints, private.releases[-1].scale, 0.0)
+        clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale)
     return Reduction(projection, whitener)
 
 
-def _covariance_clip(n: int, n_timepoints: int, scale: float, residual: float) -> float:
+def covariance_clip(n: int, n_timepoints: int, scale: float, *, residual: float = 0.0) -> float:
     """Return the radius that holds nearly all subjects: sampling, the last release's noise, what was left by it."""
     return 1.2 * math.sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
 
@@ -130,8 +131,7 @@ def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurt
 def infomax_records(facts: Facts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float) -> Matrix:
     """Infomax rounds at the record unit; stopping early is allowed, paying less is not."""
     n = state.n_components
-    # Near a solution |G| is about .45 R; a smaller radius slows the start, a larger one is paid for in noise.
-    clip, bias_clip = 0.4 * n, 0.5 * math.sqrt(n)
+    clip, bias_clip = infomax_clips(n)
     while state.done < state.n_iter:
         asked = infomax_scores(
             facts, reduction.white, unmixing=state.unmixing, bias=state.bias, clip=clip, bias_clip=bias_clip
@@ -152,7 +152,7 @@ def infomax_subjects(
     n_timepoints: int,
 ) -> Matrix:
     """Infomax rounds with a whole subject as the unit."""
-    clip = state.n_components / math.sqrt(n_timepoints)
+    clip = subject_infomax_clip(state.n_components, n_timepoints)
     while state.done < state.n_iter:
         asked = subject_infomax(
             facts,
@@ -181,6 +181,29 @@ def _warn_of_noisy_rounds(private: Allowance, asked: Statistic, n_iter: int, n_r
             UtilityWarning,
             stacklevel=2,
         )
+
+
+def whitening_clip(n_components: int) -> float:
+    """Return the radius of time points whose second moment whitens them."""
+    return _WHITENING_CLIP * math.sqrt(n_components)
+
+
+def fourth_clip(n_components: int) -> float:
+    """Return the radius of white time points whose fourth moment is taken."""
+    return _FOURTH_CLIP * math.sqrt(n_components)
+
+
+def infomax_clips(n_components: int) -> tuple[float, float]:
+    """Return the radii of a time point's gradient and of its bias.
+
+    Near a solution |G| is about .45 R; a smaller radius slows the start, a larger one is paid for in noise.
+    """
+    return 0.4 * n_components, 0.5 * math.sqrt(n_components)
+
+
+def subject_infomax_clip(n_components: int, n_timepoints: int) -> float:
+    """Return the radius of a subject's mean gradient."""
+    return n_components / math.sqrt(n_timepoints)
 
 
 def starts(n: int) -> int:

@@ -35,7 +35,7 @@ Matrix = NDArray[np.float64]
 Words = NDArray[np.int64]
 
 # Part of mu^2 for finding the most frequent words, when asked for.
-_WORD_SHARE = 0.05
+WORD_SHARE = 0.05
 # A document's tensor is clipped at this multiple of what a document of the stated length is expected to
 # have.
 _CLIP_FACTOR = 1.7
@@ -153,12 +153,12 @@ class TopicModel(FederatedEstimator):
         share = second_moment_share(self.second_moment_share, n_features=n_words, n_components=n_components)
         if self.n_words is None:
             return (share, 1 - share)
-        left = 1 - _WORD_SHARE
-        return (_WORD_SHARE, left * share, left * (1 - share))
+        left = 1 - WORD_SHARE
+        return (WORD_SHARE, left * share, left * (1 - share))
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.words_, length = self._chosen_words(federation, private)
-        moment = private.mean(word_pairs(federation.facts, clip=_pair_clip(length), words=self.words_))
+        moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
         found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
@@ -191,7 +191,7 @@ class TopicModel(FederatedEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=_triple_clip(length), words=self.words_)
+        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):
@@ -280,12 +280,12 @@ def _check_whole(subject: str, value: int | None, least: int, largest: int) -> N
         raise InvalidParameter(f"{subject} must be None or a whole number from {least} to {largest}; got {value!r}.")
 
 
-def _pair_clip(length: int | None) -> float:
+def pair_clip(length: int | None) -> float:
     """Length of the pair matrix of a document of so many different words."""
     return 1.0 if length is None else 1 / math.sqrt(length * (length - 1))
 
 
-def _triple_clip(length: int | None) -> float:
+def triple_clip(length: int | None) -> float:
     """Length of the triple tensor of a document of so many different words."""
     return 1.0 if length is None else 1 / math.sqrt(length * (length - 1) * (length - 2))
 

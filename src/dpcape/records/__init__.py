@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import MANY_TIME_POINTS, Facts
 from dpcape.records.clip import checked_bound
 from dpcape.records.counts import Counts
 from dpcape.records.features import Features
@@ -291,7 +291,7 @@ def subjects(
         unit=unit,
         n_records=len(series) if by_subject else sum(features.n_rows for features in series),
         rows_per_unit=longest if by_subject else 1,
-        owner_note="" if by_subject else "a person owns many time points; one time point is protected, not a person",
+        owner_note="" if by_subject else MANY_TIME_POINTS,
     )
     return Subjects(series, facts)
 
