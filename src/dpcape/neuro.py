@@ -16,8 +16,22 @@ from dpcape.records import Subjects, subjects
 
 Matrix = NDArray[np.float64]
 
-# What mixes time points; allowed only where the whole subject is protected.
-_OVER_TIME = ("standardize", "detrend", "low_pass", "high_pass", "standardize_confounds", "confounds")
+# Options under which a time point's row depends on that time point alone. A list of what is allowed: what nilearn may
+# add tomorrow (it has regressed out confounds found in the series itself) must not pass unnoticed.
+_WITHIN_TIME_POINTS = frozenset(
+    {
+        "cmap",
+        "dtype",
+        "memory",
+        "memory_level",
+        "reports",
+        "smoothing_fwhm",
+        "t_r",
+        "target_affine",
+        "target_shape",
+        "verbose",
+    }
+)
 
 
 def nifti_subjects(
@@ -35,17 +49,21 @@ def nifti_subjects(
     ----------
     images : paths of 4D NIfTI files, or a folder whose ``*.nii`` and ``*.nii.gz`` files are taken in order of name.
     mask : path of a public mask, the same at all sites: sites whose mask or affine differ are refused when the
-    federation
-        is formed.
+        federation is formed.
     bound, unit, rows_per_subject : see :func:`dpcape.subjects`.
     masker_options : handed to nilearn's ``NiftiMasker``, e.g. ``smoothing_fwhm=6`` or ``standardize="zscore_sample"``.
 
     Privacy
     -------
-    Standardising, detrending or filtering over time makes every row depend on all others, so that replacing one
-    recorded time point moves them all: refused for unit "record", free for unit "subject".
+    Standardising, detrending, filtering or removing confounds over time makes every row depend on all others, so that
+    replacing one recorded time point moves them all: free for unit "subject"; for unit "record" only options that are
+    known to leave time points apart are taken.
     """
-    mixing = sorted(name for name in _OVER_TIME if masker_options.get(name) not in (None, False))
+    mixing = sorted(
+        name
+        for name, value in masker_options.items()
+        if name not in _WITHIN_TIME_POINTS and not (value is None or value is False)
+    )
     if unit == "record" and mixing:
         raise InvalidParameter(
             f"time points must be left apart when unit is 'record'; got {', '.join(mixing)}. "

@@ -51,7 +51,15 @@ def test_images_become_maps_and_images_again(folder):
 
 def test_mixing_time_points_is_refused_at_the_record_unit(folder):
     assert read(folder, unit="record").n_records == 480
-    for options in ({"standardize": "zscore_sample"}, {"detrend": True}, {"low_pass": 0.1}):
+    assert read(folder, unit="record", smoothing_fwhm=2.0, detrend=False).n_records == 480
+    refused = (
+        {"standardize": "zscore_sample"},
+        {"detrend": True},
+        {"low_pass": 0.1},
+        {"high_variance_confounds": True},
+        {"clean_args": {"detrend": True}},
+    )
+    for options in refused:
         with pytest.raises(InvalidParameter, match="time points must be left apart"):
             read(folder, unit="record", **options)
 
