@@ -6,6 +6,7 @@ charges its ledger, counts the release, and only then reads records. On doubt it
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -38,8 +39,7 @@ from dpcape.protocols.base import Integers, SiteHalf
 from dpcape.secure_sum import Identity
 from dpcape.statistics.base import Statistic, build
 
-# Errors whose text is public by construction; anything else is reported by kind alone.
-_SPEAKABLE = (InvalidParameter, LedgerRefused, ProtocolError, DpcapeError)
+_log = logging.getLogger(__name__)
 
 
 class Approval(Protocol):
@@ -102,9 +102,11 @@ class Site:
         try:
             allowance, message = decode_to_site(data)
             reply = self._answer(allowance, message)
-        except _SPEAKABLE as error:
+        except DpcapeError as error:  # dpcape's own words hold nothing about records
             reply = Refused(error=type(error).__name__, text=str(error))
         except Exception as error:  # fail closed: an unexpected error must not carry data out
+            # What happened stays at the site, where somebody has to mend it.
+            _log.exception("%s could not answer", self.name)
             reply = Refused(error="ProtocolError", text=f"the site failed with {type(error).__name__}; see its log.")
         return encode(reply, allowance=allowance)
 

@@ -297,7 +297,7 @@ def test_messages_of_other_protocols_are_refused() -> None:
         assert bench.untouched
 
 
-def test_an_unexpected_failure_is_told_by_its_kind_alone() -> None:
+def test_an_unexpected_failure_is_told_by_its_kind_alone(caplog: pytest.LogCaptureFixture) -> None:
     class Leaky(Spy):
         def feature_blocks(self, size: int) -> Iterator[Any]:
             raise ValueError("row 17 holds 3.14159")
@@ -307,6 +307,7 @@ def test_an_unexpected_failure_is_told_by_its_kind_alone() -> None:
     bench.open()
     text = refusal(bench.say(m.Submit(request=bench.request())))
     assert text == "the site failed with ValueError; see its log."
+    assert "row 17" in caplog.text  # the site's own log, which does not travel
     # It had been charged and counted by then, and stays so.
     assert "once" in refusal(bench.say(m.Submit(request=bench.request())))
 

@@ -6,6 +6,7 @@ not talking to the aggregator: if it did, only a site's own noise would be left.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,6 +44,8 @@ from dpcape.protocols.independent import noisy_total
 from dpcape.secure_sum import Identity, zero_sum_share
 from dpcape.secure_sum.box import BoxKey, seal
 from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+
+_log = logging.getLogger(__name__)
 
 # The name the noise dealer is pinned and addressed by.
 DEALER = "dealer"
@@ -204,6 +207,7 @@ class NoiseDealer:
         except DpcapeError as error:
             return encode(Refused(error=type(error).__name__, text=str(error)), allowance=allowance)
         except Exception as error:  # fail closed, as a site does
+            _log.exception("the noise dealer could not answer")
             text = f"the noise dealer failed with {type(error).__name__}; see its log."
             return encode(Refused(error="ProtocolError", text=text), allowance=allowance)
 
