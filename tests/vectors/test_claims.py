@@ -75,16 +75,27 @@ def test_mechanisms_and_claims_agree() -> None:
             assert entry.claims
 
 
-def command(*words: str) -> str:
-    result = CliRunner().invoke(main, ["mechanisms", *words], catch_exceptions=False, env={"COLUMNS": "160"})
+def command(*words: str, columns: int = 160) -> str:
+    result = CliRunner().invoke(main, ["mechanisms", *words], catch_exceptions=False, env={"COLUMNS": str(columns)})
     assert result.exit_code == 0
     return result.stdout
 
 
-def test_the_command_prints_all_three_tables() -> None:
-    table = " ".join(re.sub(r"[│┃]", " ", command()).split())
-    assert "Wishart" in table
-    assert BROKEN in table
+@pytest.mark.parametrize("words", [(), ("--claims",), ("--claim", "cape-theorem")])
+def test_a_narrow_terminal_cuts_no_name(words: tuple[str, ...]) -> None:
+    shown = command(*words, columns=80)
+    assert max(map(len, shown.splitlines())) <= 80
+    keys = {"--claims": CLAIMS, "--claim": ["cape-theorem"]}.get(
+        words[0] if words else "", [m.name for m in MECHANISMS]
+    )
+    for key in keys:
+        assert f"{key}: " in shown
+
+
+def test_the_command_prints_all_three_lists() -> None:
+    text = " ".join(command().split())
+    assert "Wishart" in text
+    assert BROKEN in text
     assert len(json.loads(command("--json"))) == len(MECHANISMS)
     assert {entry["key"] for entry in json.loads(command("--claims", "--json"))} == set(CLAIMS)
     assert "wishart: wrong" in command("--claim", "wishart")
@@ -95,3 +106,30 @@ def test_an_unknown_claim_gets_a_hint() -> None:
     result = CliRunner().invoke(main, ["mechanisms", "--claim", "cape-theorm"])
     assert result.exit_code == 2
     assert "Did you mean cape-theorem?" in result.stderr or "cape-theorem" in result.stderr.rpartition("mean")[2]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(f"theorem {number}" for number in ("3.1", "4.1", "5.1", "6.1", "7.1", "8.1")),
+        *(f"proposition {number}" for number in ("3.1", "3.2", "6.3", "6.4", "6.5")),
+        *(f"lemma {number}" for number in ("3.1", "3.2")),
+        "paper 000, theorem 1",
+        "paper 003, theorem 1",
+        "paper 004, theorem I",
+        "poster",
+        *(f"section {number}" for number in ("3.3.7", "4.2.2", "5.2", "6.3.1", "6.3.2", "6.4.2", "8.2.2", "8.4.1")),
+    ],
+)
+def test_no_statement_of_the_papers_is_left_out(statement: str) -> None:
+    """Every numbered statement, and every section that claims something, is named where a claim stands."""
+    assert any(statement in _spelt_out(entry.source) for entry in CLAIMS.values())
+
+
+def _spelt_out(source: str) -> str:
+    """Return a source with what lists and ranges leave out: "theorems 4.1 and 7.1" also names "theorem 7.1"."""
+    whole = source.replace("propositions 6.3 to 6.5", "propositions 6.3, 6.4 and 6.5").replace(" (capeCCA)", "")
+    found = [whole]
+    for kind, listed in re.findall(r"(theorem|proposition|section)s ([\d.]+(?:(?:, and |, | and )[\d.]+)*)", whole):
+        found += [f"{kind} {number}" for number in re.findall(r"[\d.]+\d", listed)]
+    return "\n".join(found)

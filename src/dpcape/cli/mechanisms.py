@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -34,20 +37,10 @@ def _show_mechanisms(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in MECHANISMS]))
         return
-    _table(
-        ("standing", "mechanism", "why", "reference", "see"),
-        [
-            (
-                entry.status,
-                entry.name,
-                entry.reason,
-                entry.reference,
-                ", ".join([*(f"audit {name}" for name in entry.analyses), *entry.claims]),
-            )
-            for entry in MECHANISMS
-        ],
-    )
-    click.echo("\nSee: dpcape audit ANALYSIS, dpcape mechanisms --claim NAME.")
+    for entry in MECHANISMS:
+        audits = [f"dpcape audit {name}" for name in entry.analyses]
+        see = [*audits, *(f"dpcape mechanisms --claim {name}" for name in entry.claims)]
+        _entry(entry.name, entry.status, {"Why": entry.reason, "Source": entry.reference, "See": "\n".join(see)})
 
 
 def _show_claims(as_json: bool) -> None:
@@ -56,10 +49,9 @@ def _show_claims(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_plain(entry) for entry in CLAIMS.values()]))
         return
-    _table(
-        ("verdict", "claim", "where", "says", "correct"),
-        [(entry.verdict, entry.key, entry.source, entry.says, entry.correct) for entry in CLAIMS.values()],
-    )
+    for entry in CLAIMS.values():
+        _entry(entry.key, entry.verdict, _texts(entry))
+    click.echo("The numbers behind one of them: dpcape mechanisms --claim NAME.")
 
 
 def _show_claim(entry: Claim, as_json: bool) -> None:
@@ -67,14 +59,13 @@ def _show_claim(entry: Claim, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**_plain(entry), "numbers": evidence.lines, "borne_out": evidence.supports}))
         return
-    click.echo(f"{entry.key}: {entry.verdict}\n")
-    click.echo(f"Where    {entry.source}\nSays     {entry.says}\nCorrect  {entry.correct}\n")
+    _entry(entry.key, entry.verdict, _texts(entry))
     for line in evidence.lines:
-        click.echo(f"  * {line}")
+        click.echo(_filled(line, "  * "))
     if not evidence.supports:
         click.echo("\nThe numbers above do not bear the verdict out.")
     if entry.figures:
-        click.echo(f"\nIn pictures: dpcape reproduce {' '.join(entry.figures)} --quick --out out")
+        click.echo(f"\nIn pictures:\n  dpcape reproduce {' '.join(entry.figures)} --quick --out out")
 
 
 def _plain(entry: Claim) -> dict[str, object]:
@@ -82,13 +73,27 @@ def _plain(entry: Claim) -> dict[str, object]:
     return {name: getattr(entry, name) for name in keys}
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _texts(entry: Claim) -> dict[str, str]:
+    return {"Where": entry.source, "Says": entry.says, "Correct": entry.correct}
 
-    table = Table(header_style="bold", show_lines=True)
-    for title in header:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+
+def _entry(name: str, standing: str, texts: Mapping[str, str]) -> None:
+    """Print a name with its standing, and what there is to say about it under headings, as wide as the terminal."""
+    click.echo(f"{click.style(name, bold=True)}: {standing}")
+    for title, text in texts.items():
+        for index, line in enumerate(text.splitlines()):
+            click.echo(_filled(line, f"  {'' if index else title:<9}"))
+    click.echo()
+
+
+def _filled(text: str, start: str) -> str:
+    width = min(shutil.get_terminal_size().columns, 120)
+    # Names and numbers are not cut, so that they can be copied.
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

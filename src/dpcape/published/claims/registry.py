@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 
 from dpcape.errors import InvalidParameter
-from dpcape.published.claims import cape, factor, gaussian, ica, moments, preparation
+from dpcape.published.claims import analyses, cape, factor, functional, gaussian, ica, moments, preparation
 from dpcape.published.claims.claim import Claim
 
 CLAIMS: dict[str, Claim] = {
-    entry.key: entry for module in (cape, gaussian, moments, ica, factor, preparation) for entry in module.CLAIMS
+    entry.key: entry
+    for module in (cape, gaussian, moments, functional, ica, analyses, factor, preparation)
+    for entry in module.CLAIMS
 }
 
 
