@@ -21,7 +21,7 @@ nothing of what is not shown by them.
 
 A statement that is true or false of every setting, such as a formula or a count of bytes, holds if it is true of all,
 fails if it is true of none, and holds under conditions in between. That something happens for some parameters holds if
-one setting shows it.
+one setting shows it. Without a single point or setting that tells, a claim is not shown, whatever it says.
 
 A guarantee of privacy fails if it is broken at any setting shown, however many it keeps: the numbers say how many
 break it, which is the worst, and where it happens to be true because the formula has slack.

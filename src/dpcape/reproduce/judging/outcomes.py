@@ -14,13 +14,17 @@ from dpcape.reproduce.experiment import Outcome
 
 def outcome_of(n_true: int, n: int) -> Outcome:
     """Return what becomes of a statement that is true of ``n_true`` of ``n`` settings: it fails if true of none."""
+    if n == 0:
+        return "not shown"
     return "fails" if n_true == 0 else "holds" if n_true == n else "holds under conditions"
 
 
 def as_good(flags: Sequence[bool]) -> Outcome:
-    """Return what becomes of "as good as", told for every point whether it is; without points nothing is."""
+    """Return what becomes of "as good as", told for every point whether it is."""
     n_short = len(flags) - sum(flags)
-    if not flags or 2 * n_short > len(flags):
+    if not flags:
+        return "not shown"
+    if 2 * n_short > len(flags):
         return "fails"
     return "holds under conditions" if n_short else "holds"
 
@@ -54,7 +58,7 @@ class Tally:
     def outcome(self) -> Outcome:
         """What becomes of "better"."""
         if self.better <= self.worse:
-            return "fails" if self.worse or not self.n else "not shown"
+            return "fails" if self.worse else "not shown"
         return "holds" if self.worse == 0 and 2 * self.better >= self.n else "holds under conditions"
 
     @property

@@ -143,10 +143,19 @@ def _values(rows: Results) -> Mapping[float, float]:
     return dict(zip(rows.numbers("x"), rows.numbers("value"), strict=True))
 
 
-def judge(results: Results) -> list[Verdict]:
-    """Judge what the text says of figures 3.2 and 3.3."""
-    panels = [results.where(panel=name) for name in results.values("panel")]
-    return [_smaller(panels, PUBLISHED), _smaller(panels, VERIFIED), _guaranteed(panels), _probability(panels)]
+def judge_by_scale(results: Results) -> list[Verdict]:
+    """Judge what the text says of figure 3.2, where the noise varies from too little to plenty."""
+    return [*judge_by_collusion(results), _probability(_panels(results))]
+
+
+def judge_by_collusion(results: Results) -> list[Verdict]:
+    """Judge what the text says of figure 3.3."""
+    panels = _panels(results)
+    return [_smaller(panels, PUBLISHED), _smaller(panels, VERIFIED), _guaranteed(panels)]
+
+
+def _panels(results: Results) -> list[Results]:
+    return [results.where(panel=name) for name in results.values("panel")]
 
 
 def _smaller(panels: Sequence[Results], kind: str) -> Verdict:
@@ -203,7 +212,7 @@ FIGURE_3_2 = Experiment(
     title="Delta of CAPE and of the conventional scheme, stated and true, by local noise",
     cells=scale_cells,
     draw=draw_by_scale,
-    judge=judge,
+    judge=judge_by_scale,
     note=_NOTE.format(end=f"{_TINY:g}"),
 )
 FIGURE_3_3 = Experiment(
@@ -213,6 +222,6 @@ FIGURE_3_3 = Experiment(
     title="Delta of CAPE and of the conventional scheme, stated and true, by share of colluding sites",
     cells=collusion_cells,
     draw=draw_by_collusion,
-    judge=judge,
+    judge=judge_by_collusion,
     note=_NOTE.format(end=f"{_TINY:g}"),
 )
