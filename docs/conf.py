@@ -11,6 +11,8 @@ sys.path.insert(0, str(HERE / "_extensions"))
 # Notebooks run in processes of their own, which inherit this; results do not depend on the number of cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A backend named here would reach the notebooks' processes, and Agg shows no picture in a notebook.
+os.environ.pop("MPLBACKEND", None)
 
 from dpcape import __version__  # noqa: E402  (after the number of threads is fixed)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +62,13 @@ def test_a_failing_cell_fails_the_test() -> None:
     with pytest.raises(ZeroDivisionError):
         run_cell("x = 1\nx / 0", "here", {})
     assert run_cell("x = 2\nx + 1", "here", {}) == 3
+
+
+def test_the_site_lets_notebooks_show_pictures() -> None:
+    # The Makefile names Agg for tests and demo; a notebook's process that inherits it draws and shows nothing.
+    script = "import os, runpy; runpy.run_path('conf.py'); print(os.environ.get('MPLBACKEND'))"
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT / "docs", env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "None\n"
