@@ -54,6 +54,12 @@ class TransportError(DpcapeError):
     """Messages could not be carried."""
 
 
+def error_named(name: str, otherwise: type[DpcapeError] = ProtocolError) -> type[DpcapeError]:
+    """Return the exception of the tree above that a message names; ``otherwise`` for any other word."""
+    kind = globals().get(name)
+    return kind if isinstance(kind, type) and issubclass(kind, DpcapeError) else otherwise
+
+
 class DpcapeWarning(UserWarning):
     """Base of every dpcape warning."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape import errors
-from dpcape.errors import ProtocolError
+from dpcape.errors import ProtocolError, error_named
 from dpcape.messages import FromSite, Refused, ToSite, decode_from_site, encode
 from dpcape.transport.base import Transport
 
@@ -44,10 +43,7 @@ class Line:
     def _reply(self, site: str, answer: bytes) -> FromSite:
         allowance, reply = decode_from_site(answer)
         if isinstance(reply, Refused):
-            kind = getattr(errors, reply.error, ProtocolError)
-            if not (isinstance(kind, type) and issubclass(kind, errors.DpcapeError)):
-                kind = ProtocolError
-            raise kind(f"{site}: {reply.text}")
+            raise error_named(reply.error)(f"{site}: {reply.text}")
         if allowance != self._allowance:
             raise ProtocolError(f"{site} must answer for the allowance it was asked about; got another.")
         return reply

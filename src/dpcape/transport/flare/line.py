@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dpcape import errors
-from dpcape.errors import DpcapeError, ProtocolError, SiteLost, TransportError
+from dpcape.errors import SiteLost, TransportError, error_named
 from dpcape.secure_sum import Identity
 from dpcape.transport.base import Transport
 from dpcape.transport.flare.carrier import Carrier, Delivery
@@ -196,10 +195,7 @@ class FlareLine(Transport):
         """Raise a site's refusal under its name."""
         if reply.state == "refused":
             self._status.site(site, "refused", reply.text)
-            kind = getattr(errors, reply.error, ProtocolError)
-            if not (isinstance(kind, type) and issubclass(kind, DpcapeError)):
-                kind = ProtocolError
-            raise kind(f"{site}: {reply.text}")
+            raise error_named(reply.error)(f"{site}: {reply.text}")
         return reply
 
     def _lose(self, site: str, why: str, *, for_good: bool) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpcape import errors
-from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError
+from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
 from dpcape.run_folder import RunFolder
 from dpcape.study import Study
 from dpcape.transport.flare.conduct import EVENTS, HEADS, OUTCOME, RESULTS
@@ -210,9 +209,7 @@ def _conclude(coordination: Coordination, job: str, place: Path) -> tuple[str, d
 
 
 def _failure(outcome: dict[str, Any], status: str) -> DpcapeError:
-    kind = getattr(errors, str(outcome.get("error")), TransportError)
-    if not (isinstance(kind, type) and issubclass(kind, DpcapeError)):
-        kind = TransportError
+    kind = error_named(str(outcome.get("error")), TransportError)
     text = outcome.get("text") or (
         f"FLARE must complete a job; got {status}. A site's job process may have ended; see the sites' logs. "
         "What sites have charged stays charged."
