@@ -154,6 +154,10 @@ def test_series_by_offsets_by_subject_column_by_file_and_in_a_block(tmp_path: Pa
         records = study.records_for("lyon", tmp_path / path)
         assert records.n_records == 40
         assert np.array_equal(np.concatenate(content(records)), np.concatenate(content(rows(X, bound=1.0))))
+    (tmp_path / "gap.csv").write_text("a,b,c,who\n1,2,3,x\n1,2,3,\n", encoding="utf-8")
+    study = study_of(data + '\nsubject = "who"', tmp_path, "joint_ica", "n_components = 2")
+    with pytest.raises(InvalidParameter, match="'who' must tell whose row it is"):
+        study.records_for("lyon", tmp_path / "gap.csv")
     np.save(tmp_path / "block.npy", X[:39].reshape(3, 13, 3))
     assert study.records_for("lyon", tmp_path / "block.npy").n_records == 39
     for offsets in ([0, 10], [1, 40], [0, 25, 10, 40], [0.0, 40.0]):

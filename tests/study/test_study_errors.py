@@ -62,6 +62,20 @@ MISTAKES = [
     ("features = 6", "features = 6\nmissing = 'x'", (19, 11), "missing of [data] must be a number"),
     ('kind = "rows"', 'kind = "row"', (17, 8), "Did you mean 'rows'?"),
     ('kind = "rows"', 'kind = "subjects"', (16, 1), "unit of [data] must be one of subject, record; got none"),
+    (
+        'kind = "rows"',
+        'kind = "subjects"\nranges = [0, 1]',
+        (18, 10),
+        "ranges of [data] must be left out for subjects, whose numbers are taken as they are",
+    ),
+    (
+        'kind = "rows"\nfeatures = 6',
+        'kind = "subjects"\ncolumns = { age = [0, 9] }',
+        (18, 11),
+        "columns of [data] must be a list of names for subjects",
+    ),
+    ('kind = "rows"', 'kind = "documents"\nranges = [0, 1]', (18, 10), "must be left out for documents"),
+    ('kind = "rows"', 'kind = "documents"\nmissing = 0', (18, 11), "missing of [data] must be left out for documents"),
     ('kind = "rows"', 'kind = "labelled"', (16, 1), "response of [data] must be given, or else classes"),
     ('kind = "rows"', 'kind = "views"\nbounds = [1, 2]', (16, 1), "a study must have [data.x]"),
 ]

@@ -46,7 +46,7 @@ class Columns:
         if not isinstance(self.ranges, Schema):
             return False
         levels = next((column.levels for column in self.ranges.columns if column.name == name), None)
-        return bool(levels) and isinstance(levels[0], str) if levels else False
+        return levels is not None and isinstance(levels[0], str)
 
 
 class Holding(Protocol):
@@ -132,12 +132,23 @@ def read_data(section: Section, folder: Path) -> DataPlan:
     else:
         plan["tables"] = (_columns(section, folder, files),)
         plan["bounds"] = () if kind == "documents" else (_bound(section),)
+        _check_preparation(section, kind, plan["tables"][0])
     if kind == "labelled":
         plan |= _target(section)
     if kind == "subjects":
         plan |= _subjects(section, folder, files)
     section.finish()
     return DataPlan(**plan, files=tuple(files))
+
+
+def _check_preparation(section: Section, kind: str, columns: Columns) -> None:
+    """Refuse preparation that records of this kind do not go through, rather than leave it undone in silence."""
+    if kind in ("documents", "subjects") and columns.ranges is not None:
+        given = next(key for key in ("ranges", "schema", "columns") if key in section)
+        wanted = "a list of names" if given == "columns" else "left out"
+        section.fail(given, f"{wanted} for {kind}, whose numbers are taken as they are")
+    if kind == "documents" and columns.missing is not None:
+        section.fail("missing", "left out for documents, whose counts must be complete")
 
 
 def _view(section: Section, key: str, folder: Path, files: list[Path]) -> Columns:

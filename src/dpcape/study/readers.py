@@ -95,6 +95,11 @@ class _ByColumn(ABC):
                 f"Name it, or keep one file per subject instead of {self._path.name}."
             )
         owners = self.vector(subject, text=True)
+        if any(owner is None for owner in owners):
+            raise InvalidParameter(
+                f"column {subject!r} must tell whose row it is; got rows that do not. Complete it, or leave such rows "
+                "out by a public rule."
+            )
         table = self.table(columns)
         return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
 
