@@ -22,6 +22,7 @@ from cryptography import x509
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, InvalidParameter
+from dpcape.privacy.site_ledger import check_approved
 from dpcape.site_folder import SiteFolder
 from dpcape.study import Study
 
@@ -95,8 +96,6 @@ def _ledger(folder: Path) -> str:
 
 
 def _approval(folder: Path, study: Study) -> str:
-    from dpcape.privacy.site_ledger import check_approved
-
     data = check_approved(SiteFolder(folder).state(), study.digest())
     return f"{study.name} ({study.digest()[:16]}) is approved for data set {data}"
 
@@ -104,6 +103,8 @@ def _approval(folder: Path, study: Study) -> str:
 def _data(folder: Path, study: Study) -> str:
     site = SiteFolder(folder)
     sets = site.data_sets()
+    if not sets:
+        raise InvalidParameter("a site must have a data set; got none. Use: dpcape site add.")
     approved = site.state().approvals.get(study.digest())
     name = approved[0] if approved else next(iter(sets))
     facts = study.records_for(site.name, sets[name]["path"]).facts()
@@ -204,6 +205,8 @@ def _both_ends(federation: Path, study: Study | None) -> list[Finding]:
 
 
 def _end(site: str, entry: dict[str, Any]) -> Finding:
+    from dpcape.transport.flare.conduct import MAX_CLOCK_SECONDS
+
     apart = float(entry["clock_apart"])
-    good = entry["dpcape"] == __version__ and apart < 300
+    good = entry["dpcape"] == __version__ and apart <= MAX_CLOCK_SECONDS
     return Finding(f"site {site}", good, f"dpcape {entry['dpcape']} (here {__version__}), clock {apart:.1f} s apart")

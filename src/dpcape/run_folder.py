@@ -126,8 +126,11 @@ class RunFolder:
 
     @property
     def is_charged(self) -> bool:
-        """Whether a site may have been charged: it was about to be, or a federation has the study as a job."""
-        return (self.path / "job.txt").exists() or any(event.get("event") == "charging" for event in self.events())
+        """Whether a site may have been charged: it was about to be, or a federation's job ended after sites were asked.
+
+        A job that was submitted and not seen to end does not count: the next run follows it instead of repeating it.
+        """
+        return any(event.get("event") == "charging" for event in self.events())
 
     @property
     def is_rehearsal(self) -> bool:
@@ -245,7 +248,7 @@ class LoggedLedger:
 
 
 def _sequence(base: Path) -> list[Path]:
-    """Return the run folders of one name, in order: base, base-2, base-3."""
+    """Return the run folders of one name, in order: base, base-run2, base-run3."""
     found: list[Path] = []
     while (path := base if not found else _numbered(base, len(found) + 1)).is_dir():
         found.append(path)
