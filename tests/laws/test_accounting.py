@@ -118,6 +118,9 @@ def test_limits() -> None:
     for wrong in (0.0, math.inf, math.nan):
         with pytest.raises(InvalidParameter):
             mu_of(wrong, 1e-5)
+    for wrong in (0.0, -1.0, 1.0, 2.0, math.nan):
+        with pytest.raises(InvalidParameter):
+            mu_of(1.0, wrong)
 
 
 # Worst coalitions.
@@ -374,6 +377,20 @@ def test_a_ledger_composes_exactly_and_refuses_the_rest() -> None:
         ledger.charge(charge("a", 1e-9))
     assert ledger.spent() == spent
     assert not ledger.is_charged("c")
+
+
+def test_what_integer_noise_adds_is_spent_too() -> None:
+    """All reserves together: the ideal view must have (epsilon - gaps, (delta - tails) e^-gaps)."""
+    charges = [
+        Charge(allowance=name, mu=mu, gap=gap, tail=tail, n_releases=1)
+        for name, mu, gap, tail in (("a", 0.3, 0.02, 1e-6), ("b", 0.4, 0.05, 3e-6), ("c", 0.0, 0.01, 2e-6))
+    ]
+    spent = Ledger(charges=charges).spent(1e-5)
+    gap, tail = 0.08, 6e-6
+    assert math.exp(gap) * reference_delta(spent - gap, 0.5) + tail <= 1e-5
+    # Nor more than that.
+    assert math.exp(gap) * reference_delta(spent - gap - 1e-9, 0.5) + tail > 1e-5
+    assert Ledger(charges=charges).spent(5e-6) == math.inf
 
 
 def test_a_ledger_says_infinity_where_the_proof_for_integer_noise_ends() -> None:

@@ -131,6 +131,15 @@ def test_runs_are_limited_and_renewed_by_a_new_approval(chain: Chain) -> None:
     book.charge(charge("three", 0.01))
 
 
+def test_every_run_counts_against_the_number_approved(chain: Chain) -> None:
+    approve(chain, runs=3)
+    book = ledger(chain)
+    for number in range(3):
+        book.charge(charge(str(number), 0.01))
+    with pytest.raises(LedgerRefused, match=r"approved for \(3\)"):
+        book.charge(charge("one more", 0.01))
+
+
 def test_each_release_once_in_order_and_not_too_many(chain: Chain, tmp_path: Path) -> None:
     book = ledger(chain)
     with pytest.raises(ProtocolError, match="charged here before"):
