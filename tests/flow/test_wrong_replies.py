@@ -185,15 +185,6 @@ def test_a_dealer_only_deals() -> None:
         assert isinstance(decode_from_site(dealer.answer(data))[1], m.Refused)
 
 
-def test_a_dealer_asked_for_the_impossible_refuses() -> None:
-    signer, noise = Identity.generate(), Replay(1)
-    dealer = NoiseDealer(signer, noise)
-    dealer.pin({"lyon": signer.public})
-    for scale, size in ((float("nan"), 3), (0.0, 3), (1e6, -1), (1e6, 2**62)):
-        deal = m.Deal(terms=b"t", release=0, size=size, shared_steps={"lyon": scale}, receivers={"lyon": b""})
-        assert isinstance(decode_from_site(dealer.answer(encode(deal)))[1], m.Refused)
-
-
 def test_what_cannot_be_put_on_a_line_is_refused() -> None:
     held = rows(np.eye(3), bound=1.0)
     with pytest.raises(InvalidParameter, match="at least one site"):
