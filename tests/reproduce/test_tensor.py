@@ -168,6 +168,24 @@ def test_verdicts_follow_the_rows(tiny):
     assert low["Errors decrease as epsilon grows"] == "not shown"
 
 
+def test_a_bound_that_is_too_large_proves_no_claim_broken(tiny):
+    """Both moments' worst cases added up are an upper bound; only the second moment alone, which is exact, tells."""
+
+    def theorem(claimed, real):
+        rows = [{**r, "claimed_epsilon": claimed, "verified_epsilon": real} for r in tiny.where(model="mixture")]
+        (found,) = (v for v in EXPERIMENTS[0].judge(Results(rows)) if v.where == "theorem 5.1")
+        return found.outcome, found.numbers
+
+    nominal = math.sqrt(2 * math.log(1.25 / 0.005))
+    for claimed, outcome in ((9.0, "not shown"), (10.0, "fails")):
+        alone = epsilon_of(0.01, math.sqrt(1.875 * 2) * claimed / 2 / nominal)
+        assert (alone > claimed) is (outcome == "fails")
+        found, numbers = theorem(claimed, claimed + 2)
+        assert found == outcome
+        assert f"M2 alone makes {claimed:g} {alone:.3g} at delta 0.01" in numbers
+    assert theorem(1.0, 0.5)[0] == "holds"
+
+
 def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
     seeds = []
     monkeypatch.setattr("dpcape.reproduce.figures.tensor.make_task", lambda *_, seed, **__: seeds.append(seed))

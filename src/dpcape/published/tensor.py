@@ -38,7 +38,8 @@ class AgnNoise:
     second_scale, third_scale : standard deviation of every distinct entry of the moments that are decomposed.
     claimed_epsilon : theorem 5.1 (and plain composition for the other schemes), at ``delta``.
     verified_epsilon : at the same delta, one record replaced, against the aggregator and the colluding sites; infinite
-        for topics as printed.
+        for topics as printed. For mixtures an upper bound, which adds up the worst cases of both moments.
+    verified_second : the same for the second moment alone, exactly: no less can be true of both.
     verified_symmetrised : the same if topics' moments were made symmetric before noise is added.
     """
 
@@ -47,6 +48,7 @@ class AgnNoise:
     claimed_epsilon: float
     delta: float
     verified_epsilon: float
+    verified_second: float
     verified_symmetrised: float
 
 
@@ -80,11 +82,11 @@ def agn_noise(
     exposure = cape_exposure(n_sites, n_colluding) if scheme == "CAPE" else 1.0
     mus = [exposure * real / (printed * per_sensitivity) for real, printed in zip(true, claimed, strict=True)]
     symmetrised = epsilon_of(delta, compose(mus))
-    verified = symmetrised
+    verified, second_alone = symmetrised, epsilon_of(delta, mus[0])
     if model == "topics":
         n = n_sites if scheme in ("CAPE", "conventional") else 1
-        verified = epsilon_of(delta, asymmetry_exposure(n, cancelling=scheme == "CAPE"))
-    return AgnNoise(second, third, epsilon, delta, verified, symmetrised)
+        verified = second_alone = epsilon_of(delta, asymmetry_exposure(n, cancelling=scheme == "CAPE"))
+    return AgnNoise(second, third, epsilon, delta, verified, second_alone, symmetrised)
 
 
 def claimed_sensitivities(model: str, n_features: int, noise_variance: float = 0.0) -> tuple[float, float]:

@@ -24,7 +24,7 @@ fails if it is true of none, and holds under conditions in between. That somethi
 one setting shows it. Without a single point or setting that tells, a claim is not shown, whatever it says.
 
 A guarantee of privacy fails if it is broken at any setting shown, however many it keeps: the numbers say how many
-break it, which is the worst, and where it happens to be true because the formula has slack.
+break it, which is the worst, and where it is kept because the classical formula has noise to spare.
 
 Where a claim does not say whose noise it speaks of, it is judged apart for the published and for the verified
 calibration: it holds if it holds for both, fails if it fails for one and holds for neither, is not shown if shown for

@@ -146,7 +146,7 @@ def _all(names: Sequence[str]) -> list[Method]:
 
 def cells(setting: Setting) -> list[Cell]:
     """Return one cell per run and row of the figure."""
-    epsilons = setting.choose((1e-3, 1e-2, 1e-1), (1e-3, 5e-3, 1e-2, 5e-2, 1e-1, 5e-1, 1.0, 5.0))
+    epsilons = setting.choose((1e-3, 1e-2, 1e-1, 5.0), (1e-3, 5e-3, 1e-2, 5e-2, 1e-1, 5e-1, 1.0, 5.0))
     sizes = setting.choose((1000, 4000), (1000, 2000, 3000, 4000, 5000, 7000, 8000, 10_000))
     runs = range(setting.n_runs(3))
     first = [

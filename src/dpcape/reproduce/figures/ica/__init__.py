@@ -48,14 +48,14 @@ def draw_delta(results: Results) -> Figure:
 
 _SUBSTITUTE = (
     "ABIDE (C-PAC, CC200, 116 time points per person, shuffled over four equal sites) for the papers' resting-state "
-    "data, which are not public; 4 (quick) or 20 components instead of 50."
+    "data, which are not public; up to 372 people instead of 1548, 4 (quick) or 20 components instead of 50."
 )
 _ROUNDS = (
     "Gradient bounds, numbers of rounds and the PCA's share are not given: 5 and 0.5 times the root of the number of "
     "components, 80 to 200 rounds (DP-djICA half as many in chapter 6), the PCA noised like one round; step 1 on rows "
     "whitened by the released eigenvalues. All of these were chosen on data of seed 0; run k has data of seed k + 1. "
-    "The published noise protects a time point, not a person. Verified curves are JointICA, with the given epsilon in "
-    "total."
+    "The published noise protects a time point, not a person; its real epsilon lets a clipped gradient take any "
+    "direction, so it is an upper bound. Verified curves are JointICA, with the given epsilon in total."
 )
 _NOTE = f"{_ROUNDS} Overall epsilons are drawn below instead of on a second axis, for a time point and for a person."
 

@@ -160,7 +160,8 @@ _NOTE = (
     "Numbers of records are not given in the text. Rows of mixtures are clipped to a public bound, 1 + sqrt(.05 D), "
     "instead of being scaled by their largest norm, which is not private. Draws with a condition number above 12 are "
     "drawn again. Run k has data of seed 100 + k; nothing was chosen on them. Verified curves are TopicModel and "
-    "MixtureModel through the protocols, with replayed noise."
+    "MixtureModel through the protocols, with replayed noise. The real epsilon of published noise on mixtures adds up "
+    "the worst cases of both moments: an upper bound."
 )
 
 
