@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,10 @@ from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, Si
 from dpcape.facts import Facts
 from dpcape.line import Line
 from dpcape.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
-from dpcape.privacy.calibrate import Plan, plan_release, target_mus
-from dpcape.privacy.collusion import epsilons_by_colluders
-from dpcape.privacy.gaussian import compose
-from dpcape.privacy.guarantee import CONDITIONAL, NONE, VERIFIED, Guarantee, SiteGuarantee
-from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
+from dpcape.privacy.calibrate import Plan, plan_release
+from dpcape.privacy.claim import ONE_SITE_EACH, PUBLIC_FACTS, guarantee_of
+from dpcape.privacy.guarantee import Guarantee
+from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.base import Protocol
 from dpcape.statistics.base import Statistic
 from dpcape.transport.base import Transport
@@ -27,8 +25,7 @@ from dpcape.transport.base import Transport
 if TYPE_CHECKING:
     from dpcape.planner.study_plan import StudyPlan
 
-PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
-ONE_SITE_EACH = "a person appears at one site only (at k sites mu is up to k times larger)"
+__all__ = ["ONE_SITE_EACH", "PUBLIC_FACTS", "Allowance", "Federation", "Release", "guarantee_of"]
 
 
 class Federation:
@@ -282,88 +279,15 @@ class Allowance:
 
     def guarantee(self) -> Guarantee:
         """Return what may be claimed for everything this allowance may release, used or not."""
+        took_part = set(self._terms.sites) if self.releases else set()
         return guarantee_of(
-            self._terms, self._protocol, self._plans, self.releases, self._federation.replayable, tuple(self._stated)
+            self._terms,
+            self._protocol,
+            self._plans,
+            took_part=tuple(took_part.intersection(*(release.survivors for release in self.releases))),
+            replayable=self._federation.replayable,
+            stated=tuple(self._stated),
         )
-
-
-def guarantee_of(
-    terms: Terms,
-    protocol: Protocol,
-    plans: Sequence[Plan],
-    releases: Sequence[Release] = (),
-    replayable: bool = False,
-    stated: tuple[str, ...] = (),
-) -> Guarantee:
-    """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
-
-    ``stated`` are assumptions of the statistics' authors; with any, the figures are conditional, not verified.
-    """
-    took_part = set(terms.sites).intersection(*(release.survivors for release in releases)) if releases else set()
-    sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
-    worst = max(sites.values(), key=lambda entry: entry.epsilon)
-    facts = terms.facts
-    return Guarantee(
-        epsilon=worst.epsilon,
-        delta=terms.delta,
-        mu=worst.mu,
-        epsilon_output_only=_output_only(terms, plans),
-        unit=facts.unit,
-        owner_note=facts.owner_note,
-        against=protocol.adversary(),
-        protocol=type(protocol).__name__,
-        public=PUBLIC_FACTS,
-        releases=len(terms.shares),
-        n_colluding=terms.settings.n_colluding,
-        minimum_sites=terms.settings.minimum_sites,
-        took_part=tuple(sorted(took_part)),
-        sites=sites,
-        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *stated),
-        status=_status(terms, stated),
-        replayable=replayable,
-        by_colluders=epsilons_by_colluders(terms, protocol, plans),
-    )
-
-
-def _status(terms: Terms, stated: tuple[str, ...]) -> str:
-    if not terms.epsilons:
-        return NONE
-    return CONDITIONAL if stated else VERIFIED
-
-
-def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuarantee:
-    if not terms.epsilons:
-        mu, epsilon = math.inf, math.inf
-    else:
-        left = math.fsum(terms.shares[len(plans) :])
-        mu = compose([*(plan.mus[site] for plan in plans), target_mus(terms)[site] * math.sqrt(left)])
-        epsilon = _epsilon(terms, site, mu)
-    return SiteGuarantee(mu=mu, epsilon=epsilon, delta=terms.delta, n_records=terms.n_records[site])
-
-
-def _epsilon(terms: Terms, site: str, mu: float) -> float:
-    return printed_epsilon(terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta))
-
-
-def _output_only(terms: Terms, plans: Sequence[Plan]) -> float:
-    """Return the worst site's epsilon against somebody who sees nothing but the results.
-
-    The result carries the own noise of at least ``minimum_sites`` sites; those with the least are counted.
-    """
-    if not terms.epsilons:
-        return math.inf
-    least = terms.settings.minimum_sites
-    epsilons = []
-    for site in terms.sites:
-        mus = []
-        for plan in plans:
-            others = sorted(scale for name, scale in plan.own_scales.items() if name != site)[: least - 1]
-            covered = math.hypot(plan.own_scales[site], *others)
-            mus.append(plan.output_sensitivities[site] / covered)
-        left = math.fsum(terms.shares[len(plans) :])
-        mus.append(target_mus(terms)[site] * math.sqrt(left))
-        epsilons.append(_epsilon(terms, site, compose(mus)))
-    return max(epsilons)
 
 
 def _common_facts(described: Mapping[str, Described]) -> Facts:
