@@ -92,3 +92,34 @@ def test_the_card_stands_alone_as_in_a_notebook(
     accessible(page)
     screenshot(page, "card")
     assert "this study alone" in page.inner_text("main").lower()
+
+
+def test_the_card_fits_one_printed_page(tmp_path: Path, open_file: Any) -> None:
+    page = open_file(rehearsed("topic_model", tmp_path).path / "report.html")
+    page.emulate_media(media="print", color_scheme="dark")
+    # A4 without margins of 15 mm, at 96 pixels an inch.
+    page.set_viewport_size({"width": 680, "height": 1009})
+    card = page.locator(".dpcape-card")
+    assert card.bounding_box()["height"] < 1009
+    assert card.evaluate("node => getComputedStyle(node).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_a_card_follows_the_switch_of_the_page_around_it(tmp_path: Path, open_file: Any) -> None:
+    card = card_html(card_of(rehearsed("pca", tmp_path).model().guarantee_))
+    path = tmp_path / "host.html"
+    path.write_text(f'<!DOCTYPE html><html data-theme="dark"><body>{card}</body></html>', encoding="utf-8")
+    page = open_file(path)
+    paper = page.locator(".dpcape-card")
+
+    def colour() -> Any:
+        return paper.evaluate("node => getComputedStyle(node).backgroundColor")
+
+    dark = colour()
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    light = colour()
+    assert (dark, light) == ("rgb(25, 31, 37)", "rgb(255, 255, 255)")
+    page.emulate_media(color_scheme="dark")
+    assert colour() == light
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.emulate_media(media="print")
+    assert colour() == light

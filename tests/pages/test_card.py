@@ -34,7 +34,7 @@ from dpcape.privacy.gaussian import delta_of, epsilon_of
 from dpcape.privacy.guarantee import CONDITIONAL, PUBLISHED, VERIFIED, Guarantee
 from dpcape.privacy.inference import most_hits, most_right
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
-from dpcape.report.card import Card, Odds, Spent, card_html, card_of, card_terminal, card_text
+from dpcape.report.card import Card, Odds, Spent, card_html, card_of, card_terminal, card_text, scale_line
 from dpcape.statistics import second_moment
 
 from .html_reader import read_html
@@ -130,6 +130,25 @@ def test_cards_are_well_formed_and_every_picture_has_words() -> None:
 def test_text_keeps_to_its_width() -> None:
     for card in cards():
         assert max(map(len, card_text(card, width=100).splitlines())) <= 100
+
+
+def test_a_terminal_of_80_columns_breaks_no_picture_and_marks_points() -> None:
+    for card in cards():
+        console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+        console.print(card_terminal(card))
+        console.file.close()
+        lines = [line.strip("│ \n") for line in console.export_text().splitlines()]
+        assert sum(line.startswith("- ") for line in lines) == sum(len(part.points) for part in card.parts)
+        if card.odds:
+            assert scale_line(card.odds) in lines
+
+
+def test_the_card_follows_the_switch_of_its_host() -> None:
+    style = card_html(next(iter(cards()))).partition("</style>")[0]
+    for host in ('[data-theme="dark"]', '[data-jp-theme-light="false"]', ".vscode-dark"):
+        assert f"{host} .dpcape-card" in style
+    # As specific as the switches, and after them: what is printed is light.
+    assert style.rindex(".dpcape-card.dpcape-card {") > style.rindex('[data-theme="dark"]')
 
 
 # The status, and what is said first.

@@ -25,10 +25,14 @@ from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.loading_sections import maps
 from dpcape.report.map_plots import plot_slices
+from dpcape.report.model_sections import model_sections
 from dpcape.report.page import Picture, Section, Table, write_page
+from dpcape.report.plots import WAYS, curves
+from dpcape.report.release_plots import signal_bars
 from dpcape.report.release_sections import noise_length, noise_section, signal_share
 from dpcape.report.style import environment, stylesheet
 from dpcape.report.svg import svg_of
+from dpcape.reproduce.curves import COLOURS as SCHEMES
 from dpcape.run import run_in_process
 from dpcape.run_folder import RunFolder
 from dpcape.statistics import second_moment
@@ -437,3 +441,58 @@ def test_citations_are_those_of_the_project() -> None:
 def test_templates_are_part_of_the_package() -> None:
     names = {entry.name for entry in files("dpcape.report").joinpath("templates").iterdir()}
     assert {"page.html", "card.html", "style.css", "card.css", "colours.css"} <= names
+
+
+def test_a_way_of_working_has_one_colour_everywhere() -> None:
+    schemes = {"pooled": "pooled", "cape": "CAPE", "conventional": "conventional", "alone": "local"}
+    assert {way: colour for way, (colour, _) in WAYS.items()} == {way: SCHEMES[name] for way, name in schemes.items()}
+    by_name = {name: [1.0, 2.0] for name in ("one site alone", "CAPE, 4 sites", "pooled, private", "other")}
+    lines = curves([1.0, 2.0], by_name, labels=("epsilon", "error")).get_lines()
+    assert [line.get_color() for line in lines[:3]] == [WAYS[way][0] for way in ("alone", "cape", "pooled")]
+    assert len({line.get_linestyle() for line in lines[:3]}) == 3
+    plt.close("all")
+
+
+def test_releases_too_far_apart_for_bars_are_points() -> None:
+    near = signal_bars(["a", "b"], [2.0, 1.0], [0.1, 0.1])
+    assert (near.get_xscale(), len(near.patches), len(near.lines)) == ("linear", 4, 0)
+    far = signal_bars(["a", "b"], [2.0, 1e-5], [0.1, 1e-6])
+    assert (far.get_xscale(), len(far.patches), len(far.lines)) == ("log", 0, 2)
+    none = signal_bars(["a", "b"], [2.0, 1e-5], [0.0, 0.0])
+    assert none.get_xscale() == "linear"
+    plt.close("all")
+
+
+def test_no_coefficient_lies_on_the_axis() -> None:
+    low, high = coefficient_plot(np.arange(5.0), None).get_ylim()
+    assert low >= 4.5
+    assert high <= -0.5
+    plt.close("all")
+
+
+def test_intervals_name_their_level_and_say_when_some_are_left_out(tmp_path: Path) -> None:
+    page = page_of(rehearsed("linear", tmp_path))
+    assert "95 % interval" in [node.text for node in page.all("th")]
+    assert "Intervals of 95 %" in page.text
+    assert "are drawn" not in page.text
+
+    class Model:
+        coef_ = np.arange(31.0)
+
+    (section,) = model_sections(Model(), [])
+    assert section.pictures[0].caption == "The 30 largest of 31 are drawn."
+    plt.close("all")
+
+
+def test_columns_without_names_are_numbered_from_one(tmp_path: Path) -> None:
+    page = page_of(rehearsed("topics", tmp_path))
+    (words,) = (table for table in page.all("table") if "words, by number" in table.text)
+    numbers = [int(word) for row in words.all("tr")[1:] for word in row.all("td")[-1].text.split(", ")]
+    assert min(numbers) >= 1
+    assert max(numbers) <= 20
+
+
+def test_short_cells_are_kept_on_one_line() -> None:
+    fingerprint = "722d 05a8 9f19 ad3f 1582 a9f6 e081 17f0"
+    assert Table(["site", "identity"], [["lima", fingerprint]]).is_compact
+    assert not Table(["unit", "features"], [["1", "a (+0.1), " * 6]]).is_compact

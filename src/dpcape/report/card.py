@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpcape.report.card_content import Card, Odds, Part, Spent, card_of, percent
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["Card", "Odds", "Part", "Spent", "card_html", "card_of", "card_terminal", "card_text"]
 
 _TERMINAL_COLOURS = {"verified": "green", "conditional": "yellow", "published": "yellow", "none": "red"}
-_BAR = 30
+# The line around it fits a card in a terminal of 80 columns.
+_BAR = 24
 
 
 def card_html(card: Card, *, notebook: bool = True, level: int = 3) -> str:
@@ -87,15 +89,14 @@ def _table_lines(part: Part) -> list[str]:
 
 
 def _part_renderables(card: Card, part: Part) -> list[RenderableType]:
-    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     shown: list[RenderableType] = [Text(sentence) for sentence in part.sentences]
     if card.odds and part is card.parts[0]:
         shown.append(Text(scale_line(card.odds), style="cyan"))
-    # A point keeps its indent when it wraps.
-    shown += [Padding(Text(point), (0, 0, 0, 2)) for point in part.points]
+    if part.points:
+        shown.append(_listed(part.points))
     if part.table:
         table = Table(*part.table[0], box=None, pad_edge=False, header_style="dim")
         for row in part.table[1:]:
@@ -105,6 +106,17 @@ def _part_renderables(card: Card, part: Part) -> list[RenderableType]:
 
 
 def _wrapped(text: str, width: int, indent: str = "", *, first: str | None = None) -> list[str]:
+def _listed(points: Sequence[str]) -> RenderableType:
+    """Return points behind dashes; a point keeps its indent when it wraps."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    for point in points:
+        grid.add_row("-", Text(point))
+    return grid
+
+
     return textwrap.wrap(
         text,
         width,

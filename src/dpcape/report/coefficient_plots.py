@@ -42,7 +42,8 @@ def coefficient_plot(
     axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
     # Names are names, also with a dollar sign in them.
     axes.set_yticks(positions, labels, parse_math=False)
-    axes.invert_yaxis()
+    # First on top, and as much room below the last as between two.
+    axes.set_ylim(len(order) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(label)

@@ -25,8 +25,9 @@ def top_words(
         panel.barh(positions, [share for _, share in words], color=COLOURS[0])
         # Names are names, also with a dollar sign in them; here and below.
         panel.set_yticks(positions, [name for name, _ in words], fontsize=8, parse_math=False)
-        panel.set_title(f"topic {index + 1} ({weight:.0%})", fontsize=9)
-        panel.tick_params(axis="x", labelsize=7)
+        panel.set_title(f"topic {index + 1} ({100 * weight:.0f} %)", fontsize=9)
+        panel.set_xlabel("probability", fontsize=8)
+        panel.tick_params(axis="x", labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(topics) :]:
         panel.set_axis_off()
@@ -48,7 +49,7 @@ def image_of_components(
     axes = new_axes(ax)
     limit = max(float(np.abs(components).max()), 1e-300)
     image = axes.imshow(components, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    axes.set_yticks(np.arange(len(weights)), [f"{weight:.0%}" for weight in weights])
+    axes.set_yticks(np.arange(len(weights)), [f"{100 * weight:.0f} %" for weight in weights])
     axes.set_ylabel("weight")
     axes.set_xlabel("column")
     if names is not None and len(names) <= 30:

@@ -45,7 +45,8 @@ def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: s
         wide=True,
     )
     text = [f"The first {len(shown)} of {len(weights)} are shown."] if len(weights) > len(shown) else []
-    return Section(title, text=text, pictures=[picture], tables=[Table([row, "features that weigh most"], rows)])
+    header = [row, f"features that weigh most{_numbered(names)}"]
+    return Section(title, text=text, pictures=[picture], tables=[Table(header, rows)])
 
 
 def directions(attribute: str, title: str, *, second: bool) -> Maker:
@@ -66,6 +67,9 @@ def topics(model: Any, names: Sequence[str]) -> Section | None:
     if not hasattr(model, "topics_"):
         return None
     words = model.top_words(_SHOWN_WORDS)[:10]
+    if not names:
+        # Positions count from 0; on pages, columns without names are numbered from 1.
+        words = [[(str(int(at) + 1), share) for at, share in topic] for topic in words]
     panels = top_words(words, np.asarray(model.weights_))
     picture = Picture(
         figure_of(panels[0]),
@@ -74,10 +78,10 @@ def topics(model: Any, names: Sequence[str]) -> Section | None:
         wide=True,
     )
     rows = [
-        [str(number), f"{weight:.1%}", ", ".join(word for word, _ in topic)]
+        [str(number), f"{100 * weight:.1f} %", ", ".join(word for word, _ in topic)]
         for number, (weight, topic) in enumerate(zip(model.weights_, words, strict=False), start=1)
     ]
-    return Section("Topics", pictures=[picture], tables=[Table(["topic", "share", "words"], rows)])
+    return Section("Topics", pictures=[picture], tables=[Table(["topic", "share", f"words{_numbered(names)}"], rows)])
 
 
 def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = None) -> Section | None:
@@ -100,6 +104,11 @@ def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = No
 def names_of(names: Sequence[str], width: int) -> Sequence[str]:
     """Return the names of the features, or numbers if they have none."""
     return names if len(names) == width else [str(at + 1) for at in range(width)]
+
+
+def _numbered(names: Sequence[str]) -> str:
+    """Say in a header that what follows are numbers of columns, if they have no names."""
+    return "" if names and not names[0].isdigit() else ", by number"
 
 
 def figure_of(axes: Axes) -> Figure:

@@ -23,7 +23,7 @@ from dpcape.report.loading_sections import (
 from dpcape.report.page import Picture, Section, Table
 from dpcape.report.plots import bars, scree
 
-_SHOWN_MEANS = 60
+_SHOWN_MEANS, _DRAWN = 60, 30
 
 
 def model_sections(
@@ -81,7 +81,7 @@ def _strengths(model: Any, names: Sequence[str]) -> Section | None:
     strong = Picture(
         figure_of(strengths(values, noise)),
         f"Strengths of {len(values)} components against the level of noise alone, {noise:.3g}.",
-        "Components above the dashed line stand out of the noise.",
+        "The dashed line is what noise alone reaches; a component that is not twice as strong may be noise.",
     )
     axes = bars(shares, "share")
     weights = Picture(figure_of(axes), "Bars: the weights of the components.", "Weights of the components.")
@@ -96,10 +96,10 @@ def _coefficients(model: Any, names: Sequence[str]) -> Section | None:
         return weights_section(np.asarray(values), names, "Coefficients", row="class")
     labels = [str(name) for name in names_of(names, len(values))]
     ends = None if interval is None else np.asarray(interval)
-    label = "coefficient" if ends is None else "coefficient, with interval (sampling and privacy noise)"
-    figure = figure_of(coefficient_plot(np.asarray(values), ends, labels, label=label))
-    caption = "Intervals count sampling and privacy noise. " if ends is not None else ""
-    picture = Picture(figure, f"Coefficients of {len(values)} features.", f"{caption}The largest 30 if there are more.")
+    label = "coefficient" if ends is None else f"coefficient, with {_level(model)} interval"
+    axes = coefficient_plot(np.asarray(values), ends, labels, largest=_DRAWN, label=label)
+    caption = _caption(model, len(values), has_interval=ends is not None)
+    picture = Picture(figure_of(axes), f"Coefficients of {len(values)} features.", caption)
     return Section("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
 
 
@@ -112,7 +112,9 @@ def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float
     if not intervals:
         return Table(["feature", "coefficient"], rows[:_SHOWN_MEANS])
     full = [[*row, interval] for row, interval in zip(rows, intervals, strict=True)]
-    return Table(["feature", "coefficient", "interval"], full[:_SHOWN_MEANS] + full[_SHOWN_MEANS:][-1:])
+    return Table(
+        ["feature", "coefficient", f"{_level(model)} interval"], full[:_SHOWN_MEANS] + full[_SHOWN_MEANS:][-1:]
+    )
 
 
 def _mean(model: Any, names: Sequence[str]) -> Section | None:
@@ -124,11 +126,23 @@ def _mean(model: Any, names: Sequence[str]) -> Section | None:
         [label, f"{value:.4g}", f"{low:.4g} to {high:.4g}"]
         for label, value, low, high in zip(labels, model.mean_, *interval, strict=True)
     ]
-    label = "mean, with interval (sampling and privacy noise)"
-    figure = figure_of(coefficient_plot(np.asarray(model.mean_), np.asarray(interval), labels, label=label))
-    picture = Picture(figure, f"Means of {len(rows)} features with intervals.", "The largest 30 if there are more.")
-    table = Table(["feature", "mean", "interval"], rows[:_SHOWN_MEANS])
+    label = f"mean, with {_level(model)} interval"
+    axes = coefficient_plot(np.asarray(model.mean_), np.asarray(interval), labels, largest=_DRAWN, label=label)
+    caption = _caption(model, len(rows), has_interval=True)
+    picture = Picture(figure_of(axes), f"Means of {len(rows)} features with intervals.", caption)
+    table = Table(["feature", "mean", f"{_level(model)} interval"], rows[:_SHOWN_MEANS])
     return Section("Means", text=["In the units of the prepared records."], pictures=[picture], tables=[table])
+
+
+def _level(model: Any) -> str:
+    return f"{100 * model.confidence:g} %"
+
+
+def _caption(model: Any, count: int, *, has_interval: bool) -> str:
+    """Say what the intervals count, and how many of all entries are drawn."""
+    counted = f"Intervals of {_level(model)}; they count sampling and privacy noise." if has_interval else ""
+    drawn = f"The {_DRAWN} largest of {count} are drawn." if count > _DRAWN else ""
+    return f"{counted} {drawn}".strip() or "In the order of the columns."
 
 
 def _sizes(model: Any, names: Sequence[str]) -> Section | None:
@@ -136,8 +150,9 @@ def _sizes(model: Any, names: Sequence[str]) -> Section | None:
         return None
     axes = bars(np.asarray(model.shares_), "share of records")
     axes.set_xlabel("cluster")
-    listed = ", ".join(f"{share:.1%}" for share in model.shares_)
-    return Section("Sizes of the clusters", pictures=[Picture(figure_of(axes), f"Bars: {listed}.", "With noise.")])
+    listed = ", ".join(f"{100 * share:.1f} %" for share in model.shares_)
+    picture = Picture(figure_of(axes), f"Bars: {listed}.", "Share of the records in each cluster, with noise.")
+    return Section("Sizes of the clusters", pictures=[picture])
 
 
 def _network(model: Any, names: Sequence[str]) -> Section | None:

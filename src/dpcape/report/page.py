@@ -21,6 +21,8 @@ from dpcape.report.svg import svg_of
 
 __all__ = ["Picture", "Section", "Table", "svg_of", "write_page"]
 
+# A fingerprint of an identity has 39 letters.
+_ONE_LINE = 40
 _NUMBER = re.compile(r"^[<>~ +\-]*[\d.,]+(e[+-]?\d+)?( ?%)?$")
 
 
@@ -47,6 +49,11 @@ class Table:
         """Whether each column holds numbers only, and so is set flush right; the first one names the rows."""
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.header)
         return [index > 0 and _are_numbers(column) for index, column in enumerate(columns)]
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether every cell is short enough for one line; such a table scrolls rather than break its cells."""
+        return all(len(cell) <= _ONE_LINE for row in self.rows for cell in row)
 
 
 @dataclass

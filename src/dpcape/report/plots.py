@@ -17,6 +17,13 @@ Matrix = NDArray[np.float64]
 # Okabe and Ito's palette: told apart by colour-blind readers; line styles tell the curves apart in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8c8c8c")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
+# A way of working has one colour in every picture, also in those of `dpcape.reproduce` and on the planner's page.
+WAYS = {
+    "pooled": (COLOURS[0], ":"),
+    "cape": (COLOURS[2], "-"),
+    "conventional": (COLOURS[1], "--"),
+    "alone": (COLOURS[3], "-."),
+}
 
 
 def new_axes(ax: Axes | None, width: float = 5.0, height: float = 3.0) -> Axes:
@@ -67,18 +74,11 @@ def curves(
     labels: tuple[str, str],
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one curve per name over a logarithmic axis."""
+    """Draw one curve per name over a logarithmic axis; names of `WAYS` have their colours."""
     axes = new_axes(ax)
     for index, (name, values) in enumerate(by_name.items()):
-        axes.plot(
-            x,
-            values,
-            label=name,
-            color=COLOURS[index % 7],
-            linestyle=STYLES[index % 7],
-            marker="o",
-            markersize=4,
-        )
+        colour, style = _look(name, index)
+        axes.plot(x, values, label=name, color=colour, linestyle=style, marker="o", markersize=4)
     axes.set_xscale("log")
     axes.set_xticks(list(x), [f"{value:g}" for value in x])
     axes.minorticks_off()
@@ -86,6 +86,11 @@ def curves(
     axes.set_ylabel(labels[1])
     axes.legend(frameon=False)
     return axes
+
+
+def _look(name: str, index: int) -> tuple[str, Any]:
+    known = (look for way, look in WAYS.items() if way in name.lower())
+    return next(known, (COLOURS[index % 7], STYLES[index % 7]))
 
 
 def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = None, columns: int = 8) -> Figure:

@@ -7,20 +7,30 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from dpcape.report.plots import COLOURS, new_axes
+
+Numbers = NDArray[np.int_]
+# A bar of less than a fiftieth of the longest cannot be compared with its noise.
+_VISIBLE = 50.0
+_NOISE = "noise alone, on average"
 
 
 def signal_bars(
     names: Sequence[str], lengths: Sequence[float], noises: Sequence[float], ax: Axes | None = None
 ) -> Axes:
-    """Draw, per release, the length of what was released beside the length noise alone would have."""
+    """Draw, per release, the length of what was released beside the length noise alone would have.
+
+    Bars; points on a logarithmic axis where the shortest release would have no visible bar beside the longest.
+    """
     axes = new_axes(ax, height=0.9 + 0.5 * len(names))
     positions = np.arange(len(names))
-    axes.barh(positions - 0.18, lengths, 0.34, color=COLOURS[0], label="released")
-    axes.barh(
-        positions + 0.18, noises, 0.34, color=COLOURS[1], label="noise alone, on average", hatch="///", alpha=0.85
-    )
+    if min([*lengths, *noises]) > 0 and max(lengths) > _VISIBLE * min(lengths):
+        _points(axes, positions, lengths, noises)
+    else:
+        axes.barh(positions - 0.18, lengths, 0.34, color=COLOURS[0], label="released")
+        axes.barh(positions + 0.18, noises, 0.34, color=COLOURS[1], label=_NOISE, hatch="///", alpha=0.85)
     axes.set_yticks(positions, list(names))
     axes.invert_yaxis()
     axes.set_xlabel("Euclidean length")
@@ -28,12 +38,20 @@ def signal_bars(
     return axes
 
 
+def _points(axes: Axes, positions: Numbers, lengths: Sequence[float], noises: Sequence[float]) -> None:
+    axes.hlines(positions, noises, lengths, color=COLOURS[-1], linewidth=1)
+    axes.plot(lengths, positions, "o", color=COLOURS[0], label="released")
+    axes.plot(noises, positions, "D", color=COLOURS[1], label=_NOISE)
+    axes.set_xscale("log")
+    axes.set_ylim(-0.6, len(positions) - 0.4)
+
+
 def rounds(lengths: Sequence[float], noises: Sequence[float], label: str, ax: Axes | None = None) -> Axes:
     """Draw the length of what each round released over the rounds, and what noise alone would show."""
     axes = new_axes(ax)
     numbers = np.arange(1, len(lengths) + 1)
     axes.plot(numbers, lengths, marker="o", markersize=3.5, color=COLOURS[0], label="released")
-    axes.plot(numbers, noises, linestyle="--", color=COLOURS[1], label="noise alone, on average")
+    axes.plot(numbers, noises, linestyle="--", color=COLOURS[1], label=_NOISE)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")

@@ -93,7 +93,11 @@ def _bars(releases: Sequence[Release]) -> Picture:
         f"release {name}: length {length:.3g}, noise alone {noise:.3g}"
         for name, length, noise in zip(names, lengths, noises, strict=True)
     )
-    return Picture(figure_of(signal_bars(names, lengths, noises)), f"Bars. {alt}.", "Released against noise alone.")
+    return Picture(
+        figure_of(signal_bars(names, lengths, noises)),
+        f"Released against noise alone. {alt}.",
+        "Released against noise alone.",
+    )
 
 
 def _rounds(releases: Sequence[Release]) -> Section:
