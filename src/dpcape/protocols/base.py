@@ -203,6 +203,13 @@ class SiteHalf(ABC):
         return b""
 
 
+def with_colluders(who: str, n_colluding: int) -> str:
+    """Say whom the guarantee holds against."""
+    if n_colluding == 0:
+        return f"{who}, with no colluding site"
+    return f"{who} together with any {n_colluding} site{'s' if n_colluding > 1 else ''}"
+
+
 def check_colluding(n_colluding: int, n_sites: int) -> None:
     """Refuse a number of colluding sites that leaves nobody to protect."""
     if not isinstance(n_colluding, int) or isinstance(n_colluding, bool) or n_colluding < 0:

@@ -14,56 +14,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.errors import ProtocolError
 from dpcape.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Vector
 from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.terms import Settings, Terms
-from dpcape.privacy.view import View
-from dpcape.protocols.base import (
-    Conversation,
-    Coordinator,
-    Guard,
-    Integers,
-    Outcome,
-    Protocol,
-    Scales,
-    SiteHalf,
-    check_colluding,
-    check_minimum,
+from dpcape.protocols.base import Conversation, Coordinator, Guard, Integers, Outcome, SiteHalf
+from dpcape.protocols.session import (
+    SECURE_SUM_ASSUMPTIONS,
+    SessionCoordinator,
+    SessionSite,
+    check_sum_sites,
+    request_digest,
+    words_of,
 )
-from dpcape.protocols.session import SessionCoordinator, SessionSite, request_digest, words_of
+from dpcape.protocols.zero_sum import ZeroSum, check_ratio
 from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
-
-
-class ZeroSum(Protocol):
-    """What protocols with cancelling noise share: the scheme, and what an adversary sees of it."""
-
-    n_colluding: int
-    cancelling_ratio: float
-
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
-        # One sum protects every site, so equal noise everywhere is best against the worst coalition.
-        own = np.ones_like(demands)
-        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
-
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
-        own, shared = own_scales**2, shared_scales**2
-        return own * shared / (own + shared)
-
-    def view(
-        self,
-        n_sites: int,
-        *,
-        honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
-    ) -> View:
-        own = np.ones(n_sites) if own_scales is None else own_scales
-        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
-        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
-
-    def adversary(self) -> str:
-        return with_colluders("the aggregator", self.n_colluding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,64 +90,6 @@ class Cape(ZeroSum):
 
     def site_half(self, guard: Guard) -> SiteHalf:
         return _CapeSite(guard)
-
-
-SECURE_SUM_ASSUMPTIONS = (
-    "sites and aggregator follow the protocol (honest but curious)",
-    "site identities are authentic: their fingerprints were compared outside the aggregator",
-    "X25519, Ed25519, HKDF-SHA-256 and AES-256 are secure",
-)
-
-
-def with_colluders(who: str, n_colluding: int) -> str:
-    """Say whom the guarantee holds against."""
-    if n_colluding == 0:
-        return f"{who}, with no colluding site"
-    return f"{who} together with any {n_colluding} site{'s' if n_colluding > 1 else ''}"
-
-
-def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> View:
-    """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
-
-    Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the
-    agreed sum of draws, the draws of everybody else (a dropped site's draw counts as known: with one dropped site the
-    correction reveals it). The correction, the sum of the survivors' draws, follows from the last two.
-    """
-    draw, own_noise = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
-    members = list(honest)
-    others = [site for site in range(n_sites) if site not in set(members)]
-    releases = draw[members] - draw.mean(axis=0) + own_noise[members]
-    shift = np.zeros((len(members) + 1 + len(others), n_sites))
-    shift[np.arange(len(members)), members] = 1.0
-    mixing = np.vstack([releases, draw.sum(axis=0), draw[others]])
-    return View(shift=shift, mixing=mixing, variances=np.concatenate([shared, own]) ** 2)
-
-
-def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None) -> int:
-    """Return ``minimum_sites`` made explicit for a secure sum, or say why the setting is infeasible."""
-    if n_sites < 3:
-        raise InvalidParameter(
-            f"{type(protocol).__name__} must have at least 3 sites; got {n_sites}. "
-            "A sum over two tells each the other's value: use Independent()."
-        )
-    check_colluding(protocol.colluding, n_sites)
-    if protocol.colluding > n_sites - 2:
-        raise InvalidParameter(
-            f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
-            f"{protocol.colluding}. If all other sites may collude, use Independent(): it needs no more noise."
-        )
-    least = max(3, (n_sites + protocol.colluding) // 2 + 1)
-    why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
-    return check_minimum(minimum_sites, n_sites, least, why)
-
-
-def check_ratio(ratio: float) -> float:
-    """Refuse a cancelling ratio outside what the integer grid carries."""
-    if not 1e-3 <= ratio <= 1e6:
-        raise InvalidParameter(
-            f"cancelling_ratio must be between 0.001 and 1e6; got {ratio!r}. The papers use 1, the default is 100."
-        )
-    return float(ratio)
 
 
 class _CapeCoordinator(SessionCoordinator):

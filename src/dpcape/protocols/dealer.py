@@ -39,8 +39,8 @@ from dpcape.protocols.base import (
     SiteHalf,
     check_colluding,
 )
-from dpcape.protocols.cape import ZeroSum, check_ratio
 from dpcape.protocols.independent import noisy_total
+from dpcape.protocols.zero_sum import ZeroSum, check_ratio
 from dpcape.secure_sum import Identity, zero_sum_share
 from dpcape.secure_sum.box import BoxKey, seal
 from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify

@@ -13,7 +13,7 @@ from dpcape.messages import Array, FromSite, Submit, ToSite, Vector
 from dpcape.privacy.terms import Settings, Terms
 from dpcape.privacy.view import View
 from dpcape.protocols.base import Conversation, Coordinator, Guard, Protocol, Scales, SiteHalf
-from dpcape.protocols.independent import _IndependentCoordinator
+from dpcape.protocols.independent import PlainCoordinator
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Exact(Protocol):
         return "nobody: exact totals are released"
 
     def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return _IndependentCoordinator(conversation, terms)
+        return PlainCoordinator(conversation, terms)
 
     def site_half(self, guard: Guard) -> SiteHalf:
         return _ExactSite(guard)

@@ -74,13 +74,15 @@ class Independent(Protocol):
         return "everyone outside the site, all other sites and the aggregator together"
 
     def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return _IndependentCoordinator(conversation, terms)
+        return PlainCoordinator(conversation, terms)
 
     def site_half(self, guard: Guard) -> SiteHalf:
         return _IndependentSite(guard)
 
 
-class _IndependentCoordinator(Coordinator):
+class PlainCoordinator(Coordinator):
+    """Asks every site for its release and adds them: nothing is agreed on, nothing hidden."""
+
     def run(self, request: Request, plan: Plan, size: int) -> Outcome:
         replies, missing = self._ask_all(self._present, lambda _: Submit(request=request), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")

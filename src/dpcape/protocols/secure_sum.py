@@ -13,10 +13,16 @@ from dpcape.messages import Array, FromSite, Request, Submit, ToSite, Vector
 from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.terms import Settings, Terms
 from dpcape.privacy.view import View
-from dpcape.protocols.base import Conversation, Coordinator, Guard, Outcome, Protocol, Scales, SiteHalf
-from dpcape.protocols.cape import SECURE_SUM_ASSUMPTIONS, check_sum_sites, with_colluders
+from dpcape.protocols.base import Conversation, Coordinator, Guard, Outcome, Protocol, Scales, SiteHalf, with_colluders
 from dpcape.protocols.independent import noisy_total
-from dpcape.protocols.session import SessionCoordinator, SessionSite, request_digest, words_of
+from dpcape.protocols.session import (
+    SECURE_SUM_ASSUMPTIONS,
+    SessionCoordinator,
+    SessionSite,
+    check_sum_sites,
+    request_digest,
+    words_of,
+)
 from dpcape.secure_sum import from_ring, to_ring
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.privacy.gaussian import delta_of
-from dpcape.protocols.cape import zero_sum_view
+from dpcape.protocols.zero_sum import zero_sum_view
 
 Vector = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcape.privacy.gaussian import delta_of
 from dpcape.privacy.view import View
-from dpcape.protocols.cape import zero_sum_view
+from dpcape.protocols.zero_sum import zero_sum_view
 from dpcape.published.cape import (
     published_split,
     theorem_delta,

@@ -1,0 +1,68 @@
+"""Noise that cancels in the sum, whoever agreed on it: what Cape and Dealer share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+from dpcape.privacy.view import View
+from dpcape.protocols.base import Protocol, Scales, with_colluders
+
+
+class ZeroSum(Protocol):
+    """What protocols with cancelling noise share: the scheme, and what an adversary sees of it."""
+
+    n_colluding: int
+    cancelling_ratio: float
+
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        # One sum protects every site, so equal noise everywhere is best against the worst coalition.
+        own = np.ones_like(demands)
+        return own, own * np.sqrt(demands.size * self.cancelling_ratio)
+
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        own, shared = own_scales**2, shared_scales**2
+        return own * shared / (own + shared)
+
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        own = np.ones(n_sites) if own_scales is None else own_scales
+        shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
+        return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
+
+    def adversary(self) -> str:
+        return with_colluders("the aggregator", self.n_colluding)
+
+
+def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> View:
+    """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
+
+    Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the
+    agreed sum of draws, the draws of everybody else (a dropped site's draw counts as known: with one dropped site the
+    correction reveals it). The correction, the sum of the survivors' draws, follows from the last two.
+    """
+    draw, own_noise = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
+    members = list(honest)
+    others = [site for site in range(n_sites) if site not in set(members)]
+    releases = draw[members] - draw.mean(axis=0) + own_noise[members]
+    shift = np.zeros((len(members) + 1 + len(others), n_sites))
+    shift[np.arange(len(members)), members] = 1.0
+    mixing = np.vstack([releases, draw.sum(axis=0), draw[others]])
+    return View(shift=shift, mixing=mixing, variances=np.concatenate([shared, own]) ** 2)
+
+
+def check_ratio(ratio: float) -> float:
+    """Refuse a cancelling ratio outside what the integer grid carries."""
+    if not 1e-3 <= ratio <= 1e6:
+        raise InvalidParameter(
+            f"cancelling_ratio must be between 0.001 and 1e6; got {ratio!r}. The papers use 1, the default is 100."
+        )
+    return float(ratio)
