@@ -10,10 +10,11 @@ import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.federation import ONE_SITE_EACH
-from dpcape.planner.analyses import PLANNED, PlannedRelease
+from dpcape.planner.analyses import PLANNED
+from dpcape.planner.release import EXACT, PlannedRelease, Setting
 from dpcape.privacy.calibrate import Plan, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
-from dpcape.privacy.terms import Terms, check_terms
+from dpcape.privacy.terms import Terms
 from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
 from dpcape.statistics import Statistic
 
@@ -123,6 +124,7 @@ def _release_entry(release: PlannedRelease, plan: Plan, terms: Terms) -> dict[st
         "pooled_scale": pooled,
         "noise_ratio": aggregate / pooled,
         "entries": statistic.size,
+        **({} if release.known == EXACT else {"known": release.known}),
     }
 
 
@@ -177,18 +179,8 @@ def terms_of(
     weights: Mapping[str, float] | None = None,
 ) -> Terms:
     """Return the terms of a study of these releases at sites of these sizes."""
-    terms = Terms(
-        allowance="plan",
-        settings=protocol.settings(len(sizes)),
-        epsilons=dict.fromkeys(sizes, float(epsilon)),
-        delta=float(delta),
-        shares=tuple(_repeated(releases, [entry.share for entry in releases])),
-        n_records=dict(sizes),
-        weights=dict(weights or {}),
-        facts=releases[0].statistic.facts,
-    )
-    check_terms(terms)
-    return terms
+    shares = _repeated(releases, [entry.share for entry in releases])
+    return Setting(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
 
 
 def _fewest_scale(terms: Terms, plan: Plan) -> float:

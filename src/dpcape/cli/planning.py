@@ -22,9 +22,17 @@ ANALYSES = (
     "centred-cca",
     "linear-regression",
     "logistic-regression",
-    "kmeans",
+    "polynomial-loss",
     "network-classifier",
+    "kmeans",
     "topic-model",
+    "whitened-topic-model",
+    "mixture-model",
+    "whitened-mixture-model",
+    "joint-ica",
+    "infomax-joint-ica",
+    "subject-joint-ica",
+    "subject-infomax-joint-ica",
 )
 
 
@@ -103,15 +111,18 @@ def _planned(
 ) -> dict[str, Any]:
     from dpcape import planning
     from dpcape.planner.analyses import releases_of
+    from dpcape.planner.release import Setting
 
     widths = _pair(features, int, "features", _has_views(analysis), halve=True)
     bounds = _pair(bound, float, "bound", _has_views(analysis), halve=False)
     scheme = planning.make_protocol(
         protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
     )
+    sizes = planning.equal_sites(records, sites)
+    setting = Setting(sizes, scheme, epsilon, delta)
     result = planning.plan_study(
-        releases=releases_of(analysis, widths, bounds, _parameters(parameters)),
-        sizes=planning.equal_sites(records, sites),
+        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=setting),
+        sizes=sizes,
         protocol=scheme,
         epsilon=epsilon,
         delta=delta,

@@ -1,7 +1,7 @@
-"""Analyses whose releases follow from public numbers alone, so that they can be planned without records.
+"""Analyses whose releases are known before any record is read: their shares, sizes, diameters, and so their noise.
 
-Joint ICA and the mixture model are not among them: what they release second depends on what was released first. They
-are planned by a rehearsal on made-up records, :meth:`dpcape.Federation.plan`.
+Where a later release depends on an earlier result, its noise still follows from public numbers, or is known relative
+to the largest contribution (:data:`dpcape.planner.release.RELATIVE`).
 """
 
 from __future__ import annotations
@@ -14,29 +14,24 @@ from typing import Any
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import MANY_TIME_POINTS, Facts
+from dpcape.planner import ica_releases, moment_releases
+from dpcape.planner.release import PlannedRelease, Setting
 from dpcape.statistics import (
     Statistic,
     centred_moments,
     cluster_sums,
     first_moments,
     network_gradient,
+    polynomial_coefficients,
     regression_moment,
     second_moment,
-    word_pairs,
-    word_triples,
 )
 
 Options = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class PlannedRelease:
-    """A release, how often it is made, and the share of mu^2 it takes each time."""
-
-    statistic: Statistic
-    share: float = 1.0
-    times: int = 1
+Make = Callable[[Facts, Options, Setting], tuple[PlannedRelease, ...]]
 
 
 @dataclass(frozen=True)
@@ -48,34 +43,40 @@ class PlannedAnalysis:
     title : what people call it.
     study : its name in a study file; ``fixed`` are parameters it always has there.
     kind : kind of records.
-    options : parameters with the values they have unless others are given.
-    releases : from facts and options to the releases, in order.
+    releases : from facts, options and setting to the releases, in order.
+    options : parameters with the values they have unless others are given; None may be left out.
+    group : heading it stands under in a list.
+    unit : what is protected.
+    note : what is not known before the run, in words.
     """
 
     title: str
     study: str
     kind: str
-    releases: Callable[[Facts, Options], tuple[PlannedRelease, ...]]
+    releases: Make
     options: Options = field(default_factory=dict)
     fixed: Options = field(default_factory=dict)
+    group: str = ""
+    unit: str = "record"
+    note: str = ""
 
 
-def _once(make: Callable[[Facts], Statistic]) -> Callable[[Facts, Options], tuple[PlannedRelease, ...]]:
-    return lambda facts, options: (PlannedRelease(make(facts)),)
+def _once(make: Callable[[Facts], Statistic]) -> Make:
+    return lambda facts, options, setting: (PlannedRelease(make(facts)),)
 
 
-def _regression(facts: Facts, options: Options) -> tuple[PlannedRelease, ...]:
+def _regression(facts: Facts, options: Options, setting: Setting) -> tuple[PlannedRelease, ...]:
     return (PlannedRelease(regression_moment(facts, intercept=bool(options["fit_intercept"]))),)
 
 
-def _kmeans(facts: Facts, options: Options) -> tuple[PlannedRelease, ...]:
+def _kmeans(facts: Facts, options: Options, setting: Setting) -> tuple[PlannedRelease, ...]:
     # Where the centres lie does not matter for the noise.
     centres = np.zeros((options["n_clusters"], facts.n_features))
     rounds = options["n_iter"]
     return (PlannedRelease(cluster_sums(facts, centres=centres), 1 / rounds, rounds),)
 
 
-def _network(facts: Facts, options: Options) -> tuple[PlannedRelease, ...]:
+def _network(facts: Facts, options: Options, setting: Setting) -> tuple[PlannedRelease, ...]:
     # Nor do the weights: gradients are clipped.
     hidden = np.zeros((options["n_hidden"], facts.n_features + 1))
     classes = len(facts.classes or ())
@@ -85,31 +86,57 @@ def _network(facts: Facts, options: Options) -> tuple[PlannedRelease, ...]:
     return (PlannedRelease(gradient, 1 / rounds, rounds),)
 
 
-def _topics(facts: Facts, options: Options) -> tuple[PlannedRelease, ...]:
-    # Imported here: a site that reads a study needs no estimators.
-    from dpcape.estimators.decomposition import check_number, second_moment_share
-
-    n_components = check_number(options["n_components"], facts.n_features)
-    share = second_moment_share("auto", n_features=facts.n_features, n_components=n_components)
-    words = np.arange(facts.n_features, dtype=np.int64)
-    return (
-        PlannedRelease(word_pairs(facts, clip=1.0, words=words), share),
-        PlannedRelease(word_triples(facts, clip=1.0, words=words), 1 - share),
-    )
-
+_COMPONENTS, _MODELS, _REGRESSIONS, _ICA = (
+    "Means and components",
+    "Clusters, topics and mixtures",
+    "Regressions and classifiers",
+    "Joint independent components",
+)
+_FEW = {"n_components": 5}
+_SERIES: Options = {**_FEW, "n_basis": None}
+_PEOPLE: Options = {**_SERIES, "n_timepoints": 250}
+_ROUNDS = {"n_iter": 200}
+_RELATIVE_NOTE = (
+    "How large a contribution to the last release may be is set by the first result: its scales are given relative to "
+    "that. What the noise of the last release does is not part of the figures above."
+)
+_DESIGN_NOTE = "With design = 'auto' the first result chooses between the whole third moment and few coordinates."
+_TOPIC_NOTE = (
+    "If words are chosen and a length is given, how many words of a document are left is known when the words are "
+    "found: noise of pairs and triples is then an upper bound."
+)
+_ICA_NOTE = "What is asked for depends on earlier results; how much noise it gets does not, so these numbers are exact."
+_PEOPLE_NOTE = (
+    f"{_ICA_NOTE} Clip radii of covariances follow from the noise of the releases before, as it is when every site "
+    "finishes."
+)
+_POISSON_NOTE = (
+    "Planned for the loss 'poisson' and counts from 0; the noise does not depend on the largest count. A loss of your "
+    "own is planned in Python."
+)
 
 PLANNED: dict[str, PlannedAnalysis] = {
-    "mean": PlannedAnalysis("Mean", "mean", "rows", _once(first_moments)),
-    "pca": PlannedAnalysis("Principal components", "pca", "rows", _once(second_moment), options={"n_components": 5}),
+    "mean": PlannedAnalysis("Mean", "mean", "rows", _once(first_moments), group=_COMPONENTS),
+    "pca": PlannedAnalysis(
+        "Principal components", "pca", "rows", _once(second_moment), options=_FEW, group=_COMPONENTS
+    ),
     "centred-pca": PlannedAnalysis(
         "Principal components, centred",
         "pca",
         "rows",
         _once(centred_moments),
-        options={"n_components": 5},
+        options=_FEW,
         fixed={"center": True},
+        group=_COMPONENTS,
     ),
-    "cca": PlannedAnalysis("Canonical correlations", "cca", "views", _once(second_moment), options={"n_components": 2}),
+    "cca": PlannedAnalysis(
+        "Canonical correlations",
+        "cca",
+        "views",
+        _once(second_moment),
+        options={"n_components": 2},
+        group=_COMPONENTS,
+    ),
     "centred-cca": PlannedAnalysis(
         "Canonical correlations, centred",
         "cca",
@@ -117,28 +144,125 @@ PLANNED: dict[str, PlannedAnalysis] = {
         _once(centred_moments),
         options={"n_components": 2},
         fixed={"center": True},
+        group=_COMPONENTS,
     ),
     "linear-regression": PlannedAnalysis(
-        "Linear regression", "linear_regression", "labelled", _regression, options={"fit_intercept": True}
+        "Linear regression",
+        "linear_regression",
+        "labelled",
+        _regression,
+        options={"fit_intercept": True},
+        group=_REGRESSIONS,
     ),
     "logistic-regression": PlannedAnalysis(
-        "Logistic regression", "logistic_regression", "labelled", _regression, options={"fit_intercept": True}
+        "Logistic regression",
+        "logistic_regression",
+        "labelled",
+        _regression,
+        options={"fit_intercept": True},
+        group=_REGRESSIONS,
     ),
-    "kmeans": PlannedAnalysis("Clusters", "kmeans", "rows", _kmeans, options={"n_clusters": 5, "n_iter": 8}),
+    "polynomial-loss": PlannedAnalysis(
+        "Poisson regression (polynomial loss)",
+        "polynomial_loss",
+        "labelled",
+        _once(lambda facts: polynomial_coefficients(facts, loss="poisson")),
+        fixed={"loss": "poisson"},
+        group=_REGRESSIONS,
+        note=_POISSON_NOTE,
+    ),
     "network-classifier": PlannedAnalysis(
         "Network classifier",
         "network_classifier",
         "labelled",
         _network,
         options={"n_hidden": 20, "n_iter": 20, "clip": 1.0, "n_classes": 2},
+        group=_REGRESSIONS,
+    ),
+    "kmeans": PlannedAnalysis(
+        "Clusters", "kmeans", "rows", _kmeans, options={"n_clusters": 5, "n_iter": 8}, group=_MODELS
     ),
     "topic-model": PlannedAnalysis(
         "Topics of documents",
         "topic_model",
         "documents",
-        _topics,
-        options={"n_components": 5},
+        moment_releases.topics,
+        options={**_FEW, "n_words": None, "document_length": None},
         fixed={"design": "full"},
+        group=_MODELS,
+        note=f"{_DESIGN_NOTE} {_TOPIC_NOTE}",
+    ),
+    "whitened-topic-model": PlannedAnalysis(
+        "Topics, few coordinates (many words)",
+        "topic_model",
+        "documents",
+        moment_releases.whitened_topics,
+        options={**_FEW, "n_words": None, "document_length": None},
+        fixed={"design": "whitened"},
+        group=_MODELS,
+        note=f"{_RELATIVE_NOTE} {_TOPIC_NOTE}",
+    ),
+    "mixture-model": PlannedAnalysis(
+        "Mixture of Gaussians",
+        "mixture_model",
+        "rows",
+        moment_releases.mixture,
+        options={**_FEW, "noise_variance": 0.01},
+        fixed={"design": "full"},
+        group=_MODELS,
+        note=_DESIGN_NOTE,
+    ),
+    "whitened-mixture-model": PlannedAnalysis(
+        "Mixture, few coordinates (many features)",
+        "mixture_model",
+        "rows",
+        moment_releases.whitened_mixture,
+        options={**_FEW, "noise_variance": 0.01},
+        fixed={"design": "whitened"},
+        group=_MODELS,
+        note=_RELATIVE_NOTE,
+    ),
+    "joint-ica": PlannedAnalysis(
+        "Joint ICA, per time point",
+        "joint_ica",
+        "subjects",
+        ica_releases.record_moments,
+        options=_SERIES,
+        fixed={"solver": "moment"},
+        group=_ICA,
+        note=_ICA_NOTE,
+    ),
+    "infomax-joint-ica": PlannedAnalysis(
+        "Joint ICA by infomax, per time point",
+        "joint_ica",
+        "subjects",
+        ica_releases.record_infomax,
+        options={**_SERIES, **_ROUNDS},
+        fixed={"solver": "infomax"},
+        group=_ICA,
+        note=_ICA_NOTE,
+    ),
+    "subject-joint-ica": PlannedAnalysis(
+        "Joint ICA, per person",
+        "joint_ica",
+        "subjects",
+        ica_releases.subject_moments,
+        options=_PEOPLE,
+        fixed={"solver": "moment"},
+        group=_ICA,
+        unit="subject",
+        note=_PEOPLE_NOTE,
+    ),
+    "subject-infomax-joint-ica": PlannedAnalysis(
+        "Joint ICA by infomax, per person",
+        "joint_ica",
+        "subjects",
+        ica_releases.subject_rounds,
+        options={**_PEOPLE, **_ROUNDS},
+        fixed={"solver": "infomax"},
+        group=_ICA,
+        unit="subject",
+        note=_PEOPLE_NOTE,
     ),
 }
 
@@ -147,16 +271,18 @@ def facts_of(analysis: str, widths: Sequence[int], bounds: Sequence[float], opti
     """Return the public facts of records of these dimensions."""
     if any(width < 1 for width in widths) or any(not 0 < bound < math.inf for bound in bounds):
         raise InvalidParameter("features and bound must be positive.")
-    kind = PLANNED[analysis].kind
+    kind, unit = PLANNED[analysis].kind, PLANNED[analysis].unit
     n_classes = {"logistic-regression": 2}.get(analysis, options.get("n_classes"))
     return Facts(
         kind=kind,
-        unit="record",
+        unit=unit,
         n_records=1,
+        rows_per_unit=0 if unit == "subject" else 1,
         widths=tuple(widths),
         bounds=(1.0,) if kind == "documents" else tuple(bounds),
         response=(0.0, 1.0) if kind == "labelled" and n_classes is None else None,
         classes=None if n_classes is None else tuple(f"class-{index + 1}" for index in range(n_classes)),
+        owner_note=MANY_TIME_POINTS if kind == "subjects" and unit == "record" else "",
     )
 
 
@@ -173,23 +299,34 @@ def options_of(analysis: str, given: Options) -> dict[str, Any]:
     return options
 
 
+def parameters_of(analysis: str, options: Options) -> dict[str, Any]:
+    """Return all that an expected error may depend on: options, and what the analysis always has."""
+    return {**options, **PLANNED[analysis].fixed}
+
+
 def _checked(name: str, value: Any, usual: Any) -> Any:
     """Return a value of the usual one's kind."""
+    if usual is None and value is None:
+        return None
     if isinstance(usual, bool):
         if not isinstance(value, bool):
             raise InvalidParameter(f"{name} must be true or false; got {value!r}.")
         return value
     least = 2 if name == "n_classes" else 1
-    if isinstance(usual, int) and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+    whole = usual is None or isinstance(usual, int)
+    if whole and (not isinstance(value, int) or isinstance(value, bool) or value < least):
         raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}.")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if name == "noise_variance" and value == 0 and not isinstance(value, bool):
+        return 0.0
+    # Written so that NaN is refused.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidParameter(f"{name} must be a positive number; got {value!r}.")
     return value
 
 
 def releases_of(
-    analysis: str, widths: Sequence[int], bounds: Sequence[float], given: Options | None = None
+    analysis: str, widths: Sequence[int], bounds: Sequence[float], given: Options | None = None, *, setting: Setting
 ) -> tuple[PlannedRelease, ...]:
-    """Return what an analysis releases, for records of these public dimensions."""
+    """Return what an analysis releases, for records of these public dimensions in this setting."""
     options = options_of(analysis, given or {})
-    return PLANNED[analysis].releases(facts_of(analysis, widths, bounds, options), options)
+    return PLANNED[analysis].releases(facts_of(analysis, widths, bounds, options), options, setting)

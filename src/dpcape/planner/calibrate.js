@@ -1,82 +1,4 @@
-// From public numbers to the noise of each release: dpcape.planner.analyses, .protocols and .privacy.calibrate.
-
-const packedSize = (n) => n * (n + 1) / 2;
-const packedTensorSize = (n) => n * (n + 1) * (n + 2) / 6;
-const sum = (list) => list.reduce((total, value) => total + value, 0);
-
-// size, diameter, radius, and how far floating point may be off, as each statistic in dpcape.statistics proves.
-function statistic(name, { size, diameter, radius, depth, factor = 1 }) {
-  const rounding = (n) =>
-    factor * 2 * (CONSTANTS.block_rows + Math.ceil(n / CONSTANTS.block_rows) + 4 * (depth + 64)) * 2 ** -53 * n * radius;
-  return { name, size, diameter, radius, rounding, sensitivity: (n) => diameter + 2 * rounding(n) };
-}
-
-const moment = (width, bound) => statistic("second_moment",
-  { size: packedSize(width), diameter: Math.SQRT2 * bound ** 2, radius: bound ** 2, depth: width });
-
-const centred = (width, bound) => statistic("centred_moments", {
-  size: width + packedSize(width), diameter: (0.25 + 2) / Math.SQRT2 * bound ** 2,
-  radius: Math.sqrt(1.25) * bound ** 2, depth: width,
-});
-
-function regression(width, bound, intercept) {
-  const b = intercept ? bound / 2 : 0;
-  const reach = Math.hypot(bound, bound * Math.sqrt(0.5));
-  return statistic("regression_moment", {
-    size: packedSize(width + 1 + (intercept ? 1 : 0)), diameter: Math.SQRT2 * (reach ** 2 + b ** 2),
-    radius: reach ** 2 + b ** 2, depth: width,
-  });
-}
-
-function topicReleases(width, components) {
-  const each = width / components;
-  const share = each < 4 ? 0.45 : each < 20 ? 0.6 : 0.75;
-  const words = (name, size) => statistic(name, { size, diameter: Math.SQRT2, radius: 1, depth: width, factor: 10 });
-  if (packedTensorSize(width) > CONSTANTS.largest_tensor) {
-    throw new Refused(
-      `a third moment released whole must have at most ${CONSTANTS.largest_tensor} entries; got ` +
-      `${packedTensorSize(width)} for ${width} words. Use design='whitened', or fewer words.`);
-  }
-  return [
-    { statistic: words("word_pairs", packedSize(width)), share, times: 1 },
-    { statistic: words("word_triples", packedTensorSize(width)), share: 1 - share, times: 1 },
-  ];
-}
-
-// The releases of a study, in order.
-function releasesOf(study) {
-  const width = sum(study.widths);
-  const bound = Math.hypot(...study.bounds);
-  const options = study.options;
-  const once = (entry) => [{ statistic: entry, share: 1, times: 1 }];
-  const rounds = (entry) => [{ statistic: entry, share: 1 / options.n_iter, times: options.n_iter }];
-  if (study.widths.some((entry) => entry < 1) || study.bounds.some((entry) => !(entry > 0))) {
-    throw new Refused("features and bound must be positive.");
-  }
-  switch (study.analysis) {
-    case "mean":
-      return once(statistic("first_moments",
-        { size: 2 * width, diameter: 2 * bound, radius: bound * Math.sqrt(1.25), depth: width }));
-    case "pca": case "cca":
-      return once(moment(width, bound));
-    case "centred-pca": case "centred-cca":
-      return once(centred(width, bound));
-    case "linear-regression": case "logistic-regression":
-      return once(regression(width, bound, options.fit_intercept));
-    case "kmeans":
-      return rounds(statistic("cluster_sums", {
-        size: options.n_clusters * (width + 1), diameter: 2 * bound, radius: Math.SQRT2 * bound, depth: width,
-      }));
-    case "network-classifier": {
-      const outputs = options.n_classes === 2 ? 1 : options.n_classes;
-      const size = options.n_hidden * (width + 1) + outputs * (options.n_hidden + 1);
-      return rounds(statistic("network_gradient",
-        { size, diameter: 2 * options.clip, radius: options.clip, depth: width + options.n_hidden + outputs }));
-    }
-    default:
-      return topicReleases(width, options.n_components);
-  }
-}
+// From releases to their noise, and what could be promised: dpcape.protocols and .privacy.calibrate.
 
 function checkColluding(colluding, sites) {
   if (colluding > sites - 1) {
@@ -262,6 +184,7 @@ function entryOf(study, release, plan, { settings, total, smallest }) {
     shared_scale: plan.shared[smallest] / study.sizes[smallest],
     aggregate_scale: aggregate, aggregate_scale_at_minimum: least, pooled_scale: pooled,
     noise_ratio: aggregate / pooled, entries: release.statistic.size, diameter: release.statistic.diameter,
+    known: release.known,
   };
 }
 
@@ -289,8 +212,9 @@ function adversary(protocol) {
 function sentence(study, plan) {
   const sites = study.sizes.length;
   const assumed = [CONSTANTS.one_site_each, ...CONSTANTS.assumptions[study.protocol.name]];
-  return `(${roundUp(plan.epsilon)}, ${roundUp(study.delta, 6)})-differentially private per record, when one record of ` +
-    `one site is replaced, against ${adversary(study.protocol)}; ${plan.n_releases} ` +
+  const { unit, owner_note: note } = CONSTANTS.analyses[study.analysis];
+  return `(${roundUp(plan.epsilon)}, ${roundUp(study.delta, 6)})-differentially private per ${unit}` +
+    `${note ? ` (${note})` : ""}, when one ${unit} of one site is replaced, against ${adversary(study.protocol)}; ${plan.n_releases} ` +
     `release${plan.n_releases > 1 ? "s" : ""}, at least ${plan.settings.minimum} of ${sites} ` +
     `site${sites > 1 ? "s" : ""} finishing; public: ${CONSTANTS.public.join(", ")}; exact integer noise; verified. ` +
     `Assumed: ${assumed.join("; ")}.`;

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpcape.errors import InvalidParameter
-from dpcape.planner.analyses import PlannedRelease
 from dpcape.planner.expected_error import Measure
+from dpcape.planner.release import Releases, Setting
 from dpcape.planning import aggregate_scales, terms_of
 from dpcape.protocols import Independent, Protocol
 
@@ -19,7 +19,7 @@ _LOW, _HIGH = -3.0, 3.0
 class Scenario:
     """Releases at sites of these sizes, under a protocol and a delta."""
 
-    releases: Sequence[PlannedRelease]
+    releases: Releases
     sizes: Mapping[str, int]
     protocol: Protocol
     delta: float
@@ -28,8 +28,9 @@ class Scenario:
     def error(self, measure: Measure, epsilon: float) -> float | None:
         """Return the expected error, or None where no plan exists."""
         try:
-            terms = terms_of(self.releases, self.sizes, self.protocol, epsilon, self.delta, weights=self.weights)
-            return measure.value(aggregate_scales(self.releases, terms, self.protocol))
+            releases = self.releases(Setting(self.sizes, self.protocol, epsilon, self.delta))
+            terms = terms_of(releases, self.sizes, self.protocol, epsilon, self.delta, weights=self.weights)
+            return measure.value(aggregate_scales(releases, terms, self.protocol))
         except InvalidParameter:
             return None
 
@@ -58,7 +59,7 @@ class Scenario:
 
 
 def scenarios(
-    releases: Sequence[PlannedRelease],
+    releases: Releases,
     sizes: Mapping[str, int],
     protocol: Protocol,
     delta: float,

@@ -158,6 +158,40 @@ function checkComponents(components, largest) {
   }
 }
 
+// Noise against the weakest component; that of a whole third moment also against an average strength.
+function momentNoise(study, spectrum, { width, first }) {
+  const components = study.options.n_components;
+  checkComponents(components, spectrum.length);
+  const kept = spectrum.slice(0, components);
+  const whole = !study.analysis.startsWith("whitened");
+  const weakest = kept[components - 1];
+  const [one, two, three] = [1, 2, 3].map((power) => sum(kept.map((value) => value ** -power)));
+  const norm = Math.sqrt((one ** 3 + 3 * one * two + 2 * three) / 6);
+  return (scales) => {
+    if (weakest <= 0) return Infinity;
+    const second = noiseNorm(scales[first], width) / weakest;
+    const third = CONSTANTS.spin * scales[first + 1] * norm / Math.sqrt(packedTensorSize(components));
+    return whole ? Math.max(second, third) : second;
+  };
+}
+
+// Length of the noise in what finds the rotation, against the largest a contribution may have.
+function seriesNoise(study) {
+  const n = study.options.n_components;
+  const columns = study.options.n_basis === null ? sum(study.widths) : study.options.n_basis;
+  const last = (scales) => scales[scales.length - 1];
+  switch (study.analysis) {
+    case "joint-ica":
+      return (scales) => last(scales) * Math.sqrt(fourthSize(n)) / fourthClip(n) ** 4;
+    case "infomax-joint-ica":
+      return (scales) => last(scales) * Math.sqrt(n * (n + 1)) / infomaxReach(n);
+    case "subject-infomax-joint-ica":
+      return (scales) => last(scales) * Math.sqrt(n * (n + 1)) / subjectReach(study.options);
+    default:
+      return (scales) => scales[columns > n ? 4 : 3] * Math.sqrt(fourthSize(n));
+  }
+}
+
 // From the scales of the releases to the expected error.
 function measureOf(study, declared) {
   const width = sum(study.widths);
@@ -182,12 +216,21 @@ function measureOf(study, declared) {
       const size = options.n_hidden * (width + 1) + outputs * (options.n_hidden + 1);
       return (scales) => scales[0] * Math.sqrt(size) / options.clip;
     }
-    default: {
-      const spectrum = spectrumOf(declared, width);
-      checkComponents(options.n_components, width);
-      const weakest = spectrum[options.n_components - 1];
-      return (scales) => weakest > 0 ? noiseNorm(scales[0], width) / weakest : Infinity;
+    case "polynomial-loss": {
+      const { size, radius } = poissonLoss(width, bound);
+      return (scales) => scales[0] * Math.sqrt(size) / radius;
     }
+    case "topic-model": case "whitened-topic-model": {
+      const words = options.n_words === null ? width : options.n_words;
+      const spectrum = spectrumOf(declared, words);
+      return momentNoise(study, spectrum, { width: words, first: options.n_words === null ? 0 : 1 });
+    }
+    case "mixture-model": case "whitened-mixture-model": {
+      const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2 - options.noise_variance);
+      return momentNoise(study, spectrum, { width, first: 0 });
+    }
+    default:
+      return seriesNoise(study);
   }
 }
 

@@ -87,17 +87,23 @@ class Measure:
     title : what is measured, in words.
     unit : "share" (of one), "bound" (in units of the bound), or "ratio".
     value : from scales to the error; never falls when scales grow.
+    is_error : False where it says how large the noise is, but not what that does to the result.
     """
 
     title: str
     unit: str
     value: Callable[[Sequence[float]], float]
+    is_error: bool = True
 
 
 def measure_of(analysis: str, facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure | None:
     """Return the error of an analysis (by its name in a study), or None where there is no formula for it."""
-    make = _MEASURES.get(analysis)
-    return None if make is None or facts.unit != "record" else make(facts, options, declared)
+    # Imported here: its measures are built from this file's.
+    from dpcape.planner.noise_measures import NOISE_MEASURES
+
+    make = {**_MEASURES, **NOISE_MEASURES}.get(analysis)
+    known = facts.unit == "record" or analysis == "joint_ica"
+    return make(facts, options, declared) if make is not None and known else None
 
 
 def _mean(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
@@ -107,7 +113,7 @@ def _mean(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measu
 
 def _pca(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
     spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2
-    wanted = _whole(options["n_components"], facts.n_features)
+    wanted = checked_components(options["n_components"], facts.n_features)
     return Measure("captured energy lost to noise", "share", lambda s: 1 - kept_energy(spectrum, wanted, s[0]))
 
 
@@ -151,29 +157,8 @@ def _regression(facts: Facts, options: Mapping[str, Any], declared: Declared) ->
     return Measure("explained variance lost to noise", "share", lost)
 
 
-def _kmeans(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    bound, n_clusters = math.hypot(*facts.bounds), options["n_clusters"]
-    spread = n_clusters * math.sqrt(facts.n_features + 1) / bound
-    title = "noise of a centre in each round, against the bound (clusters of equal size)"
-    return Measure(title, "bound", lambda s: s[0] * spread)
-
-
-def _network(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    classes, hidden = len(facts.classes or ()), options["n_hidden"]
-    outputs = 1 if classes == 2 else classes
-    size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
-    spread = math.sqrt(size) / float(options["clip"])
-    return Measure("length of the noise in each gradient, against the clip", "ratio", lambda s: s[0] * spread)
-
-
-def _topics(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    spectrum = declared.spectrum(facts.n_features)
-    weakest = float(spectrum[_whole(options["n_components"], facts.n_features) - 1])
-    title = "noise of the word pairs against the weakest topic (from 1 on it is drowned)"
-    return Measure(title, "ratio", lambda s: noise_norm(s[0], facts.n_features) / weakest if weakest > 0 else math.inf)
-
-
-def _whole(n_components: Any, largest: int) -> int:
+def checked_components(n_components: Any, largest: int) -> int:
+    """Return a number of components from 1 to ``largest``."""
     if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
         raise InvalidParameter(
             f"n_components must be a number from 1 to {largest} to expect an error of; got {n_components!r}."
@@ -187,7 +172,4 @@ _MEASURES: dict[str, Callable[[Facts, Mapping[str, Any], Declared], Measure]] = 
     "cca": _cca,
     "linear_regression": _regression,
     "logistic_regression": _regression,
-    "kmeans": _kmeans,
-    "network_classifier": _network,
-    "topic_model": _topics,
 }

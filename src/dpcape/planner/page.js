@@ -28,7 +28,9 @@ function yardstick(study) {
   const bound = Math.hypot(...study.bounds);
   if (study.analysis === "mean" || study.analysis === "kmeans") return { size: bound, words: "of the bound" };
   if (study.analysis === "network-classifier") return { size: study.options.clip, words: "of the clip" };
-  if (study.analysis === "topic-model") return { size: 1, words: "of the largest entry" };
+  if (study.analysis.endsWith("topic-model")) return { size: 1, words: "of the largest entry" };
+  if (study.analysis === "polynomial-loss") return { size: releasesOf(study)[0].statistic.radius, words: "of their bound" };
+  if (study.analysis.startsWith("subject-")) return { size: releasesOf(study)[0].statistic.radius, words: "of its bound" };
   return { size: bound ** 2, words: "of the squared bound" };
 }
 
@@ -75,8 +77,9 @@ function showAnswer(state) {
   what.className = "what";
   what.textContent = `${sentenceCase(measure.title)}.`;
   byId("answer").replaceChildren(strong(shown(errors.chosen, unit)), what, rest(state));
+  const several = plan.n_releases > 1;
   const pairs = [
-    ["Noise on the result", `${shown(first.aggregate_scale / size, "share")} ${words}`],
+    [several ? "Noise on the first release" : "Noise on the result", `${shown(first.aggregate_scale / size, "share")} ${words}`],
     ["Against pooled data", `${figure(first.noise_ratio)} ×`],
     ["Parameter μ", roundUp(plan.mu, 5)],
     ["Releases", String(plan.n_releases)],
@@ -99,8 +102,14 @@ function rest({ study, errors, unit }) {
   const sites = study.sizes.length;
   const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== "independent")
     .map((key) => `${scenarioTitle(key, study).toLowerCase().replace(/ \(.*/, "")} ${shown(errors[key], unit)}`);
-  return ` ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} records at ${sites} ` +
+  return ` ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} ${countedUnits(study.analysis)} at ${sites} ` +
     `site${sites > 1 ? "s" : ""}, epsilon ${roundUp(study.epsilon)}. Under the same guarantee: ${others.join(", ")}.`;
+}
+
+// What a site has so many of.
+function countedUnits(analysis) {
+  const { kind, unit } = CONSTANTS.analyses[analysis];
+  return unit === "subject" ? "subjects" : kind === "subjects" ? "time points" : kind === "documents" ? "documents" : "records";
 }
 
 function megabytes(study, plan) {
@@ -118,6 +127,7 @@ function showErrors(state) {
   const epsilons = Array.from({ length: 33 }, (_, index) => range.low * (range.high / range.low) ** (index / 32));
   const curves = Object.entries(state.scenarios).map(([key, scenario]) =>
     [key, epsilons.map((epsilon) => [epsilon, errorAt(scenario, measured, epsilon)])]);
+  byId("error-title").textContent = measure.is_error ? "Expected error" : "Noise";
   byId("error-lead").textContent = `${sentenceCase(measure.title)}, over epsilon. Lower is better.`;
   showLegend(state);
   drawErrors(state, curves, range);
@@ -163,9 +173,10 @@ function drawErrors({ study, errors, unit, measure }, curves, range) {
 
 function showWanted({ study, unit, scenarios, measured, measure }) {
   const percent = isPercent(unit);
+  byId("wanted-title").textContent = `Smallest epsilon for a wanted ${measure.is_error ? "error" : "noise"}`;
   byId("wanted-name").textContent = `${sentenceCase(measure.title)}, at most`;
   byId("wanted-unit").textContent = percent ? "%" : "";
-  const wanted = positive("wanted", "wanted error") / (percent ? 100 : 1);
+  const wanted = positive("wanted", `wanted ${measure.is_error ? "error" : "noise"}`) / (percent ? 100 : 1);
   const rows = Object.entries(scenarios).map(([key, scenario]) => {
     const epsilon = smallestEpsilon(scenario, measured, wanted);
     return [scenarioTitle(key, study), epsilon === null ? "not reached" : roundUp(epsilon, 3)];
@@ -175,60 +186,31 @@ function showWanted({ study, unit, scenarios, measured, measure }) {
 }
 
 function showGuarantee({ study, plan }) {
+  const { unit, owner_note, note } = CONSTANTS.analyses[study.analysis];
   byId("sentence").textContent = sentence(study, plan);
   pairsInto(byId("guarantee"), [
     ["epsilon", `${roundUp(plan.epsilon)} at delta ${roundUp(study.delta, 6)} (mu ${roundUp(plan.mu, 5)})`],
     ["result alone", `epsilon ${roundUp(plan.output_only)}, against somebody who sees nothing but the result`],
-    ["protects", "one record of one site, replaced"],
+    ["protects", `one ${unit} of one site, replaced${owner_note ? `; ${owner_note}` : ""}`],
     ["against", adversary(study.protocol)],
     ["must finish", `${plan.settings.minimum} of ${study.sizes.length} sites`],
   ]);
   tableInto(byId("release-table"),
     ["Release", "Times", "Numbers", "Sensitivity", "Own scale", "Shared scale", "On the result", "Pooled data"],
-    plan.releases.map((release) => [release.statistic, String(release.times), grouping(release.entries),
+    plan.releases.map((release) => [releaseName(release), String(release.times), grouping(release.entries),
       ...["sensitivity", "own_scale", "shared_scale", "aggregate_scale", "pooled_scale"].map((name) => figure(release[name], 4))]),
     "Noise of each release");
+  byId("release-note").textContent = note;
 }
 
-function showLedger({ study }) {
-  const studies = whole("studies", "studies");
-  if (studies > 1000) throw new Unreadable("studies", `studies must be at most 1000; got ${studies}.`);
-  const ceiling = positive("ceiling", "ceiling");
-  const delta = byId("ledger-delta").value.trim() === "" ? study.delta : positive("ledger-delta", "delta of the ceiling");
-  const spent = (count) => spentEpsilon(count, study.epsilon, study.delta, delta);
-  const fitting = studiesWithin(spent, ceiling);
-  byId("ledger").replaceChildren(`After ${studies} such stud${studies > 1 ? "ies" : "y"} the ledger of each site shows epsilon `,
-    strong(roundUp(spent(studies))), ` at delta ${roundUp(delta, 6)}. ` +
-    (fitting === 0 ? `Not one fits under a ceiling of ${general(ceiling, 4)}.`
-      : `A ceiling of ${general(ceiling, 4)} lets ${fitting >= 1000 ? "1000 or more" : fitting} through; the next is refused before data is read.`));
-  drawLedger({ study, studies, ceiling, spent });
+function releaseName({ statistic, known }) {
+  const how = { exact: "", relative: ", relative", "at most": ", at most" }[known];
+  return statistic.replaceAll("_", " ") + how;
 }
 
-// Charges grow with every study, so the last one that fits is found by halving.
-function studiesWithin(spent, ceiling) {
-  let low = 0;
-  let high = 1000;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (spent(middle) <= ceiling) low = middle; else high = middle - 1;
-  }
-  return low;
-}
-
-function drawLedger({ study, studies, ceiling, spent }) {
-  const last = Math.max(8, Math.min(studies + 2, 1000));
-  const every = Math.ceil(last / 40);
-  const counts = Array.from({ length: last + 1 }, (_, index) => index).filter((count) => count % every === 0 || count === studies);
-  const points = counts.map((count) => [count, spent(count)]).filter(([, value]) => Number.isFinite(value));
-  const high = Math.max(ceiling, points[points.length - 1][1]) * 1.15;
-  chart(byId("ledger-chart"), {
-    label: `Epsilon in the ledger over the number of studies: ${roundUp(spent(studies))} after ${studies}; ceiling ${general(ceiling, 4)}.`,
-    x: { low: 0, high: last, log: false, label: "studies", ticks: linearTicks(last).filter(Number.isInteger) },
-    y: { low: 0, high, log: false, format: (value) => general(value, 3) },
-    rules: [{ y: ceiling, kind: "ceiling", label: "ceiling" }],
-    lines: [{ kind: "plain", points: [[0, 0], [last, last * study.epsilon]] }, { kind: "chosen", points }],
-    marks: points.filter(([count]) => count > 0 && last <= 60).map(([x, y]) => ({ x, y, kind: "chosen", small: x !== studies })),
-  });
+function showRehearsal({ study, measure }) {
+  byId("rehearse").hidden = measure.is_error;
+  byId("snippet").value = rehearsal(study);
 }
 
 // The page ------------------------------------------------------------------------------------------------------------
@@ -237,12 +219,12 @@ function stateOf() {
   const study = readStudy();
   const plan = planStudy(study);
   const declared = readDeclared(study);
-  const { measure: title, unit } = CONSTANTS.analyses[study.analysis];
+  const { measure: title, measured_in: unit, is_error } = CONSTANTS.analyses[study.analysis];
   const measured = measureOf(study, declared);
   const scenarios = scenariosOf(study);
   const errors = Object.fromEntries(Object.entries(scenarios).map(([key, scenario]) =>
     [key, errorAt(scenario, measured, study.epsilon)]));
-  return { study, plan, declared, measure: { title }, unit, measured, scenarios, errors };
+  return { study, plan, declared, measure: { title, is_error }, unit, measured, scenarios, errors };
 }
 
 function refuse(error) {
@@ -256,14 +238,14 @@ function refuse(error) {
 
 function update() {
   for (const field of document.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
-  byId("copied").textContent = "";
+  for (const place of ["copied", "copied-snippet"]) byId(place).textContent = "";
   showFields();
   try {
     const state = stateOf();
     byId("refusal").hidden = true;
     byId("answers").hidden = false;
     byId("study").value = studyText(state.study);
-    for (const show of [showAnswer, showErrors, showGuarantee, showWanted, showLedger]) show(state);
+    for (const show of [showAnswer, showErrors, showGuarantee, showWanted, showRehearsal, showLedger]) show(state);
   } catch (error) {
     refuse(error);
   }
@@ -283,14 +265,21 @@ function showFields() {
   };
   for (const field of document.querySelectorAll("[data-for]")) field.hidden = !wanted[field.dataset.for];
   byId("declared").hidden = !spectral;
-  byId("features-name").textContent = kind === "views" ? "Features of X" : kind === "documents" ? "Words" : "Features";
+  byId("features-name").textContent = { views: "Features of X", documents: "Words", subjects: "Voxels" }[kind] || "Features";
+  byId("records-name").textContent = `${sentenceCase(countedUnits(analysis))} per site`;
+  const bounded = kind === "subjects" ? "time point" : "record";
+  byId("bound-note").textContent =
+    `The bound is the largest length a ${bounded} may have; longer ones are shortened at the site.`;
   byId("bound-name").textContent = kind === "views" ? "Bound of X" : "Bound";
   byId("decay-name").textContent = shape === "geometric" ? "Factor r" : "Exponent a";
 }
 
 function showOptions() {
-  const { options, unit } = CONSTANTS.analyses[byId("analysis").value];
-  byId("wanted").value = isPercent(unit) ? "5" : "0.5";
+  const { options, measured_in, unit } = CONSTANTS.analyses[byId("analysis").value];
+  byId("wanted").value = isPercent(measured_in) ? "5" : "0.5";
+  // People are fewer than records; a number somebody put in stays.
+  const usual = { record: "6000", subject: "200" };
+  if (Object.values(usual).includes(byId("records").value)) byId("records").value = usual[unit];
   byId("options").replaceChildren(...Object.entries(options).map(([name, usual]) => {
     const label = document.createElement("label");
     const input = document.createElement("input");
@@ -303,7 +292,7 @@ function showOptions() {
     } else {
       label.className = "field";
       input.inputMode = "decimal";
-      input.value = usual;
+      if (usual === null) input.placeholder = LEFT_OUT[name]; else input.value = usual;
       label.append(`${OPTION_TITLES[name]} `, input);
     }
     return label;
@@ -337,15 +326,14 @@ function soon() {
   waiting = requestAnimationFrame(update);
 }
 
-async function copyStudy() {
-  const text = byId("study");
+async function copyText(text, said) {
   try {
     await navigator.clipboard.writeText(text.value);
-    byId("copied").textContent = "Copied.";
+    said.textContent = "Copied.";
   } catch {
     text.focus();
     text.select();
-    byId("copied").textContent = "Selected: press Ctrl+C to copy.";
+    said.textContent = "Selected: press Ctrl+C to copy.";
   }
 }
 
@@ -360,7 +348,8 @@ byId("shape").addEventListener("change", (event) => {
   if (usual) byId("decay").value = usual;
 });
 byId("controls").addEventListener("submit", (event) => event.preventDefault());
-byId("copy").addEventListener("click", copyStudy);
+byId("copy").addEventListener("click", () => copyText(byId("study"), byId("copied")));
+byId("copy-snippet").addEventListener("click", () => copyText(byId("snippet"), byId("copied-snippet")));
 document.addEventListener("input", soon);
 document.addEventListener("change", soon);
 window.addEventListener("resize", soon);

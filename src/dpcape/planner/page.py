@@ -8,28 +8,46 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from dpcape._version import __version__
+from dpcape.estimators.decomposition import noise_strength
+from dpcape.estimators.topic_model import WORD_SHARE
 from dpcape.federation import ONE_SITE_EACH, PUBLIC_FACTS
 from dpcape.noise import LARGEST_SCALE
-from dpcape.planner.analyses import PLANNED, facts_of
+from dpcape.planner.analyses import PLANNED, PlannedAnalysis, facts_of, parameters_of
 from dpcape.planner.expected_error import Declared, measure_of
 from dpcape.planning import PROTOCOLS, make_protocol
 from dpcape.privacy.integer_gap import CUTOFF, TAIL_EXPONENT
 from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
 from dpcape.report.style import stylesheet
 from dpcape.statistics.base import BLOCK_ROWS
+from dpcape.statistics.infomax_scores import MOST_CONDITION
+from dpcape.statistics.polynomials import LARGEST_SIZE
 from dpcape.statistics.word_moments import LARGEST_TENSOR
+from dpcape.study.analyses import analyses
 
-SCRIPTS = ("gaussian.js", "calibrate.js", "errors.js", "study.js", "chart.js", "reading.js", "page.js")
+SCRIPTS = (
+    "gaussian.js",
+    "releases.js",
+    "calibrate.js",
+    "errors.js",
+    "study.js",
+    "snippet.js",
+    "chart.js",
+    "reading.js",
+    "ledger.js",
+    "page.js",
+)
 
 
 def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
@@ -52,7 +70,7 @@ def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
         style=Markup(stylesheet() + _read("planner.css")),
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        analyses=PLANNED,
+        groups={group: list(members) for group, members in itertools.groupby(PLANNED.items(), _group)},
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
@@ -72,12 +90,20 @@ def constants() -> dict[str, Any]:
         "largest_scale": LARGEST_SCALE,
         "block_rows": BLOCK_ROWS,
         "largest_tensor": LARGEST_TENSOR,
+        "largest_loss": LARGEST_SIZE,
+        "most_condition": MOST_CONDITION,
+        "word_share": WORD_SHARE,
+        "spin": noise_strength(1.0, np.eye(1)),
         "one_site_each": ONE_SITE_EACH,
         "public": list(PUBLIC_FACTS),
         "adversaries": {name: _adversaries(name) for name in PROTOCOLS},
         "assumptions": {name: list(make_protocol(name, n_colluding=0).assumptions()) for name in PROTOCOLS},
         "analyses": {name: _analysis(name) for name in PLANNED},
     }
+
+
+def _group(item: tuple[str, PlannedAnalysis]) -> str:
+    return item[1].group
 
 
 def _adversaries(name: str) -> list[str]:
@@ -89,17 +115,23 @@ def _adversaries(name: str) -> list[str]:
 def _analysis(name: str) -> dict[str, Any]:
     planned = PLANNED[name]
     widths, bounds = ((2, 2), (1.0, 1.0)) if planned.kind == "views" else ((8,), (1.0,))
-    options = {**planned.options, **({"n_components": 1} if "n_components" in planned.options else {})}
-    measure = measure_of(planned.study, facts_of(name, widths, bounds, options), options, Declared())
+    options = {**planned.options, **({"n_components": 2} if "n_components" in planned.options else {})}
+    facts = facts_of(name, widths, bounds, options)
+    measure = measure_of(planned.study, facts, parameters_of(name, options), Declared())
     assert measure is not None
     return {
         "title": planned.title,
         "study": planned.study,
+        "python": analyses()[planned.study].__name__,
         "kind": planned.kind,
         "options": dict(planned.options),
         "fixed": dict(planned.fixed),
         "measure": measure.title,
-        "unit": measure.unit,
+        "measured_in": measure.unit,
+        "is_error": measure.is_error,
+        "unit": planned.unit,
+        "owner_note": facts.owner_note,
+        "note": planned.note,
     }
 
 

@@ -4,9 +4,14 @@ const byId = (id) => document.getElementById(id);
 const TITLES = { cape: "CAPE", "secure-sum": "Secure sum", dealer: "Dealer", independent: "Independent noise" };
 const OPTION_TITLES = {
   n_components: "Components", fit_intercept: "With an intercept", n_clusters: "Clusters", n_iter: "Rounds",
-  n_hidden: "Hidden units", clip: "Clip of a gradient", n_classes: "Classes",
+  n_hidden: "Hidden units", clip: "Clip of a gradient", n_classes: "Classes", n_words: "Words kept",
+  document_length: "Words in a document", noise_variance: "Noise variance", n_basis: "Public basis, columns",
+  n_timepoints: "Time points each",
 };
-const SPECTRAL = ["pca", "centred-pca", "cca", "centred-cca", "linear-regression", "logistic-regression", "topic-model"];
+// What an empty field means.
+const LEFT_OUT = { n_words: "all", document_length: "not used", n_basis: "none" };
+const SPECTRAL = ["pca", "centred-pca", "cca", "centred-cca", "linear-regression", "logistic-regression", "topic-model",
+  "whitened-topic-model", "mixture-model", "whitened-mixture-model"];
 const LARGEST = 1e9;
 
 class Unreadable extends Refused {
@@ -32,6 +37,10 @@ function positive(id, name) {
     throw new Unreadable(id, `${name} must be a positive number; got ${text || "nothing"}.`);
   }
   return value;
+}
+
+function zeroOrMore(id, name) {
+  return Number(byId(id).value.trim() || "x") === 0 ? 0 : positive(id, name);
 }
 
 function numbers(id, name) {
@@ -62,7 +71,9 @@ function readOptions(analysis) {
   for (const [name, usual] of Object.entries(CONSTANTS.analyses[analysis].options)) {
     const id = `option-${name}`;
     if (typeof usual === "boolean") read[name] = byId(id).checked;
+    else if (usual === null && byId(id).value.trim() === "") read[name] = null;
     else if (name === "clip") read[name] = positive(id, OPTION_TITLES[name].toLowerCase());
+    else if (name === "noise_variance") read[name] = zeroOrMore(id, OPTION_TITLES[name].toLowerCase());
     else read[name] = whole(id, OPTION_TITLES[name].toLowerCase(), name === "n_classes" ? 2 : 1);
   }
   return read;

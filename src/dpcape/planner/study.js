@@ -14,11 +14,21 @@ function tomlValue(value) {
   return typeof value === "string" ? `"${value}"` : String(value);
 }
 
+const FRACTIONS = ["clip", "noise_variance"];
+
+// Names and values as the analysis takes them.
+function parametersOf(study) {
+  const given = Object.entries(study.options).filter(([name, value]) =>
+    value !== null && name !== "n_classes" && name !== "n_basis");
+  return [...given, ...Object.entries(CONSTANTS.analyses[study.analysis].fixed)];
+}
+
 function parameterLines(study) {
-  const analysis = CONSTANTS.analyses[study.analysis];
-  const given = Object.entries(study.options).filter(([name]) => name !== "n_classes");
-  return [...given, ...Object.entries(analysis.fixed)].map(([name, value]) =>
-    `${name} = ${name === "clip" ? decimal(value) : tomlValue(value)}`);
+  const given = parametersOf(study).map(([name, value]) =>
+    `${name} = ${FRACTIONS.includes(name) ? decimal(value) : tomlValue(value)}`);
+  // Refused until it is filled in: a study without its basis would be another one.
+  const basis = `basis = []  # your public basis: ${study.widths[0]} lists of ${study.options.n_basis} numbers`;
+  return study.options.n_basis ? [...given, basis] : given;
 }
 
 function protocolLines(study) {
@@ -33,6 +43,9 @@ function protocolLines(study) {
 const FEATURES_NOTE = "  # or columns = [\"...\", ...], by name";
 
 function labelLines(study) {
+  if (study.analysis === "polynomial-loss") {
+    return ["target = \"y\"  # the column of the counts", "response = [0.0, 10.0]  # their public range, from 0"];
+  }
   if (study.analysis === "linear-regression") {
     return ["target = \"y\"  # the column of the response", "response = [0.0, 1.0]  # its public range"];
   }
@@ -49,6 +62,7 @@ function dataLines(study) {
   }
   lines.push(`features = ${study.widths[0]}${FEATURES_NOTE}`);
   if (kind !== "documents") lines.push(`bound = ${decimal(study.bounds[0])}`);
+  if (kind === "subjects") lines.push(`unit = "${CONSTANTS.analyses[study.analysis].unit}"`);
   return kind === "labelled" ? [...lines, ...labelLines(study)] : lines;
 }
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.planner.analyses import PlannedRelease
 from dpcape.planner.curves import Scenario, scenarios
 from dpcape.planner.expected_error import Declared, Measure, measure_of
+from dpcape.planner.release import PlannedRelease
 from dpcape.privacy.calibrate import Plan
 from dpcape.privacy.guarantee import Guarantee, SiteGuarantee, round_up
 from dpcape.protocols import Protocol
@@ -62,7 +62,7 @@ class StudyPlan:
     guarantee : Guarantee — what could be claimed.
     steps : the releases, in order.
     declared : what the expected error supposes about the records.
-    measure : Measure or None — the expected error, where there is a formula for it.
+    measure : Measure or None — the expected error, or how large the noise is where no formula gives an error.
     """
 
     analysis: str
@@ -115,7 +115,9 @@ class StudyPlan:
 
     def _scenarios(self) -> dict[str, Scenario]:
         releases = [PlannedRelease(step.statistic, step.share) for step in self.steps]
-        return scenarios(releases, self.sizes, self.protocol, self.guarantee.delta, weights=self.weights)
+        return scenarios(
+            lambda setting: releases, self.sizes, self.protocol, self.guarantee.delta, weights=self.weights
+        )
 
     def _required_measure(self) -> Measure:
         if self.measure is None:
@@ -132,7 +134,7 @@ class StudyPlan:
         if self.measure is not None and self.expected_error is not None:
             value = self.expected_error
             shown = f"{value:.3g}" if self.measure.unit == "ratio" else f"{100 * value:.3g} %"
-            lines.append(("expected error", f"{shown} {self.measure.title}"))
+            lines.append(("expected error" if self.measure.is_error else "noise", f"{shown} {self.measure.title}"))
         lines += [
             (f"release {number + 1}", f"{step.statistic.name}: noise {step.scale:.4g} on the mean, mu {_mu(step)}")
             for number, step in enumerate(self.steps[:4])

@@ -15,7 +15,7 @@ from dpcape.statistics.losses import LinearPredictorLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
 
 Vector = NDArray[np.float64]
-_LARGEST_SIZE = 200_000
+LARGEST_SIZE = 200_000
 
 
 @known
@@ -32,9 +32,9 @@ class PolynomialCoefficients(Statistic):
         self._weights = self.loss.weights(self.facts)
         width = self.loss.n_parameters(self.facts)
         self._sizes = [monomial_count(width, degree) if weight else 0 for degree, weight in enumerate(self._weights)]
-        if not 1 <= self.size <= _LARGEST_SIZE:
+        if not 1 <= self.size <= LARGEST_SIZE:
             raise InvalidParameter(
-                f"a loss must have between 1 and {_LARGEST_SIZE} coefficients; got {self.size}. "
+                f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {self.size}. "
                 "Use fewer features or a smaller degree."
             )
         self._diameter = checked_diameter(loss, self.facts)

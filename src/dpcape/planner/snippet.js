@@ -1,0 +1,68 @@
+// A rehearsal in Python that belongs to a plan.
+
+const pyValue = (value) => typeof value === "string" ? `"${value}"` : value === true ? "True" : value === false ? "False"
+  : String(value);
+const PROTOCOL_CLASSES = { cape: "Cape", "secure-sum": "SecureSum", dealer: "Dealer", independent: "Independent" };
+
+function protocolCall({ name, colluding, minimum }) {
+  const given = name === "independent" ? [] : [`n_colluding=${colluding}`];
+  if (minimum !== null) given.push(`minimum_sites=${minimum}`);
+  return `${PROTOCOL_CLASSES[name]}(${given.join(", ")})`;
+}
+
+function analysisCall(study) {
+  const { python } = CONSTANTS.analyses[study.analysis];
+  const given = parametersOf(study).map(([name, value]) => `${name}=${pyValue(value)}`);
+  if (study.options.n_basis) given.push(`basis=np.eye(${study.widths[0]}, ${study.options.n_basis})`);
+  return `${python}(${[...given, `epsilon=${study.epsilon}`, `delta=${study.delta}`].join(", ")})`;
+}
+
+// One line that makes records up; people put their own simulation there.
+function madeUp(study) {
+  const { kind, unit } = CONSTANTS.analyses[study.analysis];
+  const [width, bound] = [study.widths[0], study.bounds[0]];
+  const spread = general(0.5 * bound / Math.sqrt(width), 3);
+  const rows = (shape) => `${spread} * source.laplace(size=${shape})`;
+  const table = rows(`(n, ${width})`);
+  const classes = study.options.n_classes || 2;
+  if (kind === "documents") return `documents(source.multinomial(60, np.full(${width}, 1 / ${width}), size=n))`;
+  if (kind === "labelled" && study.analysis === "polynomial-loss") {
+    return `labelled(${table}, source.integers(11, size=n), bound=${bound}, response=(0, 10))`;
+  }
+  if (kind === "labelled") return `labelled(${table}, source.integers(${classes}, size=n), bound=${bound}, classes=range(${classes}))`;
+  if (kind === "rows") return `rows(${table}, bound=${bound})`;
+  const series = unit === "record" ? `[${table}]` : `[${rows(`(${study.options.n_timepoints}, ${width})`)} for _ in range(n)]`;
+  return `subjects(${series}, bound=${bound}, unit="${unit}")`;
+}
+
+function sizesText(sizes) {
+  const equal = sizes.every((size) => size === sizes[0]);
+  const numbers = equal ? `[${sizes[0]}] * ${sizes.length}` : `[${sizes.join(", ")}]`;
+  return `sizes = {f"site-{number}": size for number, size in enumerate(${numbers}, start=1)}`;
+}
+
+function rehearsal(study) {
+  const { kind, python } = CONSTANTS.analyses[study.analysis];
+  const names = [PROTOCOL_CLASSES[study.protocol.name], "Federation", python, "in_process", kind];
+  return [
+    "import numpy as np",
+    "",
+    `from dpcape import ${names.join(", ")}`,
+    "",
+    "source = np.random.default_rng(0)",
+    "",
+    "",
+    "def simulated(n):",
+    "    # Your own simulation goes here; never the records themselves.",
+    `    return ${madeUp(study)}`,
+    "",
+    "",
+    sizesText(study.sizes),
+    "sites = in_process({name: simulated(size) for name, size in sizes.items()})",
+    `federation = Federation(sites, protocol=${protocolCall(study.protocol)})`,
+    `analysis = ${analysisCall(study)}`,
+    "print(federation.plan(analysis))  # the noise of each release",
+    "model = analysis.fit(federation)  # compare it with what you simulated",
+    "",
+  ].join("\n");
+}
