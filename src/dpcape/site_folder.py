@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.messages import Request
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.chain import Chain, Entry
+from dpcape.privacy.chain import Chain
 from dpcape.privacy.head_copy import Head, sync_folder
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.site_ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
@@ -28,7 +29,7 @@ from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
 from dpcape.site import Site
 from dpcape.study import Study
-from dpcape.study.section import is_name
+from dpcape.study.section import NAME_RULE, is_name
 
 FORMAT = "dpcape site 1"
 
@@ -51,7 +52,11 @@ class SiteFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        about = _read_json(self.path / "site.json", "a site folder must be made by `dpcape site init`")
+        about = _read_json(
+            self.path / "site.json",
+            "a site folder must be made by `dpcape site init`",
+            "Name the folder with --folder, or in the variable DPCAPE_SITE.",
+        )
         if about.get("format") != FORMAT:
             raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
         self.name: str = about["name"]
@@ -65,10 +70,17 @@ class SiteFolder:
         """Make the folder, a new identity and an empty ledger; refuse to write into an existing site folder."""
         folder = Path(path)
         if not is_name(name):
-            raise InvalidParameter(f"a site's name must be letters, digits, '.', '_' or '-'; got {name!r}.")
+            raise InvalidParameter(f"a site's name must be {NAME_RULE}; got {name[:80]!r}.")
         if (folder / "site.json").exists():
             raise InvalidParameter(f"a site folder must be new; got {str(path)!r}, which is one already.")
         where = folder / "keys" if keys is None else Path(keys).absolute()
+        for taken in (where / "identity.key", where / "ledger.head", folder / "ledger.sqlite"):
+            # Never written over: it may be the only copy of another site's key, or what an interrupted init left.
+            if taken.exists():
+                raise InvalidParameter(
+                    f"a new site must have its folder and keys to itself; got {str(taken)!r}, which exists. "
+                    "Choose another folder or another --keys."
+                )
         for place in (folder, where, folder / "studies"):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             place.chmod(0o700)
@@ -105,28 +117,52 @@ class SiteFolder:
     def add_data(
         self, name: str, path: str | Path, *, epsilon: float, delta: float, per_study: float | None = None
     ) -> None:
-        """Register a data set with the ceiling of everything that may ever be learnt from it."""
+        """Register a data set with the ceiling of everything that may ever be learnt from it.
+
+        A name that is known already stays with its spending; only where its file is may change.
+        """
         from dpcape.study.readers import fingerprint
 
         if not is_name(name):
-            raise InvalidParameter(f"a data set's name must be letters, digits, '.', '_' or '-'; got {name!r}.")
+            raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
+        ceiling = Ceiling(float(epsilon), float(delta), per_study)
         where = Path(path).absolute()
         if not where.exists() and not list(where.parent.glob(where.name)):
             raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
-        known = self.data_sets()
-        content = fingerprint(where)
-        for other, entry in known.items():
-            if other != name and (entry["path"] == str(where) or entry["content"] == content):
-                raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
-        if name in self.state().ceilings and name not in known:
-            raise InvalidParameter(f"a data set's name must not be used again; got {name!r}.")
-        known[name] = {"path": str(where), "content": content}
+        known, content = self.data_sets(), fingerprint(where)
+        self._require_one_budget(name, known, where, content)
+        if per_study is None and (now := self.state().ceilings.get(name)) is not None:
+            # Named again without it, a data set must not lose its ceiling of one study unnoticed.
+            ceiling = Ceiling(ceiling.epsilon, ceiling.delta, now.per_study)
+        earlier = known.get(name, {}).get("earlier", [])
+        if name in known and known[name]["content"] != content:
+            earlier = [*earlier, known[name]["content"]]
+            self._append("note", {"data": name, "text": f"{name} stands for a file with other content from here on."})
+        # What it held before is remembered: those records must not come back with a budget of their own.
+        known[name] = {"path": str(where), "content": content, **({"earlier": earlier} if earlier else {})}
         write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
-        self.set_ceiling(name, Ceiling(float(epsilon), float(delta), per_study))
+        self.set_ceiling(name, ceiling)
 
-    def data_sets(self) -> dict[str, dict[str, str]]:
+    def _require_one_budget(self, name: str, known: Mapping[str, Any], where: Path, content: str) -> None:
+        for other, entry in known.items():
+            if other != name and (
+                entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]
+            ):
+                raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
+        forgotten = sorted(set(self.state().ceilings) - set(known))
+        if forgotten and name not in forgotten:
+            raise InvalidParameter(
+                f"every data set of the ledger must be registered before a new one; got no file for {forgotten[0]!r}, "
+                "whose spending stands. Add it first, under its own name."
+            )
+
+    def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
-        return _read_json(self.path / "data.json", "a site folder must hold data.json")
+        return _read_json(
+            self.path / "data.json",
+            "a site folder must hold data.json",
+            "Restore it from a backup; or write {} into it and add every data set again under its own name.",
+        )
 
     def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
@@ -254,9 +290,8 @@ class SiteFolder:
         unknown = sorted(set(charges) - set(self.data_sets()))
         if unknown:
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
-        entry = self.chain.accept({"length": gone.length, "head": gone.hash, "reason": reason.strip()})
-        for name, charge in charges.items():
-            self._append("charge", _lost_body(name, charge, entry))
+        body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
+        self.chain.accept(body, [("charge", _lost_body(name, charge)) for name, charge in charges.items()])
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
@@ -268,11 +303,16 @@ class SiteFolder:
     def chosen(self, data: str | None) -> str:
         """Return the data set meant: the one named, or the only one."""
         known = sorted(self.data_sets())
-        if data is None and len(known) == 1:
-            return known[0]
-        if data not in known:
-            raise InvalidParameter(f"a data set must be one of {known}; got {data!r}. Name one with --data.")
-        return data
+        chosen = known[0] if data is None and len(known) == 1 else data
+        if not known:
+            raise InvalidParameter("a site must have a data set; got none. Register one: dpcape site add.")
+        if chosen not in known:
+            raise InvalidParameter(f"a data set must be one of {known}; got {chosen!r}. Name one with --data.")
+        if chosen not in self.state().ceilings:
+            raise InvalidParameter(
+                f"a data set must have a ceiling; got none for {chosen!r}. Set it: dpcape site budget {chosen}."
+            )
+        return chosen
 
 
 class _Approved:
@@ -308,11 +348,11 @@ def write_private(path: Path, content: str | bytes) -> None:
     sync_folder(path.parent)
 
 
-def _lost_body(data: str, charge: Charge, entry: Entry) -> dict[str, Any]:
+def _lost_body(data: str, charge: Charge) -> dict[str, Any]:
     return {
         "data": data,
         "study": "lost",
-        "allowance": f"lost-{entry.number}-{data}",
+        "allowance": f"lost-{secrets.token_hex(8)}",
         "mu": repr(charge.mu),
         "gap": repr(charge.gap),
         "tail": repr(charge.tail),
@@ -320,13 +360,14 @@ def _lost_body(data: str, charge: Charge, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _read_json(path: Path, requirement: str) -> dict[str, Any]:
+def _read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}).") from error
+        message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
+        raise InvalidParameter(message) from error
     if not isinstance(content, dict):
-        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}.")
+        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}. {remedy}")
     return content
 
 

@@ -120,6 +120,32 @@ def test_accepting_a_restored_ledger_is_said_and_logged(consortium: Consortium) 
     assert typed(*log, "--verify").exit_code == 0
 
 
+def test_what_was_lost_is_said_once_for_each_data_set(consortium: Consortium) -> None:
+    place = consortium.sites["lyon"]
+    place.chain.close()
+    (place.keys / "ledger.head").unlink()
+    twice = ("--lost", "cohort:1:1e-5", "--lost", "cohort:0.1:1e-5")
+    refused = typed("site", "log", "--accept-head", "--reason", "disk", *twice, "--folder", place.path)
+    assert refused.exit_code == 2
+    assert "once for each data set" in refused.stderr
+
+
+def test_a_new_ceiling_leaves_what_was_not_named(consortium: Consortium) -> None:
+    home = consortium.sites["lyon"].path
+    answered("site", "budget", "cohort", "--per-study", "0.8", "--folder", home)
+    raised = answered("site", "budget", "cohort", "--epsilon", "4", "--delta", "1e-4", "--folder", home)
+    assert (raised["epsilon"], raised["per_study"]) == (4.0, 0.8)
+    freed = answered("site", "budget", "cohort", "--no-per-study", "--folder", home)
+    assert (freed["epsilon"], freed["delta"], freed["per_study"]) == (4.0, 1e-4, "no ceiling of its own")
+    assert typed("site", "budget", "cohort", "--per-study", "1", "--no-per-study", "--folder", home).exit_code == 2
+
+
+def test_the_log_of_a_data_set_that_is_none(consortium: Consortium) -> None:
+    wrong = typed("site", "log", "typo", "--folder", consortium.sites["lyon"].path)
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "must be one of ['cohort']; got 'typo'" in wrong.stderr
+
+
 def test_help_lists_the_commands() -> None:
     text = typed("site", "--help").stdout
     for command in ("init", "add", "review", "budget", "approve", "deny", "revoke", "log", "identity", "pin"):

@@ -10,7 +10,7 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Mean
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.head_copy import Head
+from dpcape.privacy.head_copy import Head, HeadCopy
 from dpcape.privacy.site_ledger import Ceiling
 from dpcape.site_folder import SiteFolder
 from dpcape.statistics import second_moment
@@ -160,6 +160,79 @@ def test_one_data_set_has_one_budget(consortium: Consortium, tmp_path: Path) -> 
         place.add_data("none", tmp_path / "nowhere.csv", epsilon=1.0, delta=1e-5)
 
 
+def test_a_data_set_that_gets_another_file_keeps_its_budget_and_remembers_its_records(
+    consortium: Consortium, tmp_path: Path
+) -> None:
+    place = consortium.sites["lyon"]
+    place.set_ceiling("cohort", Ceiling(1.2, 1e-5, per_study=0.7))
+    (tmp_path / "newer.csv").write_text((tmp_path / "lyon.csv").read_text() + "1,40,F,3.0\n", encoding="utf-8")
+    place.add_data("cohort", tmp_path / "newer.csv", epsilon=1.2, delta=1e-5)
+    assert place.state().ceilings["cohort"].per_study == 0.7
+    assert [entry.kind for entry in place.chain.entries()[-2:]] == ["note", "ceiling"]
+    with pytest.raises(InvalidParameter, match="must have one budget; got one that is already 'cohort'"):
+        place.add_data("fresh", tmp_path / "lyon.csv", epsilon=9.0, delta=1e-5)
+
+
+def test_a_lost_list_of_data_sets_gives_no_budget_back(consortium: Consortium, tmp_path: Path) -> None:
+    place = consortium.sites["lyon"]
+    consortium.approve()
+    consortium.study.estimator().fit(consortium.federation())
+    (place.path / "data.json").unlink()
+    with pytest.raises(InvalidParameter, match=r"must hold data\.json; got .*Restore it"):
+        place.data_sets()
+    (place.path / "data.json").write_text("{}")
+    with pytest.raises(InvalidParameter, match="got no file for 'cohort'"):
+        place.add_data("fresh", tmp_path / "lyon.csv", epsilon=9.0, delta=1e-5)
+    place.add_data("cohort", tmp_path / "lyon.csv", epsilon=1.2, delta=1e-5)
+    assert place.state().spent("cohort", 1e-5) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_meaningless_ceiling_registers_nothing(consortium: Consortium, tmp_path: Path) -> None:
+    place = SiteFolder.create(tmp_path / "new", name="lyon")
+    with pytest.raises(InvalidParameter, match="positive finite epsilon"):
+        place.add_data("cohort", tmp_path / "lyon.csv", epsilon=-1.0, delta=1e-5)
+    assert place.data_sets() == {}
+    with pytest.raises(InvalidParameter, match="dpcape site add"):
+        place.review(consortium.study)
+
+
+def test_a_data_set_without_a_ceiling_is_neither_reviewed_nor_approved(consortium: Consortium, tmp_path: Path) -> None:
+    """What a crash between the two files of ``add_data`` leaves."""
+    place = SiteFolder.create(tmp_path / "new", name="lyon")
+    (place.path / "data.json").write_text('{"cohort": {"path": "/nowhere", "content": ""}}')
+    for decide in (place.review, place.approve):
+        with pytest.raises(InvalidParameter, match=r"got none for 'cohort'\. Set it: dpcape site budget"):
+            decide(consortium.study)
+
+
+def test_a_new_site_never_writes_over_the_keys_of_another(consortium: Consortium, tmp_path: Path) -> None:
+    place = consortium.sites["lyon"]
+    before = (place.keys / "identity.key").read_bytes()
+    with pytest.raises(InvalidParameter, match="keys to itself"):
+        SiteFolder.create(tmp_path / "other", name="other", keys=place.keys)
+    assert (place.keys / "identity.key").read_bytes() == before
+    assert not (tmp_path / "other").exists()
+
+
+def test_accepting_a_ledger_and_what_it_lost_are_one_step(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while accepting: there must be no accepted ledger without the spending it lost."""
+    place = consortium.sites["lyon"]
+    (place.keys / "ledger.head").unlink()
+
+    def killed(self: HeadCopy, head: Head) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HeadCopy, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        place.accept_head(reason="disk failed", lost={"cohort": (1.0, 1e-5)})
+    monkeypatch.undo()
+    assert place.chain.disagreement() is not None
+    place.accept_head(reason="again", lost={})
+    assert place.state().spent("cohort", 1e-5) == pytest.approx(1.0, rel=1e-5)
+
+
 def test_permissions(consortium: Consortium) -> None:
     place = consortium.sites["lyon"]
     place.keep(consortium.study)
@@ -204,7 +277,10 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
         restored.accept_head(reason="disk failed", lost={"nothing": (1.0, 1e-5)})
     restored.accept_head(reason="disk failed", lost={"cohort": (1.0, 1e-5)})
     assert restored.state().spent("cohort", 1e-5) == pytest.approx(1.0, rel=1e-5)
-    # The approval was there before the backup; the budget is not.
+    # The approval was there before the backup, but it may have been taken back since: the steward decides anew.
+    with pytest.raises(LedgerRefused, match="must be approved"):
+        restored.site_for(consortium.study)
+    restored.approve(consortium.study)
     with pytest.raises(LedgerRefused, match="must stay within"):
         restored.site_for(consortium.study)
     with pytest.raises(InvalidParameter, match="they agree"):

@@ -102,20 +102,28 @@ def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--epsilon", type=float, default=None, help="New ceiling; needs --delta.")
 @click.option("--delta", type=float, default=None)
-@click.option("--per-study", type=float, default=None, help="New ceiling of one study.")
+@click.option("--per-study", type=float, default=None, help="New ceiling of one study; stays as it is if absent.")
+@click.option("--no-per-study", is_flag=True, help="Take the ceiling of one study away.")
 @_steward
 def budget(
-    name: str, epsilon: float | None, delta: float | None, per_study: float | None, folder: Path, as_json: bool
+    name: str,
+    epsilon: float | None,
+    delta: float | None,
+    per_study: float | None,
+    no_per_study: bool,
+    folder: Path,
+    as_json: bool,
 ) -> None:
     """Show what a data set has spent, or change its ceiling."""
     from dpcape.errors import InvalidParameter
-    from dpcape.privacy.site_ledger import Ceiling
 
     place = _open(folder)
-    if (epsilon is None) != (delta is None) or (per_study is not None and epsilon is None):
-        raise InvalidParameter("a ceiling must be given as --epsilon and --delta; got one of them.")
-    if epsilon is not None and delta is not None:
-        place.set_ceiling(name, Ceiling(epsilon, delta, per_study))
+    if (epsilon is None) != (delta is None):
+        raise InvalidParameter("a ceiling must be given as --epsilon and --delta; got one of them. Give both.")
+    if per_study is not None and no_per_study:
+        raise InvalidParameter("the ceiling of one study must be set or taken away; got both. Leave one out.")
+    if epsilon is not None or per_study is not None or no_per_study:
+        _set_ceiling(place, name, (epsilon, delta), per_study, keep=not no_per_study)
     show(_budget(place, name), as_json)
 
 
@@ -245,6 +253,23 @@ def _study(place: SiteFolder, reference: str) -> Study:
 
 def _identity(place: SiteFolder) -> dict[str, str]:
     return {"public_key": place.identity.public.hex(), "fingerprint": place.identity.fingerprint()}
+
+
+def _set_ceiling(
+    place: SiteFolder, name: str, whole: tuple[float | None, float | None], per_study: float | None, *, keep: bool
+) -> None:
+    """Set the parts of a ceiling that were named; what was not named stays."""
+    from dpcape.errors import InvalidParameter
+    from dpcape.privacy.site_ledger import Ceiling
+
+    now = place.state().ceilings.get(name)
+    epsilon, delta = whole if now is None or whole[0] is not None else (now.epsilon, now.delta)
+    if epsilon is None or delta is None:
+        raise InvalidParameter(
+            f"a ceiling must be given as --epsilon and --delta; got neither for {name!r}. Give both."
+        )
+    kept = now.per_study if now is not None and keep else None
+    place.set_ceiling(name, Ceiling(epsilon, delta, kept if per_study is None else per_study))
 
 
 def _budget(place: SiteFolder, name: str) -> dict[str, Any]:

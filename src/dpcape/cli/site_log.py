@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 def show_rows(place: SiteFolder, data: str | None, as_json: bool) -> None:
     """Print the rows, all of them or those of one data set."""
+    known = sorted(place.state().ceilings)
+    if data is not None and data not in known:
+        raise InvalidParameter(f"a data set must be one of {known}; got {data!r}.")
     entries = [entry for entry in place.chain.entries() if data is None or entry.body.get("data") == data]
     if as_json:
         click.echo(json.dumps({"site": place.name, "rows": [_plain(entry) for entry in entries]}))
@@ -50,7 +53,10 @@ def accept_head(place: SiteFolder, *, reason: str, lost: Sequence[str], seen: st
             "what was lost must be said to accept a ledger that lost rows; got nothing. "
             "Write --lost DATA:EPSILON:DELTA for each data set, or --lost none if surely nothing was spent."
         )
-    amounts = {} if tuple(lost) == ("none",) else dict(_amount(text) for text in lost)
+    pairs = [] if tuple(lost) == ("none",) else [_amount(text) for text in lost]
+    amounts = dict(pairs)
+    if len(amounts) != len(pairs):
+        raise InvalidParameter("--lost must be given once for each data set; got one twice. Add the amounts up.")
     place.accept_head(reason=reason, lost=amounts, seen=None if seen is None else _head(seen))
 
 

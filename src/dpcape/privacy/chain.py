@@ -145,16 +145,27 @@ class Chain:
                 copied = Head(0, "")
             return None if self._contains(copied) else (Head(last.number, last.hash), copied)
 
-    def accept(self, body: dict[str, Any]) -> Entry:
-        """Take the table as it is, although the head copy disagrees; the decision becomes a row."""
+    def accept(self, body: dict[str, Any], more: Sequence[tuple[str, dict[str, Any]]] = ()) -> None:
+        """Take the table as it is, although the head copy disagrees; the decision becomes a row.
+
+        ``more`` are the rows (kind, body) that belong to the decision: all are on disk, or none.
+        """
         with self._locked():
             self._known = []
             self._read()
-            entry = _entry(len(self._known) + 1, "accept", body, self._known[-1].hash)
-            self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", _row(entry))
-            self._known.append(entry)
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                for kind, content in (("accept", body), *more):
+                    entry = _entry(len(self._known) + 1, kind, content, self._known[-1].hash)
+                    self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", _row(entry))
+                    self._known.append(entry)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._known = []
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
             self._copy.replace(Head(entry.number, entry.hash))
-            return entry
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -222,7 +233,8 @@ def _connected(path: Path) -> sqlite3.Connection:
 def _unusable(error: sqlite3.Error) -> LedgerRefused:
     return LedgerRefused(
         f"the ledger's file must be readable and writable; got {type(error).__name__}. "
-        "Check disk space and permissions; verify with: dpcape site log --verify."
+        "Check disk space and permissions, then: dpcape site log --verify. If the file itself is damaged, restore a "
+        "backup (docs/steward.md, 'When the ledger and its head disagree')."
     )
 
 

@@ -126,6 +126,8 @@ class State:
 
     def _accept(self, body: Mapping[str, Any]) -> None:
         self.accepted.append((body["length"], body["head"]))
+        # Among the lost rows may be the one that took an approval back, or used it up: the steward decides anew.
+        self.approvals.clear()
 
     def _note(self, body: Mapping[str, Any]) -> None:
         """Notes change nothing."""

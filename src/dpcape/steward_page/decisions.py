@@ -13,7 +13,7 @@ from dpcape.site_folder import SiteFolder
 from dpcape.steward_page.facts import kept_study
 from dpcape.steward_page.forms import Fields
 from dpcape.study import Study
-from dpcape.study.section import is_name
+from dpcape.study.section import NAME_RULE, is_name
 
 
 def approve(folder: SiteFolder, digest: str, fields: Fields) -> str:
@@ -71,7 +71,7 @@ def add_study(folder: SiteFolder, files: Mapping[str, bytes]) -> str:
         raise InvalidParameter("a study must be a file; got none. Choose the study file first.")
     for name in files:
         if not is_name(name):
-            raise InvalidParameter("the names of files must be letters, digits, '.', '_' or '-'; got another.")
+            raise InvalidParameter(f"the name of a file must be {NAME_RULE}; got another. Rename the file.")
     with tempfile.TemporaryDirectory(prefix="dpcape-review-") as draft:
         for name, content in files.items():
             Path(draft, name).write_bytes(content)

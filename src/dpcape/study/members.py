@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpcape.privacy.terms import check_weights
 from dpcape.protocols.dealer import DEALER
-from dpcape.study.section import Section, Source, is_name
+from dpcape.study.section import NAME_RULE, Section, Source, is_name
 
 MAX_SITES = 10_000
 
@@ -47,7 +47,7 @@ def _read_member(sites: Section, name: str) -> Member:
     if not is_name(name) or name == DEALER:
         sites.source.fail(
             ("sites", name),
-            f"a site's name must be letters, digits, '.', '_' or '-', and not {DEALER!r}; got {name!r}.",
+            f"a site's name must be {NAME_RULE}, and not {DEALER!r}; got {name[:80]!r}.",
             at_key=True,
         )
     section = Section(sites.source, ("sites", name), required=False)

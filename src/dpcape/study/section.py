@@ -19,6 +19,7 @@ MAX_CHARACTERS = 2**20
 MAX_FILE_BYTES = 2**26
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NAME_RULE = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', starting with a letter or digit"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -114,7 +115,7 @@ class Section:
         """Take a name that is safe in file names and messages."""
         value = self.text(key)
         if value is None or not is_name(value):
-            self.fail(key, "1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit")
+            self.fail(key, NAME_RULE)
         return value
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
