@@ -100,6 +100,14 @@ def test_the_command_tells_and_its_exit_code_says_the_same() -> None:
     assert "never prove it" in " ".join(halved.stdout.split())
 
 
+def test_a_narrow_terminal_cuts_no_name() -> None:
+    words = ["audit", "linear-regression", "--protocol", "secure-sum", "--trials", "1000", "--seed", "1"]
+    shown = CliRunner().invoke(main, words, catch_exceptions=False, env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "linear-regression, 1 release\n" in shown
+    assert shown.count("not refuted") == 3
+
+
 def test_the_command_repeats_itself_with_a_seed() -> None:
     words = ("pca", "--protocol", "secure-sum", "--trials", "2000", "--seed", "4", "--json")
     assert command(*words).stdout == command(*words).stdout

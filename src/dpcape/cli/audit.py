@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,8 @@ import click
 from dpcape.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dpcape.audit import Finding
     from dpcape.noise import NoiseSource
 
@@ -98,37 +101,43 @@ def _run(jobs: list[Any], options: dict[str, Any]) -> list[Finding]:
 
 def _show(findings: list[Finding], half_noise: bool) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     first = findings[0]
+    console = Console()
+    if half_noise:
+        console.print("[bold]With half the noise[/]: every promise should be refuted.\n")
+    for name, found in groupby(findings, lambda finding: finding.analysis):
+        _show_analysis(console, name, list(found))
+    console.print(
+        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with either person. 'At least' follows "
+        f"from hits and false alarms alone, 'Gaussian' from the largest mu they exclude; a bound above the promise "
+        f"is wrong with probability at most {first.alpha:g}. 'Reached': how much of the sensitivity the most different "
+        "pair of persons found uses. An audit can refute a promise, never prove it.",
+        style="dim",
+    )
+
+
+def _show_analysis(console: Console, name: str, findings: list[Finding]) -> None:
+    from rich.table import Table
+
+    n_releases = findings[0].n_releases
+    console.print(f"[bold]{name}[/], {n_releases} release{'s' if n_releases > 1 else ''}")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("analysis", "adversary"):
-        table.add_column(title, overflow="fold")
-    for title in ("releases", "promised", "at least", "at least (Gaussian)", "reached"):
-        table.add_column(title, justify="right")
-    table.add_column("finding")
+    table.add_column("adversary")
+    for title in ("promised", "at least", "Gaussian", "reached"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("finding", no_wrap=True)
     for found in findings:
         table.add_row(
-            found.analysis,
             found.adversary,
-            str(found.n_releases),
             f"{found.claimed_epsilon:.4g}",
             f"{found.epsilon:.3f}",
             f"{found.gaussian_epsilon:.3f}",
             f"{100 * found.reached:.0f} %",
             "[bold red]REFUTED[/]" if found.refuted else "not refuted",
         )
-    console = Console()
-    if half_noise:
-        console.print("[bold]With half the noise[/]: every promise should be refuted.")
     console.print(table)
-    console.print(
-        f"\nEpsilons at delta {first.delta:g}, from {first.n_trials} trials with either person. 'At least' follows "
-        f"from hits and false alarms alone, 'Gaussian' from the largest mu they exclude; a bound above the promise "
-        f"is wrong with probability at most {first.alpha:g}. 'Reached': how much of the sensitivity the most different "
-        "pair of persons found uses. An audit can refute a promise, never prove it.",
-        style="dim",
-    )
+    console.print()
 
 
 def _list() -> None:
