@@ -273,6 +273,9 @@ DEALS: dict[str, Callable[[m.Deal], m.Deal]] = {
     "smaller noise for all": lambda deal: msgspec.structs.replace(
         deal, shared_steps={site: steps / 1000 for site, steps in deal.shared_steps.items()}
     ),
+    "slightly smaller noise for all": lambda deal: msgspec.structs.replace(
+        deal, shared_steps={site: steps * 0.999999 for site, steps in deal.shared_steps.items()}
+    ),
     "smaller noise for another": lambda deal: msgspec.structs.replace(
         deal, shared_steps={**deal.shared_steps, "site02": 1.0}
     ),

@@ -82,6 +82,11 @@ def test_noise_is_dealt_to_keys_that_the_pinned_sites_signed_for_these_terms(wha
     assert isinstance(answered(dealer, a_deal()), m.Dealt)
 
 
+def test_a_signed_key_is_of_its_terms_site_and_key() -> None:
+    statements = [(TERMS, "lyon", b"1"), (TERMS, "lyon", b"2"), (TERMS, "oslo", b"1"), (b"other", "lyon", b"1")]
+    assert len({_key_statement(*parts) for parts in statements}) == 4
+
+
 def test_shares_add_to_zero_and_are_new_for_every_release() -> None:
     dealer = a_dealer()
     first, second = shares_of(dealer, 0), shares_of(dealer, 1)
