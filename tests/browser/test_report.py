@@ -11,7 +11,8 @@ import pytest
 
 from dpcape.errors import DpcapeWarning
 from dpcape.report.card import card_html
-from dpcape.report.card_content import Spent, card_of
+from dpcape.report.card_content import card_of
+from dpcape.report.card_ledger import Spent
 from dpcape.run import run_in_process
 from dpcape.study import Study
 

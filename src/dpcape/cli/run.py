@@ -85,7 +85,7 @@ def _show(folder: RunFolder, as_json: bool) -> None:
 def _print_card(folder: RunFolder) -> None:
     from rich.console import Console
 
-    from dpcape.report.card import card_of, card_terminal
+    from dpcape.report.card import card_terminal
+    from dpcape.report.run_page import run_card
 
-    model = folder.model()
-    Console().print(card_terminal(card_of(model.guarantee_, releases=model.releases_)))
+    Console().print(card_terminal(run_card(folder)))

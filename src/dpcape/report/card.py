@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpcape.report.card_content import Card, Odds, Part, Spent, card_of, percent
+from dpcape.report.card_content import Card, Odds, card_of, percent
+from dpcape.report.card_ledger import Part, Spent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -105,7 +106,6 @@ def _part_renderables(card: Card, part: Part) -> list[RenderableType]:
     return shown
 
 
-def _wrapped(text: str, width: int, indent: str = "", *, first: str | None = None) -> list[str]:
 def _listed(points: Sequence[str]) -> RenderableType:
     """Return points behind dashes; a point keeps its indent when it wraps."""
     from rich.table import Table
@@ -117,6 +117,7 @@ def _listed(points: Sequence[str]) -> RenderableType:
     return grid
 
 
+def _wrapped(text: str, width: int, indent: str = "", *, first: str | None = None) -> list[str]:
     return textwrap.wrap(
         text,
         width,

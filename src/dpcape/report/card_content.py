@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dpcape.privacy.guarantee import NONE, PUBLISHED, VERIFIED, Guarantee, round_up
 from dpcape.privacy.inference import most_hits, most_right
+from dpcape.report.card_ledger import Charged, Part, Spent, charges_part, decimal, ledger_part
 
 FALSE_ALARMS = 0.05
 NEARLY_CERTAIN = 0.9
@@ -86,37 +87,6 @@ class Odds:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """A data set's ledger before and after a study, at the ceiling's delta.
-
-    ``alone`` is what this study's own runs come to, this one included; ``per_study`` their ceiling, if there is one.
-    """
-
-    data: str
-    before: float
-    after: float
-    ceiling: float
-    delta: float
-    alone: float = 0.0
-    per_study: float | None = None
-
-    @property
-    def is_within(self) -> bool:
-        """Whether both ceilings hold."""
-        return self.after <= self.ceiling and (self.per_study is None or self.alone <= self.per_study)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A question and its answer: sentences, then points, then a table whose first row names the columns."""
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    points: tuple[str, ...] = ()
-    table: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True)
 class Card:
     """The privacy card: everything it says, in order, in plain words.
 
@@ -157,6 +127,7 @@ def card_of(
     *,
     releases: Sequence[ReleaseFacts] = (),
     spent: Spent | None = None,
+    charged: Charged | None = None,
     planned: bool = False,
 ) -> Card:
     """Return the card of a guarantee.
@@ -165,6 +136,7 @@ def card_of(
     ----------
     releases : what was, or would be, released; named in the card.
     spent : the ledger of one site before and after; the card is then that site's.
+    charged : what the ledgers of all sites were charged; the card is then that of a run.
     planned : True before a study has run.
     """
     tone = tone_of(guarantee)
@@ -174,7 +146,9 @@ def card_of(
     if guarantee.status != NONE:
         parts += [_unit(guarantee), _collusion(guarantee), _assumed(guarantee)]
     if spent is not None:
-        parts.append(_ledger(spent))
+        parts.append(ledger_part(spent))
+    if charged is not None and guarantee.status != NONE:
+        parts.append(charges_part(charged))
     return Card(
         tone=tone,
         status=STATUS[tone],
@@ -215,18 +189,6 @@ def percent(share: float) -> str:
     ('55.4 %', '50 %')
     """
     return f"{math.ceil(share * 1000 - 1e-9) / 10:g} %"
-
-
-def decimal(value: float) -> str:
-    """Write a small positive number without an exponent where that is still read easily; never too small.
-
-    Examples
-    --------
-    >>> decimal(1e-5), decimal(1e-9)
-    ('0.00001', '1e-09')
-    """
-    text = round_up(value, 6)
-    return f"{float(text):.12f}".rstrip("0").rstrip(".") if 1e-7 <= value < 1 else text
 
 
 def _headline(guarantee: Guarantee) -> str:
@@ -345,20 +307,3 @@ def _more_than(agreed: int, n_sites: int) -> str:
 
 def _assumed(guarantee: Guarantee) -> Part:
     return Part("What is assumed", points=tuple(f"{text[0].upper()}{text[1:]}." for text in guarantee.assumptions))
-
-
-def _ledger(spent: Spent) -> Part:
-    over = "ABOVE THE CEILING: the site would refuse"
-    verdict = "within the ceiling" if spent.after <= spent.ceiling else over
-    points = [
-        f"before: epsilon {round_up(spent.before)} of {spent.ceiling:g}",
-        f"after: epsilon {round_up(spent.after)} of {spent.ceiling:g} ({verdict})",
-    ]
-    if spent.per_study is not None:
-        own = "within its ceiling" if spent.alone <= spent.per_study else over
-        points.append(f"this study alone: epsilon {round_up(spent.alone)} of {spent.per_study:g} ({own})")
-    return Part(
-        "What the ledger would show",
-        (f"Data set {spent.data!r}, everything ever released from it, at delta {decimal(spent.delta)}:",),
-        points=tuple(points),
-    )

@@ -8,7 +8,8 @@ from markupsafe import Markup, escape
 
 from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.inference import most_hits
-from dpcape.report.card_content import Odds, Spent, percent
+from dpcape.report.card_content import Odds, percent
+from dpcape.report.card_ledger import Spent
 
 _POINTS = 60
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dpcape.privacy.guarantee import NONE, Guarantee, round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.report.card_content import LIMITS, STATUS, card_of, decimal, tone_of
+from dpcape.report.card_content import LIMITS, STATUS, Card, card_of, tone_of
+from dpcape.report.card_ledger import Charged, decimal
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
 from dpcape.report.page import Section, Table, write_page
@@ -38,7 +39,7 @@ def write_run_page(run: RunFolder) -> None:
         banner=_banner(run, guarantee),
         facts=_facts(run, guarantee, members),
         guarantee=guarantee,
-        card=card_of(guarantee, releases=model.releases_),
+        card=run_card(run),
         sections=[
             *_warned(model),
             *_repeats(run, guarantee),
@@ -54,6 +55,33 @@ def write_run_page(run: RunFolder) -> None:
         ],
         data=_data(run, model, members),
     )
+
+
+def run_card(run: RunFolder) -> Card:
+    """Return the card of a run whose result is saved."""
+    model = run.model()
+    return card_of(model.guarantee_, releases=model.releases_, charged=_charged(run, model.guarantee_))
+
+
+def _charged(run: RunFolder, guarantee: Guarantee) -> Charged | None:
+    """Return what the sites' ledgers were charged; None where made-up records cost nothing."""
+    if run.is_rehearsal:
+        return None
+    study, n_earlier = run.study(), len(run.earlier())
+    return Charged(
+        before=_together(run, guarantee, n_earlier),
+        after=_together(run, guarantee, n_earlier + 1),
+        delta=guarantee.delta,
+        n_earlier=n_earlier,
+        # Sites in folders accept each other's pinned identities only, so that all have folders or none has.
+        is_kept=study.federation is not None or all(member.folder for member in study.members.values()),
+    )
+
+
+def _together(run: RunFolder, guarantee: Guarantee, n_runs: int) -> float:
+    """Return the epsilon of so many runs at the site charged most; every run was charged in full, used up or not."""
+    study = run.study()
+    return max(spent_epsilon([study.charge(site)] * n_runs, guarantee.delta) for site in guarantee.sites)
 
 
 def _lead(analysis: str, members: Mapping[str, Any]) -> str:
@@ -116,9 +144,7 @@ def _repeats(run: RunFolder, guarantee: Guarantee) -> list[Section]:
     n_earlier = 0 if run.is_rehearsal else len(run.earlier())
     if not n_earlier or guarantee.status == NONE:
         return []
-    # Every run was charged in full, used up or not.
-    charges = {site: [run.study().charge(site)] * (n_earlier + 1) for site in guarantee.sites}
-    together = max(spent_epsilon(paid, guarantee.delta) for paid in charges.values())
+    together = _together(run, guarantee, n_earlier + 1)
     limit = LIMITS[tone_of(guarantee)]
     text = (
         f"This study was charged {n_earlier} time{'s' if n_earlier > 1 else ''} before on the same records. "

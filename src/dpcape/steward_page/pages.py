@@ -17,7 +17,7 @@ from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.site_ledger import Ceiling
 from dpcape.report.card import card_html
-from dpcape.report.card_content import decimal
+from dpcape.report.card_ledger import decimal
 from dpcape.report.style import environment
 from dpcape.review import how_noisy, review, review_card
 from dpcape.site_folder import SiteFolder
