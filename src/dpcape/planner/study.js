@@ -68,8 +68,8 @@ function dataLines(study) {
 
 function studyText(study) {
   const equal = study.sizes.every((size) => size === study.sizes[0]);
-  const sizes = equal ? `${study.sizes[0]} records at each of ${study.sizes.length} sites` :
-    `records per site: ${study.sizes.join(", ")}`;
+  const sizes = equal ? `${study.sizes[0]} ${countedUnits(study.analysis)} at each of ${study.sizes.length} sites` :
+    `${countedUnits(study.analysis)} per site: ${study.sizes.join(", ")}`;
   return [
     `# Planned with dpcape ${CONSTANTS.version}, for ${sizes}.`,
     "[study]",
