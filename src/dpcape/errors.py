@@ -13,7 +13,8 @@
 
     DpcapeWarning (UserWarning)
       ConvergenceWarning                    an iteration stopped before it settled
-      UtilityWarning                        noise dominates signal, judged from public quantities only
+      UtilityWarning                        a result will be of little use: noise dominates signal, judged from public
+                                            quantities only, or new rows were not prepared as records are
 
 Messages read: *subject must be requirement; got value. Remedy.* Whatever weakens a guarantee is an exception,
 never a warning. A message that can leave a site holds no number that depends on records.
@@ -69,4 +70,7 @@ class ConvergenceWarning(DpcapeWarning):
 
 
 class UtilityWarning(DpcapeWarning):
-    """Noise dominates signal; judged from public quantities only."""
+    """A result will be of little use: noise dominates signal, or new rows were not prepared as records are.
+
+    Noise is judged from public quantities only.
+    """

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from dpcape.planner.study_plan import StudyPlan
 
 __all__ = ["ONE_SITE_EACH", "PUBLIC_FACTS", "Allowance", "Federation", "Release", "guarantee_of"]
+# Fields of Facts whose names do not say what to change.
+_REMEDIES = {
+    "widths": "Give every site the same columns.",
+    "preparation": "Give every site the same ranges, levels and fills, which these digests stand for.",
+}
 
 
 class Federation:
@@ -65,8 +70,9 @@ class Federation:
         on_release: Callable[[Release], None] | None = None,
         seen_heads: Mapping[str, tuple[int, str]] | None = None,
     ) -> None:
+        self._check(sites, protocol, weights)
         self.protocol = protocol
-        self.weights = dict(weights or {})
+        self.weights = {site: _as_float("each of weights", weight) for site, weight in (weights or {}).items()}
         self._transport = sites
         self._deadline = deadline
         self._on_release = on_release
@@ -76,6 +82,24 @@ class Federation:
         self.replayable = any(entry.replayable for entry in described.values())
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
+
+    @staticmethod
+    def _check(sites: Any, protocol: Any, weights: Any) -> None:
+        """Refuse what is not a line of sites, a protocol and weights."""
+        if not isinstance(sites, Transport):
+            raise InvalidParameter(
+                f"sites must be on a line; got {_named(sites)}. "
+                "Write Federation(in_process({name: records, ...}), protocol=...)."
+            )
+        if not isinstance(protocol, Protocol):
+            raise InvalidParameter(
+                f"protocol must be a protocol with its parameters; got {_named(protocol)}. "
+                "Write for example protocol=Cape(n_colluding=1)."
+            )
+        if weights is not None and not isinstance(weights, Mapping):
+            raise InvalidParameter(
+                f"weights must map each site to a number; got {_named(weights)}. Write {{site: weight}}."
+            )
 
     @property
     def n_records(self) -> int:
@@ -120,7 +144,7 @@ class Federation:
             settings=self.protocol.settings(len(self.sites)),
             epsilons={} if self.protocol.name == "exact" else _as_floats(per_site),
             delta=_as_float("delta", delta),
-            shares=tuple(float(share) for share in shares),
+            shares=_as_shares(shares),
             n_records=dict(self.sites),
             weights=self.weights,
             facts=self.facts,
@@ -304,14 +328,26 @@ def _common_facts(described: Mapping[str, Described]) -> Facts:
             )
             raise InvalidParameter(
                 f"{field} must be the same at all sites; got {_short(getattr(first, field))} at {names[0]} and "
-                f"{_short(getattr(other, field))} at {name}. Prepare the records in the same way."
+                f"{_short(getattr(other, field))} at {name}. "
+                f"{_REMEDIES.get(field, 'Prepare the records in the same way.')}"
             )
     return first
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _named(value: object) -> str:
+    """Return what something is, for a message: a class by its own name."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def _as_shares(shares: Any) -> tuple[float, ...]:
+    if isinstance(shares, str) or not isinstance(shares, Sequence | np.ndarray):
+        raise InvalidParameter(f"shares must be a list of numbers, one per release; got {_short(shares)}.")
+    return tuple(_as_float("each of shares", share) for share in shares)
 
 
 def _as_floats(values: Mapping[str, Any]) -> dict[str, float]:
@@ -320,5 +356,5 @@ def _as_floats(values: Mapping[str, Any]) -> dict[str, float]:
 
 def _as_float(subject: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise InvalidParameter(f"{subject} must be a number; got {value!r}.")
+        raise InvalidParameter(f"{subject} must be a number; got {_short(value)}.")
     return float(value)

@@ -279,8 +279,15 @@ def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, An
 
 
 def public_arrays(public: Mapping[str, PublicValue]) -> dict[str, int | float | str | bool | Array]:
-    """Return public values with arrays encoded."""
-    return {key: Array.of(value) if isinstance(value, np.ndarray) else value for key, value in public.items()}
+    """Return public values with arrays encoded, and numpy's numbers as Python's."""
+    return {key: _public_value(value) for key, value in public.items()}
+
+
+def _public_value(value: PublicValue) -> int | float | str | bool | Array:
+    if isinstance(value, np.ndarray):
+        return Array.of(value)
+    plain: int | float | str | bool = value.item() if isinstance(value, np.generic) else value
+    return plain
 
 
 def decode_public(public: Mapping[str, Any]) -> dict[str, PublicValue]:

@@ -26,7 +26,7 @@ finite_rows = arrays(
     st.tuples(st.integers(1, 4), st.integers(1, 7)),
     elements=st.floats(allow_nan=False, allow_infinity=False, width=64),
 )
-bounds = st.floats(min_value=1e-100, max_value=1e100)
+bounds = st.floats(min_value=1e-40, max_value=1e40)
 
 
 def all_blocks(records, size=1024):
@@ -78,7 +78,7 @@ def hostile_rows(n_columns):
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 17, 200])
-@pytest.mark.parametrize("bound", [1e-100, 0.1, 1.0, 3.0, 1e100])
+@pytest.mark.parametrize("bound", [1e-40, 0.1, 1.0, 3.0, 1e40])
 def test_no_emitted_row_exceeds_the_bound_in_exact_arithmetic(n_columns, bound):
     block = all_blocks(rows(hostile_rows(n_columns), bound=bound))
     assert np.isfinite(block).all()

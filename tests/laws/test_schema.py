@@ -127,6 +127,7 @@ def test_whole_blocks_and_single_columns_are_mapped_alike():
     X[3, 1] = np.nan
     schema = Schema.of([(-5, 5), (0, 1), (-100, 3)]).with_missing({1: 0.25})
     assert np.array_equal(schema.apply(X), schema.apply([X[:, 0], X[:, 1], X[:, 2]]))
+    assert np.array_equal(schema.apply(X[:3]), schema.apply(X[:3].tolist()))  # lists are rows, also three of three
 
 
 def test_apply_leaves_its_input_alone_and_writes_where_told():

@@ -6,6 +6,7 @@ import html
 import json
 import math
 import warnings
+import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.errors import DpcapeWarning, InvalidParameter
+from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.estimators.parameters import check_whole, shown
 from dpcape.federation import Allowance, Federation, Release
 from dpcape.privacy.guarantee import Guarantee
 
 _FORMAT = "dpcape model 1"
+# New rows whose entries are this many times longer than any record's row were hardly prepared in the same way.
+_FAR_TOO_LONG = 10
+_PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
 
 
 class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -37,14 +42,18 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     releases_ : list of Release — what was released, with its noise.
     warnings_ : list of str — what was warned of during the fit, for the report.
     feature_names_in_ : array of str — only when the sites name their columns.
+    bounds_in_ : tuple of float — public largest length of a record's row, one per view.
     """
 
     _fitted: ClassVar[tuple[str, ...]]
+    # How records for this analysis are built, for messages.
+    _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
     delta: float
     guarantee_: Guarantee
     releases_: list[Release]
     warnings_: list[str]
+    bounds_in_: tuple[float, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Fit to the records of all sites.
@@ -56,15 +65,17 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         """
         if not isinstance(federation, Federation):
             raise InvalidParameter(
-                f"fit must be given a Federation; got {type(federation).__name__}. "
-                "Write Federation(in_process({'here': rows(X, bound=...)}), protocol=Independent())."
+                f"fit must be given a Federation; got {type(federation).__name__}. Write "
+                f"Federation(in_process({{'here': {self._builder}}}), protocol=Independent()) for data of one holder."
             )
-        # A guarantee of an earlier fit must not outlive a fit that fails half-way.
-        self.__dict__.pop("guarantee_", None)
         with _kept_warnings() as texts:
             private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
+            # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
+            # fails half-way.
+            self.__dict__.pop("guarantee_", None)
             self._fit(federation, private)
         self.n_features_in_ = federation.n_features
+        self.bounds_in_ = federation.facts.bounds
         if federation.facts.feature_names:
             self.feature_names_in_ = np.array(federation.facts.feature_names, dtype=object)
         self.guarantee_ = private.guarantee()
@@ -81,7 +92,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         """Ask for means and set the fitted attributes."""
 
     def save(self, path: str | Path) -> None:
-        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that holds no code."""
+        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that holds no code.
+
+        A path without ``.npz`` gets it; :meth:`load` reads it by either name.
+        """
         check_is_fitted(self, "guarantee_")
         arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted}
         about = {
@@ -92,14 +106,15 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
             "warnings": list(getattr(self, "warnings_", [])),
             "n_features_in": self.n_features_in_,
+            "bounds_in": list(self.bounds_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
-        np.savez(path, about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
+        np.savez(_npz(path), about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
+        with _opened(_npz(path)) as stored:
             about = _about(stored, path)
             if about["class"] != cls.__name__:
                 raise InvalidParameter(
@@ -113,19 +128,42 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about.get("warnings", []))
         model.n_features_in_ = about["n_features_in"]
+        model.bounds_in_ = tuple(about.get("bounds_in", ()))
         if about["feature_names"]:
             model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
         return model
 
-    def _checked_rows(self, X: ArrayLike, width: int) -> NDArray[np.float64]:
-        """Return new data as float64 rows of the fitted width."""
+    def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> NDArray[np.float64]:
+        """Return new data as float64 rows of the fitted width; ``first`` is the column a view starts at."""
         check_is_fitted(self, "guarantee_")
-        rows: NDArray[np.float64] = check_array(X, dtype=np.float64)
+        subject = f"data for {type(self).__name__}"
+        try:
+            rows: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
+        except (TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0].rstrip(".:")
+            raise InvalidParameter(
+                f"{subject} must be a table of finite numbers, one row per record; got another ({reason}). {_PREPARE}"
+            ) from error
         if rows.shape[1] != width:
             raise InvalidParameter(
-                f"data for {type(self).__name__} must have the {width} columns it was fitted with; got {rows.shape[1]}."
+                f"{subject} must have the {width} columns it was fitted with; got {rows.shape[1]}. {_PREPARE}"
             )
+        names = list(getattr(self, "feature_names_in_", []))[first : first + width]
+        check_names(X, names, subject=subject)
+        self._warn_of_raw_units(rows)
         return rows
+
+    def _warn_of_raw_units(self, rows: NDArray[np.float64]) -> None:
+        """Warn of rows in years and kilograms where the sites have mapped theirs to [-1, 1]."""
+        bounds = getattr(self, "bounds_in_", ())
+        longest = math.hypot(*bounds) if bounds else math.inf
+        if float(np.abs(rows).max()) > _FAR_TOO_LONG * longest:
+            warnings.warn(
+                f"rows for {type(self).__name__} must be about as long as those of the sites, which are clipped to "
+                f"{longest:g}; got some more than {_FAR_TOO_LONG} times as long: results mean little. {_PREPARE}",
+                UtilityWarning,
+                stacklevel=4,
+            )
 
     def _repr_html_(self) -> str:
         text = f"<code>{html.escape(repr(self))}</code>"
@@ -157,13 +195,11 @@ def _kept_warnings() -> Iterator[list[str]]:
 
 def check_components(n_components: int | str, largest: int) -> int | None:
     """Return the number of components asked for, or None for "auto"."""
-    if n_components == "auto":
+    if isinstance(n_components, str) and n_components == "auto":
         return None
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
-        raise InvalidParameter(f"n_components must be a whole number or 'auto'; got {n_components!r}.")
-    if not 1 <= n_components <= largest:
-        raise InvalidParameter(f"n_components must be between 1 and {largest} here; got {n_components}.")
-    return int(n_components)
+        raise InvalidParameter(f"n_components must be a whole number or 'auto'; got {shown(n_components)}.")
+    return check_whole("n_components", n_components, 1, largest)
 
 
 def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
@@ -172,6 +208,31 @@ def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float
         return 1.0 / sum(federation.sites[site] for site in survivors)
     total = math.fsum(federation.weights[site] for site in survivors)
     return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
+
+
+def check_names(X: Any, names: list[str], *, subject: str) -> None:
+    """Refuse a table whose columns have other names, or another order, than those the sites have."""
+    given = [str(name) for name in getattr(X, "columns", [])]
+    if names and given and given != names:
+        position = next(place for place, name in enumerate(names) if given[place] != name)
+        raise InvalidParameter(
+            f"column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
+            "the order of feature_names_in_, or pass an array."
+        )
+
+
+def _npz(path: str | Path) -> Path:
+    """Return the path numpy writes to: it ends in ``.npz``."""
+    return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
+
+
+def _opened(path: Path) -> Any:
+    """Open a file of arrays; one that holds something else is refused, never unpickled."""
+    with path.open("rb") as file:
+        is_npz = zipfile.is_zipfile(file)
+    if not is_npz:
+        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
+    return np.load(path, allow_pickle=False)
 
 
 def _about(stored: Any, path: str | Path) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator, check_components
+from dpcape.estimators.parameters import check_flag
 from dpcape.federation import Allowance, Federation
 from dpcape.linalg import canonical, cross_noise_norm
 from dpcape.statistics import centred_moments, second_moment
@@ -65,6 +67,7 @@ class CCA(FederatedEstimator):
     array([1.])
     """
 
+    _builder: ClassVar[str] = "views(X, Y, bounds=...)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "x_weights_",
         "y_weights_",
@@ -94,6 +97,7 @@ class CCA(FederatedEstimator):
                 "Build them with views(X, Y, bounds=...)."
             )
         check_components(self.n_components, min(federation.facts.widths))
+        check_flag("center", self.center)
         return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
@@ -115,19 +119,24 @@ class CCA(FederatedEstimator):
 
     def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
         """Return the canonical variates of X, or of both views as a pair."""
+        check_is_fitted(self, "guarantee_")
         x_rows = self._checked_rows(X, len(self.x_weights_))
         x_scores: Matrix = (x_rows - self.x_mean_) @ self.x_weights_
         if Y is None:
             return x_scores
-        y_scores: Matrix = (self._checked_rows(Y, len(self.y_weights_)) - self.y_mean_) @ self.y_weights_
+        y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
+        y_scores: Matrix = (y_rows - self.y_mean_) @ self.y_weights_
         return x_scores, y_scores
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return names of the canonical variates."""
+        check_is_fitted(self, "guarantee_")
         return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)
 
     def plot_correlations(self, ax: Axes | None = None) -> Axes:
         """Draw the canonical correlations."""
         from dpcape.report.plots import bars
+
+        check_is_fitted(self, "guarantee_")
 
         return bars(self.correlations_, "canonical correlation", ax)

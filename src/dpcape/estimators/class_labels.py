@@ -1,4 +1,4 @@
-"""Class labels at the user's side: sites speak of classes by name."""
+"""Labels and responses at the user's side; sites speak of classes by name."""
 
 from __future__ import annotations
 
@@ -25,4 +25,23 @@ def codes_of(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.intp]:
 
 def accuracy_of(predicted: NDArray[Any], y: ArrayLike, classes: NDArray[Any]) -> float:
     """Return the share of labels that are predicted."""
-    return float(np.mean(codes_of(predicted, classes) == codes_of(y, classes)))
+    truth = codes_of(y, classes)
+    _check_count(len(truth), len(predicted))
+    return float(np.mean(codes_of(predicted, classes) == truth))
+
+
+def checked_responses(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Return the responses of rows that are scored, one each."""
+    try:
+        responses = np.asarray(y, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        responses = np.full(n_rows, np.nan)
+    _check_count(len(responses), n_rows)
+    if not np.isfinite(responses).all():
+        raise InvalidParameter("y must hold finite numbers; got something else. Leave out rows without a response.")
+    return responses
+
+
+def _check_count(n_given: int, n_rows: int) -> None:
+    if n_given != n_rows:
+        raise InvalidParameter(f"y must have one entry per row ({n_rows}); got {n_given}. Score rows with their own y.")

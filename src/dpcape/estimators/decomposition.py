@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.estimators.base import check_components
+from dpcape.estimators.parameters import check_choice, check_whole, is_number, shown
 from dpcape.statistics.tensor_packing import packed_tensor_size
 from dpcape.tensor import Coordinates, Whitening, multilinear, power_method, tensor_noise_norm
 
@@ -58,17 +58,12 @@ def noise_strength(scale: float, inner: Array) -> float:
 
 def check_number(n_components: int, largest: int) -> int:
     """Return the number of components, which must be given."""
-    checked = check_components(n_components, largest)
-    if checked is None:
-        raise InvalidParameter("n_components must be a number for this model; got 'auto'.")
-    return checked
+    return check_whole("n_components", n_components, 1, largest)
 
 
 def check_design(design: str) -> str:
     """Return one of the designs."""
-    if design not in DESIGNS:
-        raise InvalidParameter(f"design must be one of {', '.join(DESIGNS)}; got {design!r}.")
-    return design
+    return check_choice("design", design, DESIGNS)
 
 
 def second_moment_share(share: float | str, *, n_features: int, n_components: int) -> float:
@@ -77,12 +72,12 @@ def second_moment_share(share: float | str, *, n_features: int, n_components: in
     The second moment fixes n_features x n_components numbers and the third n_components^3: the more columns,
     the more the second moment matters.
     """
-    if share == "auto":
+    if isinstance(share, str) and share == "auto":
         columns_each = n_features / n_components
         return 0.45 if columns_each < 4 else 0.6 if columns_each < 20 else 0.75
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.01 <= share <= 0.99:
+    if not is_number(share) or not 0.01 <= float(share) <= 0.99:
         raise InvalidParameter(
-            f"second_moment_share must be 'auto' or a number from 0.01 to 0.99; got {share!r}. The papers use 0.5."
+            f"second_moment_share must be 'auto' or a number from 0.01 to 0.99; got {shown(share)}. The papers use 0.5."
         )
     return float(share)
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.parameters import check_choice, check_number, check_whole
 from dpcape.federation import Allowance, Federation
 from dpcape.ica.budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
 from dpcape.ica.infomax import Infomax
@@ -86,6 +88,7 @@ class JointICA(FederatedEstimator):
     (2, 2)
     """
 
+    _builder: ClassVar[str] = "subjects(arrays, bound=..., unit=...)"
     _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
 
     def __init__(
@@ -155,16 +158,25 @@ class JointICA(FederatedEstimator):
 
     def transform(self, X: ArrayLike) -> Matrix:
         """Return the sources of rows: (time points, n_components)."""
+        check_is_fitted(self, "guarantee_")
         result: Matrix = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
         return result
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return names of the components."""
+        check_is_fitted(self, "guarantee_")
         return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)
 
     def plot_maps(self, shape: tuple[int, int]) -> Axes:
         """Draw the maps as images of this shape, side by side."""
         from dpcape.report.map_plots import plot_maps
+
+        check_is_fitted(self, "guarantee_")
+        if np.prod(shape) != len(self.mixing_):
+            raise InvalidParameter(
+                f"shape must have as many pixels as there are voxels ({len(self.mixing_)}); got {tuple(shape)}. For "
+                "maps in space use dpcape.neuro.write_maps."
+            )
 
         return plot_maps({"": self.mixing_}, shape)
 
@@ -186,7 +198,7 @@ class JointICA(FederatedEstimator):
         if self.basis is None:
             few = federation.n_features == self.n_components
             return np.eye(federation.n_features) if few else None
-        basis = np.asarray(self.basis, dtype=np.float64)
+        basis = _as_numbers(self.basis)
         fits = basis.ndim == 2 and basis.shape[0] == federation.n_features and basis.shape[1] >= self.n_components
         if not fits or not np.isfinite(basis).all():
             raise InvalidParameter(
@@ -223,15 +235,14 @@ class JointICA(FederatedEstimator):
             raise InvalidParameter(
                 f"records for JointICA must be subjects; got {facts.kind!r}. Build them with subjects(arrays, ...)."
             )
-        _check_choice("solver", self.solver, SOLVERS)
-        _check_choice("kurtosis", self.kurtosis, CONTRASTS)
-        _check_whole("n_components", self.n_components, 2, facts.n_features)
-        _check_whole("n_iter", self.n_iter, 1, 10**6)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("kurtosis", self.kurtosis, CONTRASTS)
+        check_whole("n_components", self.n_components, 2, facts.n_features)
+        check_whole("n_iter", self.n_iter, 1, 10**6)
         least = self.n_components + 1
-        _check_whole("n_timepoints", self.n_timepoints, least if facts.unit == "subject" else 1, 10**9)
+        check_whole("n_timepoints", self.n_timepoints, least if facts.unit == "subject" else 1, 10**9)
         for name, value in (("learning_rate", self.learning_rate), ("tolerance", self.tolerance)):
-            if not 0 <= value < math.inf:
-                raise InvalidParameter(f"{name} must be a finite number of at least 0; got {value!r}.")
+            check_number(name, value, 0, math.inf)
         if facts.unit == "subject" and federation.n_records < 2:
             raise InvalidParameter(
                 "subjects must be at least two to hide one among others; got one. Use more subjects, or unit='record' "
@@ -244,11 +255,9 @@ class JointICA(FederatedEstimator):
             )
 
 
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidParameter(f"{name} must be one of {tuple(choices)}; got {value!r}.")
-
-
-def _check_whole(name: str, value: int, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        raise InvalidParameter(f"{name} must be a whole number from {least} to {most} here; got {value!r}.")
+def _as_numbers(basis: ArrayLike) -> Matrix:
+    """Return a basis as an array; one without shape, which is refused, if it does not hold numbers."""
+    try:
+        return np.asarray(basis, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.full((), np.nan)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.parameters import check_seed, check_whole
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
 
@@ -89,14 +90,11 @@ class KMeans(FederatedEstimator):
         self.random_state = random_state
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        for subject, largest in (("n_clusters", federation.n_records), ("n_iter", 10_000)):
-            value = getattr(self, subject)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or not 1 <= value <= largest:
-                raise InvalidParameter(f"{subject} must be a whole number from 1 to {largest}; got {value!r}.")
-        shape = (self.n_clusters, federation.n_features)
-        if self.init is not None and np.shape(self.init) != shape:
-            raise InvalidParameter(f"init must have shape {shape}; got {np.shape(self.init)}.")
+        check_whole("n_clusters", self.n_clusters, 1, federation.n_records)
+        check_whole("n_iter", self.n_iter, 1, 10_000)
+        check_seed(self.random_state)
+        if self.init is not None:
+            _check_start(self.init, (self.n_clusters, federation.n_features))
         return (1.0 / self.n_iter,) * int(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
@@ -119,6 +117,16 @@ class KMeans(FederatedEstimator):
         """Return the position of the nearest centre of each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         return nearest(self._checked_rows(X, width), self.cluster_centers_)
+
+
+def _check_start(init: ArrayLike, shape: tuple[int, int]) -> None:
+    """Refuse public centres that do not fit."""
+    try:
+        centres = np.asarray(init, dtype=np.float64)
+    except (TypeError, ValueError):
+        centres = np.full((), np.nan)
+    if centres.shape != shape or not np.isfinite(centres).all():
+        raise InvalidParameter(f"init must be finite numbers of shape {shape}; got shape {centres.shape}.")
 
 
 def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> Vector:

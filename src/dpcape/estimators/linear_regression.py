@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.regression_release import check_regression, interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
@@ -76,6 +78,7 @@ class LinearRegression(FederatedEstimator):
     True
     """
 
+    _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
         "intercept_",
@@ -101,7 +104,9 @@ class LinearRegression(FederatedEstimator):
         self.confidence = confidence
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        check_regression(federation, classes=False, ridge=self.ridge, confidence=self.confidence)
+        check_regression(
+            federation, classes=False, intercept=self.fit_intercept, ridge=self.ridge, confidence=self.confidence
+        )
         return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
@@ -126,10 +131,13 @@ class LinearRegression(FederatedEstimator):
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of the variance of y that is explained (R squared)."""
-        return explained_share(np.asarray(y, dtype=np.float64), self.predict(X))
+        predicted = self.predict(X)
+        return explained_share(checked_responses(y, len(predicted)), predicted)
 
     def plot_coefficients(self, ax: Axes | None = None) -> Axes:
         """Draw the coefficients with their intervals."""
         from dpcape.report.coefficient_plots import coefficient_plot
+
+        check_is_fitted(self, "guarantee_")
 
         return coefficient_plot(self.coef_, self.interval_, getattr(self, "feature_names_in_", None), ax)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.class_labels import accuracy_of
+from dpcape.estimators.parameters import shown
 from dpcape.estimators.regression_release import LeastSquares, check_regression, interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.logistic_scale import logistic_scale
@@ -80,6 +82,7 @@ class LogisticRegression(FederatedEstimator):
     ['well', 'ill']
     """
 
+    _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[first, second])"
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
         "intercept_",
@@ -107,9 +110,11 @@ class LogisticRegression(FederatedEstimator):
         self.confidence = confidence
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        check_regression(federation, classes=True, ridge=self.ridge, confidence=self.confidence)
-        if self.rescale not in ("auto", True, False):
-            raise InvalidParameter(f"rescale must be 'auto', True or False; got {self.rescale!r}.")
+        check_regression(
+            federation, classes=True, intercept=self.fit_intercept, ridge=self.ridge, confidence=self.confidence
+        )
+        if not isinstance(self.rescale, bool | str) or self.rescale not in ("auto", True, False):
+            raise InvalidParameter(f"rescale must be 'auto', True or False; got {shown(self.rescale)}.")
         return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
@@ -147,6 +152,7 @@ class LogisticRegression(FederatedEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the more probable class of each row."""
+        check_is_fitted(self, "guarantee_")
         chosen: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return chosen
 
@@ -157,5 +163,7 @@ class LogisticRegression(FederatedEstimator):
     def plot_coefficients(self, ax: Axes | None = None) -> Axes:
         """Draw the coefficients with their intervals."""
         from dpcape.report.coefficient_plots import coefficient_plot
+
+        check_is_fitted(self, "guarantee_")
 
         return coefficient_plot(self.coef_, self.interval_, getattr(self, "feature_names_in_", None), ax)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator, effective_share
+from dpcape.estimators.parameters import check_confidence
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import first_moments
 
@@ -62,8 +62,7 @@ class Mean(FederatedEstimator):
         self.confidence = confidence
 
     def _shares(self, federation: Federation) -> tuple[float, ...]:
-        if not 0 < self.confidence < 1:
-            raise InvalidParameter(f"confidence must be strictly between 0 and 1; got {self.confidence!r}.")
+        check_confidence(self.confidence)
         return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:

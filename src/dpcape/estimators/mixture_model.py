@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator
@@ -20,6 +21,7 @@ from dpcape.estimators.decomposition import (
     second_moment_share,
     warn_if_drowned,
 )
+from dpcape.estimators.parameters import is_number, shown
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import Statistic, second_moment, third_moment, whitened_third_moment
 from dpcape.statistics.tensor_packing import packed_tensor_size
@@ -135,7 +137,7 @@ class MixtureModel(FederatedEstimator):
         _check_clip_factor(self.clip_factor)
         # Refuses records of another kind, and tensors nobody could release, before anything is charged.
         if design == "full" or packed_tensor_size(federation.n_features) <= LARGEST_FULL:
-            third_moment(federation.facts, noise_variance=self.noise_variance)
+            third_moment(federation.facts, noise_variance=float(self.noise_variance))
         share = second_moment_share(
             self.second_moment_share, n_features=federation.n_features, n_components=n_components
         )
@@ -158,12 +160,12 @@ class MixtureModel(FederatedEstimator):
         self, federation: Federation, private: Allowance, whitening: Whitening
     ) -> tuple[str, Statistic, Coordinates]:
         """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
-        variance, coordinates = self.noise_variance, whitened_coordinates(whitening)
+        variance, coordinates = float(self.noise_variance), whitened_coordinates(whitening)
         mean_square = self.n_components + variance * float(np.sum(whitening.forward**2))
         clipped = whitened_third_moment(
             federation.facts,
             whitening.forward,
-            clip=self.clip_factor * float(np.sqrt(mean_square)),
+            clip=float(self.clip_factor) * float(np.sqrt(mean_square)),
             noise_variance=variance,
         )
         too_large = packed_tensor_size(federation.n_features) > LARGEST_FULL
@@ -214,12 +216,14 @@ class MixtureModel(FederatedEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return names of the components."""
+        check_is_fitted(self, "guarantee_")
         return np.array([f"component{index}" for index in range(len(self.weights_))], dtype=object)
 
     def plot_means(self, ax: Axes | None = None) -> Axes:
         """Draw the means as an image, one row per component."""
         from dpcape.report.component_plots import image_of_components
 
+        check_is_fitted(self, "guarantee_")
         names = getattr(self, "feature_names_in_", None)
         return image_of_components(self.means_, self.weights_, names, ax)
 
@@ -227,6 +231,7 @@ class MixtureModel(FederatedEstimator):
         """Draw the strengths of the components against the level of the noise."""
         from dpcape.report.component_plots import strengths
 
+        check_is_fitted(self, "guarantee_")
         return strengths(self.strengths_, self.noise_level_, ax)
 
 
@@ -237,6 +242,7 @@ def _next_scale(shares: Sequence[float], private: Allowance, federation: Federat
 
 
 def _check_clip_factor(clip_factor: float) -> None:
-    number = isinstance(clip_factor, int | float) and not isinstance(clip_factor, bool)
-    if not number or not 0.5 <= clip_factor <= 10:
-        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {clip_factor!r}. Leave it at 1.7.")
+    if not is_number(clip_factor) or not 0.5 <= float(clip_factor) <= 10:
+        raise InvalidParameter(
+            f"clip_factor must be a number from 0.5 to 10; got {shown(clip_factor)}. Leave it at 1.7."
+        )

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.class_labels import accuracy_of
+from dpcape.estimators.parameters import check_positive, check_seed, check_whole
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.gradients import LARGEST_WEIGHT, n_outputs, network_gradient
 
@@ -75,6 +77,7 @@ class NetworkClassifier(FederatedEstimator):
     ['0', '1']
     """
 
+    _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[...])"
     _fitted: ClassVar[tuple[str, ...]] = ("hidden_", "output_", "input_scale_", "classes_", "noise_scale_")
 
     def __init__(
@@ -102,12 +105,11 @@ class NetworkClassifier(FederatedEstimator):
                 f"records for a classifier must be labelled with classes; got {federation.facts.kind!r} without. "
                 "Build them with labelled(X, y, bound=..., classes=[...])."
             )
-        for subject in ("n_hidden", "n_iter"):
-            value = getattr(self, subject)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidParameter(f"{subject} must be a positive whole number; got {value!r}.")
-        if not 0 < self.learning_rate < float("inf"):
-            raise InvalidParameter(f"learning_rate must be a positive number; got {self.learning_rate!r}.")
+        check_whole("n_hidden", self.n_hidden, 1, 10**6)
+        check_whole("n_iter", self.n_iter, 1, 10**6)
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("clip", self.clip)
+        check_seed(self.random_state)
         return (1.0 / self.n_iter,) * int(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
@@ -159,6 +161,7 @@ class NetworkClassifier(FederatedEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
+        check_is_fitted(self, "guarantee_")
         chosen: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return chosen
 

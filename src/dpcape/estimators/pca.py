@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator, check_components
+from dpcape.estimators.parameters import check_flag
 from dpcape.federation import Allowance, Federation
 from dpcape.linalg import noise_norm, top_eigen
 from dpcape.privacy.calibrate import plan_release
@@ -84,6 +86,7 @@ class PCA(FederatedEstimator):
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         check_components(self.n_components, federation.n_features)
+        check_flag("center", self.center)
         return (1.0,)
 
     def _statistic(self, federation: Federation) -> Statistic:
@@ -110,11 +113,19 @@ class PCA(FederatedEstimator):
 
     def inverse_transform(self, scores: ArrayLike) -> Matrix:
         """Return the rows that have these coordinates."""
-        rows: Matrix = np.asarray(scores, dtype=np.float64) @ self.components_ + self.mean_
+        check_is_fitted(self, "guarantee_")
+        given = np.asarray(scores, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != len(self.components_):
+            raise InvalidParameter(
+                f"scores must have one column per component ({len(self.components_)}); got shape {given.shape}. "
+                "Pass what transform returns."
+            )
+        rows: Matrix = given @ self.components_ + self.mean_
         return rows
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return names of the components."""
+        check_is_fitted(self, "guarantee_")
         return np.array([f"pca{index}" for index in range(len(self.components_))], dtype=object)
 
     def expected_error(self, federation: Federation, spectrum: ArrayLike, *, failure: float = 0.05) -> ExpectedError:
@@ -144,6 +155,8 @@ class PCA(FederatedEstimator):
     def plot_scree(self, ax: Axes | None = None) -> Axes:
         """Draw the eigenvalues against the level of the noise."""
         from dpcape.report.plots import scree
+
+        check_is_fitted(self, "guarantee_")
 
         return scree(self.explained_, self.noise_norm_, ax)
 

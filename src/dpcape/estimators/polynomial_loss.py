@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.parameters import shown
 from dpcape.federation import Allowance, Federation
 from dpcape.polynomial import PackedPolynomial
 from dpcape.statistics.diameter_search import halton
@@ -73,6 +74,7 @@ class PolynomialLoss(FederatedEstimator):
     array([0.7])
     """
 
+    _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "polynomial_", "improvement_", "noise_scale_")
 
     def __init__(self, loss: str, *, epsilon: float | Mapping[str, float], delta: float) -> None:
@@ -82,7 +84,7 @@ class PolynomialLoss(FederatedEstimator):
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         if not isinstance(self.loss, str):
-            raise InvalidParameter(f"loss must be the name of a registered loss; got {self.loss!r}.")
+            raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(self.loss)}.")
         polynomial_coefficients(federation.facts, loss=self.loss)
         return (1.0,)
 

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.base import effective_share
+from dpcape.estimators.parameters import check_confidence, check_flag, check_number
 from dpcape.federation import Allowance, Federation
 from dpcape.linalg import noise_norm
 from dpcape.shrinkage import Solution, shrunken_solution
@@ -43,7 +44,9 @@ class LeastSquares:
     response_noise: float
 
 
-def check_regression(federation: Federation, *, classes: bool, ridge: float, confidence: float) -> None:
+def check_regression(
+    federation: Federation, *, classes: bool, intercept: bool, ridge: float, confidence: float
+) -> None:
     """Refuse records and parameters a regression has no meaning for."""
     facts = federation.facts
     if facts.kind != "labelled" or (facts.classes is not None) != classes:
@@ -54,10 +57,9 @@ def check_regression(federation: Federation, *, classes: bool, ridge: float, con
             f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
         )
     regression_moment(facts, intercept=True)
-    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0 <= ridge < math.inf:
-        raise InvalidParameter(f"ridge must be a finite number, not negative; got {ridge!r}.")
-    if not 0 < confidence < 1:
-        raise InvalidParameter(f"confidence must be strictly between 0 and 1; got {confidence!r}.")
+    check_number("ridge", ridge, 0, math.inf)
+    check_confidence(confidence)
+    check_flag("fit_intercept", intercept)
 
 
 def released_fit(

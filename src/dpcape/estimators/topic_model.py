@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.base import FederatedEstimator, check_names
 from dpcape.estimators.decomposition import (
     LARGEST_FULL,
     Decomposition,
@@ -23,6 +23,7 @@ from dpcape.estimators.decomposition import (
     second_moment_share,
     warn_if_drowned,
 )
+from dpcape.estimators.parameters import shown
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import Statistic, whitened_word_triples, word_pairs, word_shares, word_triples
 from dpcape.statistics.tensor_packing import packed_tensor_size
@@ -111,6 +112,7 @@ class TopicModel(FederatedEstimator):
     [0.1, 0.8]
     """
 
+    _builder: ClassVar[str] = "documents(counts)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "topics_",
         "weights_",
@@ -236,11 +238,20 @@ class TopicModel(FederatedEstimator):
 
     def _checked_counts(self, counts: Any) -> Any:
         check_is_fitted(self, "guarantee_")
-        checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
+        try:
+            checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0].rstrip(".:")
+            raise InvalidParameter(
+                f"counts must be a table of finite numbers, one row per document; got another ({reason}). "
+                "Pass how often each word of the vocabulary occurs."
+            ) from error
         if checked.shape[1] != self.topics_.shape[1]:
             raise InvalidParameter(
-                f"counts must have the {self.topics_.shape[1]} words of the model; got {checked.shape[1]}."
+                f"counts must have the {self.topics_.shape[1]} words of the model; got {checked.shape[1]}. "
+                "Count with the sites' vocabulary."
             )
+        check_names(counts, list(getattr(self, "feature_names_in_", [])), subject="counts")
         sparse = csr_array(checked)
         if not bool((sparse.data >= 0).all()):
             raise InvalidParameter("counts must not be negative; got a negative one. Pass how often each word occurs.")
@@ -258,6 +269,7 @@ class TopicModel(FederatedEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return names of the topics."""
+        check_is_fitted(self, "guarantee_")
         return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
 
     def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[Any]:
@@ -270,6 +282,7 @@ class TopicModel(FederatedEstimator):
         """Draw the strengths of the topics against the level of the noise."""
         from dpcape.report.component_plots import strengths
 
+        check_is_fitted(self, "guarantee_")
         return strengths(self.strengths_, self.noise_level_, ax)
 
 
@@ -277,7 +290,9 @@ def _check_whole(subject: str, value: int | None, least: int, largest: int) -> N
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= largest:
-        raise InvalidParameter(f"{subject} must be None or a whole number from {least} to {largest}; got {value!r}.")
+        raise InvalidParameter(
+            f"{subject} must be None or a whole number from {least} to {largest}; got {shown(value)}."
+        )
 
 
 def pair_clip(length: int | None) -> float:

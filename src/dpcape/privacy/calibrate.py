@@ -164,8 +164,9 @@ def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Schem
     tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
     if tail > tail_reserve(terms.delta) / len(terms.shares):
         raise InvalidParameter(
-            f"delta must leave room for the cut-off of integer noise; got {terms.delta!r} with "
-            f"{len(terms.shares)} releases. Ask for a larger delta."
+            "epsilon and delta must leave room for the cut-off of integer noise; got epsilon "
+            f"{max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s). "
+            "Ask for a smaller epsilon or a larger delta."
         )
     return Plan(
         step=step,

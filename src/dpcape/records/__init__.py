@@ -15,8 +15,10 @@ copied whole and never changed, and are read in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import MANY_TIME_POINTS, Facts
@@ -324,6 +326,11 @@ def _pair(value: Any, subject: str) -> tuple[Any, Any]:
 
 def _series(arrays: Sequence[object], *, bound: float, **options: Any) -> list[Features]:
     """Return one table per subject, all with the same columns."""
+    if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
+        raise InvalidParameter(
+            f"arrays must be a list with one array per subject; got {type(arrays).__name__}. "
+            "Write [first, second, ...]."
+        )
     listed = list(arrays)
     if not listed:
         raise InvalidParameter("arrays must hold at least one subject; got none. Leave such a site out.")
@@ -340,7 +347,7 @@ def _longest(series: Sequence[Features], rows_per_subject: int | None) -> int:
     longest = max(features.n_rows for features in series)
     if rows_per_subject is None:
         return longest
-    if isinstance(rows_per_subject, bool) or not isinstance(rows_per_subject, int) or rows_per_subject < 1:
+    if isinstance(rows_per_subject, bool) or not isinstance(rows_per_subject, int | np.integer) or rows_per_subject < 1:
         raise InvalidParameter(
             f"rows_per_subject must be a positive whole number; got {rows_per_subject!r}. "
             "Leave it out to make the length of the longest series public."
@@ -350,4 +357,4 @@ def _longest(series: Sequence[Features], rows_per_subject: int | None) -> int:
             f"subjects must have at most rows_per_subject ({rows_per_subject}) time points; "
             "got a longer series. Cut long series by a public rule."
         )
-    return rows_per_subject
+    return int(rows_per_subject)

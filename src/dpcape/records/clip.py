@@ -22,7 +22,8 @@ u), in both cases the result stays below bound for every D below 2^40.
 of squares above 2^-178. Its norm now lies between 2^-89 and 2^(424 + log2(D)/2), nothing can overflow, and it
 is scaled to `target` as above.
 
-Bounds are accepted between 1e-100 and 1e100, so no quotient above can overflow or lose digits.
+Bounds are accepted between 1e-40 and 1e40, so no quotient above can overflow or lose digits, and neither can squares of
+the noise of third moments, which grow with the sixth power of the bound.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import numpy as np
 from dpcape.errors import InvalidParameter
 from dpcape.schema.column import FloatArray, check_finite
 
-SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
 STRIP_ENTRIES = 1 << 17
 """Entries handled together: 1 MiB of float64, so that norms and scaling find them in the cache."""
 
@@ -43,7 +44,7 @@ STRIP_ENTRIES = 1 << 17
 def checked_bound(bound: object, *, subject: str = "bound") -> float:
     """Return a public bound as a float."""
     number = isinstance(bound, Real) and not isinstance(bound, bool)
-    if not number or not SMALLEST_BOUND <= float(bound) <= LARGEST_BOUND:  # type: ignore[arg-type]  # a number by now
+    if not number or not SMALLEST_BOUND <= bound <= LARGEST_BOUND:  # type: ignore[operator]  # a number by now
         raise InvalidParameter(
             f"{subject} must be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
             f"got {bound!r}. Choose it from public knowledge, never from the records."

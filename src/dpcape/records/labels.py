@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dpcape.errors import InvalidParameter
 from dpcape.schema.column import Column, FloatArray, check_finite, checked_range, map_to_unit, middle_and_half
-from dpcape.schema.table import to_numbers, vector
+from dpcape.schema.table import is_missing, to_numbers, vector
 
 
 class Response:
@@ -50,6 +50,8 @@ class Codes:
     def __init__(self, data: object, *, classes: object, n_rows: int) -> None:
         labels = _checked_classes(classes)
         values = vector(data, subject="y", n_rows=n_rows)
+        if any(is_missing(value) for value in values.tolist()):
+            check_finite(np.array([np.nan]), subject="y")
         self._codes = Column(name="y", levels=labels).codes(values)
         self.classes = tuple(str(label) for label in labels)
         if bool((self._codes < 0).any()):

@@ -147,9 +147,10 @@ def check_finite(values: Values, *, subject: str) -> None:
     if np.isfinite(values).all():
         return
     if np.isnan(values).any():
+        # What messages call y is a response, which is never filled.
+        fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
         raise InvalidParameter(
-            f"{subject} must have no missing values; got some. Declare a public constant for them "
-            "with missing=, or leave such records out by a public rule."
+            f"{subject} must have no missing values; got some. {fill} such records out by a public rule."
         )
     raise InvalidParameter(
         f"{subject} must be finite; got an infinite value. Correct it, or make it NaN and declare missing=."

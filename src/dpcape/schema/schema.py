@@ -108,6 +108,11 @@ class Schema:
             return ranges
         if isinstance(ranges, Mapping):
             return cls(tuple(column_of(str(name), spec) for name, spec in ranges.items()))
+        if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
+            raise InvalidParameter(
+                f"ranges must be a list of (low, high) pairs, a mapping from column name, or a Schema; got {ranges!r}. "
+                "Take ranges from public knowledge, never from the records."
+            )
         labels = names or positional_names(len(ranges))
         if len(labels) != len(ranges):
             raise InvalidParameter(
@@ -167,8 +172,8 @@ class Schema:
 
         Parameters
         ----------
-        block : pandas or polars table, or mapping, with the schema's columns; or a two-dimensional array or
-            list of columns in the order of the schema.
+        block : pandas or polars table, or mapping, with the schema's columns; or a two-dimensional array or list of
+            rows in the order of the schema; or a list of one-dimensional arrays, one per column.
         out : where to put the features; a new array if None.
 
         Returns
@@ -207,7 +212,7 @@ class Schema:
     def _columns_of(self, block: Any) -> list[Values]:
         """Return the schema's columns of a block, in the schema's order."""
         if isinstance(block, list | tuple):
-            columns = [np.asarray(values) for values in block]
+            columns = self._columns_of_list(block)
         elif isinstance(block, Mapping):
             names = tuple(block)
             columns = [np.asarray(block[names[at]]) for at in self.positions(names, subject="block")]
@@ -217,6 +222,17 @@ class Schema:
         if len(columns) != len(self.columns) or len(lengths) != 1 or columns[0].ndim != 1:
             raise self._wrong_number(tuple(len(column) for column in columns))
         return columns
+
+    def _columns_of_list(self, block: Sequence[Any]) -> list[Values]:
+        """Return the columns of a list: arrays are columns, lists are rows, as everywhere."""
+        if block and all(isinstance(entry, np.ndarray) for entry in block):
+            return list(block)
+        if not block or any(isinstance(entry, str) or not isinstance(entry, Sequence | np.ndarray) for entry in block):
+            raise self._wrong_number(())
+        widths = {len(row) for row in block}
+        if widths != {len(self.columns)}:
+            raise self._wrong_number(tuple(sorted(widths)))
+        return [np.asarray(values) for values in zip(*block, strict=True)]
 
     def _columns_of_table(self, block: object) -> list[Values]:
         """Return the schema's columns of an array or a pandas or polars table."""

@@ -22,6 +22,12 @@ from dpcape.errors import InvalidParameter
 Values = npt.NDArray[Any]
 """One column, or the rows of several columns of numbers."""
 
+_LEVELS = "Convert it, or name its public levels in ranges and pass a pandas or polars table."
+_NUMBERS = {
+    "y": "Convert it, or name the public labels with classes=.",
+    "counts": "Count how often each word of a public vocabulary occurs.",
+}
+
 NUMERIC_KINDS = "biuf"
 """numpy's letters for boolean, integer, unsigned and floating-point numbers."""
 
@@ -281,10 +287,7 @@ def _objects(values: list[Any]) -> Values:
 
 def _not_numeric(subject: str, got: str) -> InvalidParameter:
     """Say that numbers are needed."""
-    return InvalidParameter(
-        f"{subject} must hold numbers; got {got}. Convert it, or name its public levels in ranges "
-        "and pass a pandas or polars table."
-    )
+    return InvalidParameter(f"{subject} must hold numbers; got {got}. {_NUMBERS.get(subject, _LEVELS)}")
 
 
 def _masked(subject: str) -> InvalidParameter:

@@ -55,11 +55,12 @@ class Statistic(ABC):
             wanted = ", ".join(sorted(self.kinds))
             raise InvalidParameter(
                 f"records for the statistic {self.name!r} must be of kind {wanted}; got {facts.kind!r}. "
-                f"Build each site's records with {sorted(self.kinds)[0]}(...)."
+                f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...)."
             )
         if facts.unit not in self.units:
             raise InvalidParameter(
-                f"unit for the statistic {self.name!r} must be one of {sorted(self.units)}; got {facts.unit!r}."
+                f"unit for the statistic {self.name!r} must be {' or '.join(sorted(self.units))}; got {facts.unit!r}. "
+                "Whole subjects are protected by JointICA only; elsewhere give each person one row."
             )
         self.facts = facts.shape_facts()
         self.public: Mapping[str, PublicValue] = dict(public)

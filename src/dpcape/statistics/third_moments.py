@@ -221,13 +221,18 @@ def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FA
 
 def checked_variance(noise_variance: float) -> float:
     """Return the public variance of the mixture's noise."""
-    number = isinstance(noise_variance, int | float | np.floating) and not isinstance(noise_variance, bool)
+    number = isinstance(noise_variance, int | float | np.number) and not isinstance(noise_variance, bool)
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
         raise InvalidParameter(
-            f"noise_variance must be a finite number, zero or more; got {noise_variance!r}. It is public: take it from "
-            "knowledge of the measurement, never from the records."
+            f"noise_variance must be a number from 0 to {_LARGEST_FACTOR:g}; got {_shown(noise_variance)}. "
+            "It is public: take it from knowledge of the measurement, never from the records."
         )
     return float(noise_variance)
+
+
+def _shown(value: object) -> str:
+    """Return a value on one line, for a message."""
+    return " ".join(repr(value).split())
 
 
 def third_moment(facts: Facts, *, noise_variance: float) -> ThirdMoment:

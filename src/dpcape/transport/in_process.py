@@ -68,14 +68,23 @@ def in_process(
     >>> in_process({"lyon": rows(np.eye(3), bound=1.0)}).sites
     ('lyon',)
     """
-    if not records:
-        raise InvalidParameter("in_process must be given at least one site; got none.")
+    _check_records(records)
     if DEALER in records:
         raise InvalidParameter(f"a site must not be called {DEALER!r}: the name is the noise dealer's. Rename it.")
     unknown = sorted(set(ledgers or {}) - set(records))
     if unknown:
         raise InvalidParameter(f"ledgers must belong to sites; got one for unknown {', '.join(unknown)}.")
     source = OsNoise() if noise is None else noise
+    for name, ledger in (ledgers or {}).items():
+        if not hasattr(ledger, "charge"):
+            raise InvalidParameter(
+                f"the ledger of {name!r} must be a Ledger; got {type(ledger).__name__}. "
+                "Write Ledger(epsilon=..., delta=...)."
+            )
+    if noise is not None and not isinstance(noise, NoiseSource):
+        raise InvalidParameter(
+            f"noise must be left out, or a Replay for tests; got {type(noise).__name__}. Write noise=Replay(seed)."
+        )
     members = {
         name: Site(
             name,
@@ -93,3 +102,22 @@ def in_process(
     for site in members.values():
         site.pin(identities)
     return InProcess(members, dealer)
+
+
+def _check_records(records: Any) -> None:
+    """Refuse anything but a mapping from names to records, and say how records are made."""
+    if not isinstance(records, Mapping):
+        raise InvalidParameter(
+            f"in_process must be given a mapping from site name to records; got {type(records).__name__}. "
+            "Write in_process({'lyon': rows(X, bound=...)})."
+        )
+    if not records:
+        raise InvalidParameter("in_process must be given at least one site; got none.")
+    for name, held in records.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"a site's name must be text; got {name!r}. Write {{'lyon': ...}}.")
+        if not callable(getattr(held, "facts", None)):
+            raise InvalidParameter(
+                f"what {name!r} holds must be records; got {type(held).__name__}. Build them with rows(X, bound=...), "
+                "views, labelled, documents or subjects."
+            )

@@ -1,0 +1,321 @@
+"""What somebody writes on the first day: every mistake is refused in words, before anything is charged."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from dpcape import (
+    CCA,
+    PCA,
+    Federation,
+    Independent,
+    KMeans,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    NetworkClassifier,
+    Replay,
+    Schema,
+    documents,
+    in_process,
+    labelled,
+    rows,
+    subjects,
+    views,
+)
+from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
+from dpcape.privacy import Ledger
+
+from .estimator_case import EstimatorCase, all_estimators
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+CASES = all_estimators()
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+GENERATOR = np.random.default_rng(5)
+NUMBERS = GENERATOR.normal(size=(200, 3)) / 4
+NEW = NUMBERS[:4]
+
+# Nothing here is a number, a choice or a truth value of any parameter.
+MEANINGLESS = [math.nan, -1.5, "nonsense", [1, 2], {"a": 1}, np.array([1.0, 2.0]), np.full((2, 2), np.nan), object()]
+
+
+def alone(records: Any) -> Federation:
+    return Federation(in_process({"here": records}, noise=Replay(1)), protocol=Independent())
+
+
+@each_case
+def test_meaningless_parameters_are_refused_in_words_and_nothing_is_charged(case: EstimatorCase) -> None:
+    line = in_process(case.records(), noise=Replay(1))
+    federation = Federation(line, protocol=Independent())
+    for name in case.make(1.0, 1e-5).get_params():
+        for value in MEANINGLESS:
+            with pytest.raises(DpcapeError) as refusal:
+                case.make(1.0, 1e-5).set_params(**{name: value}).fit(federation)
+            assert "must" in str(refusal.value), (name, value)
+            assert "\n" not in str(refusal.value), (name, value)
+            assert not any(line.site(site).ledger.charges for site in line.sites), (name, value)
+
+
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_words_and_numbers_are_no_truth_values(value: Any) -> None:
+    with pytest.raises(InvalidParameter, match="center must be True or False"):
+        PCA(2, **BUDGET, center=value).fit(alone(rows(NUMBERS, bound=1.0)))
+    records = labelled(NUMBERS, NUMBERS[:, 0], bound=1.0, response=(-1, 1))
+    with pytest.raises(InvalidParameter, match="fit_intercept must be True or False"):
+        LinearRegression(**BUDGET, fit_intercept=value).fit(alone(records))
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    records = labelled(NUMBERS, NUMBERS[:, 0], bound=1.0, response=(-1, 1))
+    model = LinearRegression(**BUDGET, ridge=np.float32(0.5), confidence=np.float64(0.9)).fit(alone(records))
+    assert np.isfinite(model.coef_).all()
+
+
+@each_case
+def test_a_refused_fit_leaves_the_earlier_one_as_it_was(case: EstimatorCase) -> None:
+    federation = Federation(in_process(case.records(), noise=Replay(1)), protocol=Independent())
+    model = case.make(1.0, 1e-5).fit(federation)
+    guarantee = model.guarantee_
+    with pytest.raises(InvalidParameter):
+        model.set_params(epsilon=-1.0).fit(federation)
+    assert model.guarantee_ == guarantee
+
+
+def test_a_spent_budget_leaves_the_earlier_fit_as_it_was() -> None:
+    ledgers = {"here": Ledger(epsilon=1.2, delta=1e-5)}
+    line = in_process({"here": rows(NUMBERS, bound=1.0)}, ledgers=ledgers, noise=Replay(1))
+    model = PCA(2, **BUDGET).fit(Federation(line, protocol=Independent()))
+    with pytest.raises(LedgerRefused):
+        model.fit(Federation(line, protocol=Independent()))
+    assert model.transform(NEW).shape == (4, 2)
+    assert len(ledgers["here"].charges) == 1
+
+
+@each_case
+def test_nothing_is_drawn_or_written_before_a_fit(case: EstimatorCase) -> None:
+    model = case.make(1.0, 1e-5)
+    methods = [name for name in dir(model) if name.startswith(("plot_", "get_feature_names_out"))]
+    for name in methods:
+        with pytest.raises(NotFittedError):
+            getattr(model, name)(*([(1, 1)] if name == "plot_maps" else []))
+    for name in ("transform", "predict", "predict_proba", "decision_function", "inverse_transform"):
+        if hasattr(model, name):
+            with pytest.raises(NotFittedError):
+                getattr(model, name)(NEW)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (NEW[0], "1D array"),
+        ([["a", "b", "c"]], "could not convert"),
+        (np.full((2, 3), np.nan), "contains NaN"),
+        (NEW[:0], "0 sample"),
+        (None, "got another"),
+    ],
+)
+def test_new_rows_that_cannot_be_used_are_refused_in_words(data: Any, words: str) -> None:
+    model = PCA(2, **BUDGET).fit(alone(rows(NUMBERS, bound=1.0)))
+    with pytest.raises(InvalidParameter, match=words) as refusal:
+        model.transform(data)
+    assert "data for PCA must be a table of finite numbers" in str(refusal.value)
+
+
+def test_tables_with_columns_in_another_order_are_refused() -> None:
+    table = pd.DataFrame(NUMBERS, columns=["age", "weight", "dose"])
+    model = PCA(2, **BUDGET).fit(alone(rows(table, bound=1.0)))
+    assert model.transform(table).shape == (200, 2)
+    with pytest.raises(InvalidParameter, match="column 1 of data for PCA must be 'age'; got 'weight'"):
+        model.transform(table[["weight", "age", "dose"]])
+    both = CCA(1, **BUDGET).fit(alone(views(table[["age"]], table[["weight", "dose"]], bounds=(1.0, 1.0))))
+    both.transform(table[["age"]], table[["weight", "dose"]])
+    with pytest.raises(InvalidParameter, match="column 1 of data for CCA must be 'weight'; got 'dose'"):
+        both.transform(table[["age"]], table[["dose", "weight"]])
+
+
+def test_rows_in_other_units_than_the_sites_have_are_warned_of(tmp_path: Path) -> None:
+    ranges = {"age": (20, 90), "weight": (40, 140)}
+    table = pd.DataFrame({"age": GENERATOR.uniform(30, 80, 200), "weight": GENERATOR.uniform(50, 90, 200)})
+    model = PCA(1, **BUDGET).fit(alone(rows(table, bound=1.0, ranges=ranges)))
+    assert model.transform(Schema.of(ranges).apply(table)).shape == (200, 1)
+    model.save(tmp_path / "model.npz")
+    for fitted in (model, PCA.load(tmp_path / "model.npz")):
+        with pytest.warns(UtilityWarning, match=r"clipped to 1; got some more than 10 times as long"):
+            fitted.transform(table)
+
+
+@pytest.mark.parametrize("name", ["model", "model.npz", "model.v2"])
+def test_a_model_is_loaded_by_the_name_it_was_saved_under(tmp_path: Path, name: str) -> None:
+    model = Mean(**BUDGET).fit(alone(rows(NUMBERS, bound=1.0)))
+    model.save(tmp_path / name)
+    assert Mean.load(tmp_path / name).guarantee_ == model.guarantee_
+
+
+def test_other_files_are_no_models(tmp_path: Path) -> None:
+    (tmp_path / "text.npz").write_text("age,weight\n")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 cut off")
+    for name in ("text", "empty", "cut"):
+        with pytest.raises(InvalidParameter, match=r"must be a model written by save\(\)"):
+            Mean.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        Mean.load(tmp_path / "absent")
+
+
+def test_scores_need_one_response_per_row() -> None:
+    line = alone(labelled(NUMBERS, NUMBERS[:, 0], bound=1.0, response=(-1, 1)))
+    linear = LinearRegression(**BUDGET).fit(line)
+    with pytest.raises(InvalidParameter, match=r"one entry per row \(4\); got 1"):
+        linear.score(NEW, [0.3])
+    with pytest.raises(InvalidParameter, match="y must hold finite numbers"):
+        linear.score(NEW, [0.3, math.nan, 0.1, 0.2])
+    line = alone(labelled(NUMBERS, NUMBERS[:, 0] > 0, bound=1.0, classes=[False, True]))
+    for model in (LogisticRegression(**BUDGET), NetworkClassifier(2, n_iter=2, **BUDGET)):
+        with pytest.raises(InvalidParameter, match=r"one entry per row \(4\); got 1"):
+            model.fit(line).score(NEW, [True])
+
+
+def test_scores_that_do_not_fit_the_components_are_refused() -> None:
+    model = PCA(2, **BUDGET).fit(alone(rows(NUMBERS, bound=1.0)))
+    with pytest.raises(InvalidParameter, match=r"one column per component \(2\); got shape \(4, 3\)"):
+        model.inverse_transform(NEW)
+
+
+@each_case
+def test_who_passes_an_array_is_told_how_records_are_built(case: EstimatorCase) -> None:
+    kind = next(iter(case.records().values())).kind
+    with pytest.raises(InvalidParameter) as refusal:
+        case.make(1.0, 1e-5).fit(NUMBERS, NUMBERS[:, 0])
+    assert f"Federation(in_process({{'here': {kind}(" in str(refusal.value)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "0", True, 2**32])
+def test_seeds_are_whole_numbers(seed: Any) -> None:
+    with pytest.raises(InvalidParameter, match="random_state must be a whole number from 0"):
+        KMeans(2, **BUDGET, random_state=seed).fit(alone(rows(NUMBERS, bound=1.0)))
+
+
+# Records, lines and federations.
+
+
+@pytest.mark.parametrize("held", [NUMBERS, [[1.0]], {"X": NUMBERS}, None])
+def test_what_a_site_holds_is_built_first(held: Any) -> None:
+    with pytest.raises(InvalidParameter, match="what 'lyon' holds must be records; got"):
+        in_process({"lyon": held})
+
+
+@pytest.mark.parametrize("given", [[rows(NUMBERS, bound=1.0)], rows(NUMBERS, bound=1.0), NUMBERS])
+def test_sites_have_names(given: Any) -> None:
+    with pytest.raises(InvalidParameter, match="in_process must be given a mapping from site name to records; got"):
+        in_process(given)
+    with pytest.raises(InvalidParameter, match="a site's name must be text; got 1"):
+        in_process({1: rows(NUMBERS, bound=1.0)})  # type: ignore[dict-item]  # what users write
+
+
+def test_ledgers_and_noise_are_what_they_should_be() -> None:
+    held = {"lyon": rows(NUMBERS, bound=1.0)}
+    with pytest.raises(InvalidParameter, match="the ledger of 'lyon' must be a Ledger; got float"):
+        in_process(held, ledgers={"lyon": 3.0})  # type: ignore[dict-item]  # what users write
+    with pytest.raises(InvalidParameter, match="noise must be left out, or a Replay for tests; got int"):
+        in_process(held, noise=3)  # type: ignore[arg-type]  # what users write
+
+
+@pytest.mark.parametrize("protocol", [Independent, "cape", None, 1])
+def test_a_protocol_is_written_with_its_parameters(protocol: Any) -> None:
+    with pytest.raises(InvalidParameter, match="protocol must be a protocol with its parameters; got"):
+        Federation(in_process({"lyon": rows(NUMBERS, bound=1.0)}), protocol=protocol)
+
+
+@pytest.mark.parametrize("sites", [{"lyon": rows(NUMBERS, bound=1.0)}, rows(NUMBERS, bound=1.0), NUMBERS])
+def test_sites_are_put_on_a_line(sites: Any) -> None:
+    with pytest.raises(InvalidParameter, match="sites must be on a line; got"):
+        Federation(sites, protocol=Independent())
+
+
+def test_weights_and_shares_are_lists_of_numbers() -> None:
+    line = in_process({"lyon": rows(NUMBERS, bound=1.0)})
+    with pytest.raises(InvalidParameter, match="weights must map each site to a number; got list"):
+        Federation(line, protocol=Independent(), weights=[1.0])  # type: ignore[arg-type]  # what users write
+    with pytest.raises(InvalidParameter, match="must be a number; got 'x'"):
+        Mean(**BUDGET).fit(Federation(line, protocol=Independent(), weights={"lyon": "x"}))  # type: ignore[dict-item]
+    federation = Federation(line, protocol=Independent())
+    for shares in ("ab", 1.0, ["x"], [[0.5]]):
+        with pytest.raises(InvalidParameter, match="shares must be"):
+            federation.allow(1.0, 1e-5, shares=shares)  # type: ignore[arg-type]  # what users write
+
+
+def test_sites_with_other_ranges_are_told_what_to_change() -> None:
+    held = {name: rows(NUMBERS, bound=1.0, ranges=[(-1, high)] * 3) for name, high in (("lyon", 1), ("oslo", 2))}
+    with pytest.raises(InvalidParameter, match="Give every site the same ranges, levels and fills"):
+        Federation(in_process(held), protocol=Independent())
+
+
+def test_an_epsilon_beyond_all_measure_is_named() -> None:
+    line = in_process({"lyon": rows(NUMBERS, bound=1.0)}, noise=Replay(1))
+    with pytest.raises(InvalidParameter, match=r"got epsilon 1e\+06 and delta 1e-05 .* smaller epsilon"):
+        PCA(2, epsilon=1e6, delta=1e-5).fit(Federation(line, protocol=Independent()))
+    assert not line.site("lyon").ledger.charges
+
+
+def test_whole_subjects_are_for_joint_ica() -> None:
+    held = subjects([NUMBERS, NUMBERS], bound=1.0, unit="subject")
+    for model in (Mean(**BUDGET), PCA(2, **BUDGET), KMeans(2, **BUDGET)):
+        with pytest.raises(InvalidParameter, match="Whole subjects are protected by JointICA only"):
+            model.fit(alone(held))
+    with pytest.raises(InvalidParameter, match=r"records with rows\(\.\.\.\)"):
+        PCA(2, **BUDGET).fit(alone(documents([[3, 1, 0]])))
+
+
+@pytest.mark.parametrize("bound", [1e-41, 1e41, 10**400, 0, math.nan])
+def test_bounds_beyond_all_measure_are_refused(bound: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"bound must be a positive number between 1e-40 and 1e\+40"):
+        rows(NUMBERS, bound=bound)
+
+
+@pytest.mark.parametrize("bound", [1e-40, 1e40])
+def test_the_smallest_and_largest_bounds_give_results(bound: float) -> None:
+    table = NUMBERS * bound
+    both = alone(views(table[:, :1], table[:, 1:], bounds=(bound, bound)))
+    numbers = labelled(table, NUMBERS[:, 0], bound=bound, response=(-1, 1))
+    for model, federation in (
+        (Mean(**BUDGET), alone(rows(table, bound=bound))),
+        (PCA(2, **BUDGET, center=True), alone(rows(table, bound=bound))),
+        (CCA(1, **BUDGET), both),
+        (KMeans(2, n_iter=2, **BUDGET), alone(rows(table, bound=bound))),
+        (LinearRegression(**BUDGET), alone(numbers)),
+    ):
+        fitted = model.fit(federation)
+        assert all(np.isfinite(getattr(fitted, name)).all() for name in fitted._fitted)
+
+
+def test_missing_responses_and_labels_are_never_filled() -> None:
+    gap = [0.0, math.nan, *[1.0] * 198]
+    for kind in ({"response": (0, 1)}, {"classes": [0, 1]}):
+        with pytest.raises(InvalidParameter, match="y must have no missing values") as refusal:
+            labelled(NUMBERS, gap, bound=1.0, **kind)  # type: ignore[arg-type]  # one of two keywords
+        assert "missing=" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: rows(NUMBERS, bound=1.0, ranges=3), "ranges must be a list of"),  # type: ignore[arg-type]
+        (lambda: rows(NUMBERS, bound=1.0, ranges="ab"), "ranges must be a list of"),
+        (lambda: subjects(None, bound=1.0, unit="record"), "arrays must be a list"),  # type: ignore[arg-type]
+        (lambda: subjects({"a": NUMBERS}, bound=1.0, unit="record"), "arrays must be a list"),  # type: ignore[arg-type]
+        (lambda: labelled(NUMBERS, ["a"] * 200, bound=1.0, response=(0, 1)), "name the public labels with classes="),
+        (lambda: documents(["some text"]), "how often each word"),
+        (lambda: documents([["a", "b"]]), "Count how often each word of a public vocabulary occurs"),
+    ],
+)
+def test_records_that_cannot_be_built_are_refused_with_a_remedy(build: Any, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        build()
