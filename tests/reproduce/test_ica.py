@@ -147,6 +147,19 @@ def test_verdicts_follow_the_rows(rows):
     assert outcome(higher, "All rounds together") == "fails"
 
 
+def test_more_people_do_not_lower_the_real_epsilon(rows):
+    """The noise shrinks with N as the sensitivity does; an epsilon that is computed is no matter of chance."""
+
+    def outcome(found):
+        return next(
+            v.outcome for v in judge_people(Results(found)) if v.claim.startswith("More people give a smaller ov")
+        )
+
+    assert outcome(rows) == "fails"
+    fewer = [{**r, "value": r["value"] / r["n_subjects"]} if r["measure"] == gain.OVERALL else r for r in rows]
+    assert outcome(fewer) == "holds"
+
+
 def test_maps_are_drawn_and_judged():
     found = []
     for n_subjects in (8, 32):
