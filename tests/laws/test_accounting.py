@@ -20,12 +20,14 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError, ViewUn
 from dpcape.noise import LARGEST_SCALE
 from dpcape.privacy import Charge, compose, delta_of, epsilon_of, mu_of
 from dpcape.privacy.calibrate import calibrate, plan_release, target_mus, worst_exposures
+from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import zcdp_delta_of
 from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
 from dpcape.protocols import Protocol
 from dpcape.statistics import second_moment
+from dpcape.statistics.moments import SecondMoment
 
 EPSILONS = [1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0]
 DELTAS = [1e-12, 1e-9, 1e-6, 1e-5, 1e-3, 1e-2, 0.1]
@@ -212,6 +214,12 @@ def terms_of(
     return terms
 
 
+class LargeStatistic(SecondMoment):
+    """As long as no array could be; plans need only its size."""
+
+    size = 10**11
+
+
 protocols = st.sampled_from(
     [
         Independent(),
@@ -266,6 +274,33 @@ def test_every_plan_keeps_its_promises(protocol: Protocol, epsilon: float, delta
         assert printed <= epsilon * (1 + 1e-12)
         with_reserve = printed_epsilon(delta, total, gap=epsilon_reserve(epsilon), tail=tail_reserve(delta))
         assert printed <= with_reserve <= epsilon
+
+
+@pytest.mark.parametrize("protocol", [Independent(), SecureSum(n_colluding=1)], ids=lambda p: p.name)
+def test_the_site_protected_least_counts_and_so_do_the_reserves(protocol: Protocol) -> None:
+    """Where sites ask for different epsilons, the figure for colluders is that of the largest, nothing left out."""
+    asked = {"site0": 0.5, "site1": 2.0, "site2": 1.0}
+    terms = msgspec.structs.replace(terms_of(protocol), epsilons=asked)
+    plan = plan_release(terms, 0, second_moment(terms.facts), protocol)
+    printed = [
+        printed_epsilon(terms.delta, plan.mus[site], gap=epsilon_reserve(asked[site]), tail=tail_reserve(terms.delta))
+        for site in terms.sites
+    ]
+    found = epsilons_by_colluders(terms, protocol, [plan])
+    assert found[terms.settings.n_colluding] == pytest.approx(max(printed), rel=1e-12)
+    assert list(found) == sorted(found)
+
+
+def test_a_statistic_of_very_many_entries_gets_a_finer_grid() -> None:
+    """At 2^30 steps the gap of so many entries would exceed what is kept back for it."""
+    terms = terms_of(Independent(), epsilon=1e-3, shares=(0.1,) * 10)
+    large = LargeStatistic(terms.facts)
+    plan = plan_release(terms, 0, large, Independent())
+    own = min(plan.own_scales.values())
+    reserve = epsilon_reserve(1e-3) / 10
+    assert epsilon_gap(own_steps=2.0**31, n_sites=3, n_coordinates=large.size) > reserve
+    assert own / plan.step > 2**31
+    assert epsilon_gap(own_steps=own / plan.step, n_sites=3, n_coordinates=large.size) <= plan.gap <= reserve
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
