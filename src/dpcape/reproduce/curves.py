@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, Results, Series
 
@@ -24,6 +25,18 @@ COLOURS = {
 }
 _OTHERS = ("#E69F00", "#56B4E9", "#8B4513", "#6A5ACD", "#808000", "#7F7F7F", "#B22222", "#008B8B")
 _DASHES: dict[str, str | tuple[int, tuple[int, ...]]] = {NON_PRIVATE: ":", PUBLISHED: "--"}
+
+
+class PlainNumbers(LogFormatterSciNotation):
+    """Ticks of a logarithmic axis as plain numbers (0.02, 2,000) where all of them are short, as powers elsewhere."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Return the label of a tick, empty for a minor one without room."""
+        label: str = super().__call__(x, pos)
+        if self.axis is None or not label:
+            return label
+        low, high = sorted(self.axis.get_view_interval())
+        return f"{x:,g}" if low >= 5e-4 and high <= 5e4 else label
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,10 @@ def draw_curves(axes: Axes, series: Sequence[Series], look: Look, colours: Mappi
     axes.set_ylabel(look.y)
     axes.set_xscale("log" if look.log_x else "linear")
     axes.set_yscale("log" if look.log_y else "linear")
+    for axis, is_log in ((axes.xaxis, look.log_x), (axes.yaxis, look.log_y)):
+        if is_log:
+            axis.set_major_formatter(PlainNumbers())
+            axis.set_minor_formatter(PlainNumbers())
     axes.grid(visible=True, alpha=0.25)
 
 
