@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpcape.secure_sum.box import _box_key as sealed_box_key
 from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.links import Links, _hello_body, _session_id
+from dpcape.secure_sum.links import Links, _hello_body, _session_id, make_links
 from dpcape.secure_sum.masking import Retry
 from dpcape.secure_sum.messages import Hello, Offer
 from dpcape.secure_sum.offers import COVER, SUM, _box_key, commitment, offer_body
@@ -112,3 +112,13 @@ def test_another_part_gives_another_result(what: str, part: str) -> None:
     made = function(**usual)
     assert function(**usual) == made
     assert function(**{**usual, part: parts[part][1]}) != made
+
+
+def test_the_secret_of_a_pair_is_that_pair_s() -> None:
+    """Two peers that came with the same key, say one's repeated by the other, still do not share a secret."""
+    hellos = {name: Hello(name, A, PUBLIC, b"") for name in NAMES}
+    made = make_links("lyon", config=CONFIG, private=KEYS[0], hellos=hellos, session_id=A)
+    assert len({made.key(peer, b"context") for peer in NAMES if peer != "lyon"}) == 3
+    other = make_links("lyon", config=CONFIG, private=KEYS[0], hellos=hellos, session_id=B)
+    assert other.key("oslo", b"context") != made.key("oslo", b"context")
+    assert made.key("oslo", b"context") != made.key("oslo", b"other")

@@ -8,6 +8,8 @@ Checklist
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -154,3 +156,25 @@ class TestWrongShares:
         np.testing.assert_array_equal(aggregator.releases()[lost], vectors[lost])
         assert len(aggregator.complaints) == 1
         assert f"held by site {liar}" in aggregator.complaints[0]
+
+
+@pytest.mark.parametrize("threshold", [3, 4, 5])
+def test_it_takes_threshold_holders_to_rebuild_a_secret_and_no_fewer(threshold: int) -> None:
+    """One holder less must not be enough: the aggregator may pool the shares of `n_colluding` sites."""
+    sites = Consortium(5, threshold=threshold).begin()
+    sites.epoch(n_rounds=2)
+    epochs = {name: session._recover._epoch for name, session in sites.sites.items()}
+    dealer, *holders = sites.names
+    for round, kind in itertools.product(range(2), range(3)):
+        secret = epochs[dealer].secret(round, kind)
+        shares = {sites.config.index(name): epochs[name].share(dealer, round, kind) for name in holders}
+        for count in range(1, len(shares) + 1):
+            for chosen in itertools.combinations(shares.items(), count):
+                assert (rebuilt(dict(chosen)) == secret) == (count >= threshold)
+
+
+def rebuilt(shares: dict[int, bytes]) -> bytes | None:
+    try:
+        return shamir.combine(shares)
+    except ProtocolError:
+        return None
