@@ -17,7 +17,7 @@ from dpcape.reproduce.comparison import Answer, Method, Task
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
 from dpcape.reproduce.figures.cca import EXPERIMENTS
-from dpcape.reproduce.figures.cca.claims import CHAPTER, by_delta, by_size, poster
+from dpcape.reproduce.figures.cca.claims import CHAPTER, PAPER, Text, by_delta, by_size, poster
 from dpcape.reproduce.figures.cca.methods import CH, ERROR, KEPT, OWN_RECORDS, RATIO, judged, separation, task
 from dpcape.reproduce.figures.cca.pairs import VIEW_BOUND, clustered, fusion_pairs
 from dpcape.reproduce.figures.cca.utility import utility
@@ -219,6 +219,13 @@ def test_verdicts_of_sizes_follow_the_rows() -> None:
         assert (good[claim], bad[claim]) == ("holds", "fails")
     # CH grows by the number of records alone.
     assert good["A larger CH at larger N means better clusters (non-private CCA)."] == "not shown"
+
+
+@pytest.mark.parametrize(("text", "n_colluding"), [(CHAPTER, 3), (PAPER, 8)])
+def test_what_copies_cost_is_told_apart_from_the_theorem(text: Text, n_colluding: int) -> None:
+    (found,) = (v for v in by_delta(text)(figure(["delta"], [0.5, 0.9], [0.2, 0.6], 400.0)) if "stated" in v.claim)
+    alone = verified_epsilon(epsilon=1.0, delta=0.01, exposure=cape_exposure(10, n_colluding))
+    assert f"; without copies of records claimed 1 would be {alone:.3g} at delta 0.01" in found.numbers
 
 
 def test_verdicts_of_delta_and_of_the_poster_follow_the_rows() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from dpcape.published.cape import assumed_colluding, cape_exposure
+from dpcape.published.cca import CAPECCA_HONEST, CAPECCA_SENSITIVITY
+from dpcape.published.pca import verified_epsilon
 from dpcape.reproduce.experiment import Verdict
 from dpcape.reproduce.figures.cca import index_claims
 from dpcape.reproduce.figures.cca.methods import ERROR, KEPT, RATIO
@@ -20,7 +23,7 @@ from dpcape.reproduce.judging import (
     outcome_of,
     together,
 )
-from dpcape.reproduce.results import VERIFIED, Results, number
+from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, number
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,14 @@ class Text:
     delta: str
     theorem: str
     proved: str
+    n_colluding: int
 
 
-CHAPTER = Text("section 7.3.1", "section 7.3.2", "section 7.3.2", "theorem 7.1", "section 7.2")
-PAPER = Text("section 4", "section 4", "section 4", "theorem 1", "section 3")
+_N_SITES = 10
+CHAPTER = Text(
+    "section 7.3.1", "section 7.3.2", "section 7.3.2", "theorem 7.1", "section 7.2", assumed_colluding(_N_SITES)
+)
+PAPER = Text("section 4", "section 4", "section 4", "theorem 1", "section 3", _N_SITES - CAPECCA_HONEST)
 
 
 def _panels(results: Results, *by: str) -> Results:
@@ -67,7 +74,7 @@ def _by_size(text: Text, results: Results) -> list[Verdict]:
         index_claims.index_grows(size, text.size),
         _small_epsilon(size, text.size),
         _pooled(results, text.proved),
-        judge_privacy(results, theorem=text.theorem, where=text.proved),
+        _private(results, text),
     ]
 
 
@@ -88,8 +95,23 @@ def _by_delta(text: Text, results: Results) -> list[Verdict]:
         ),
         _outperforms(results, "conventional", text.delta),
         _outperforms(results, "local", text.delta),
-        judge_privacy(results, theorem=text.theorem, where=text.proved),
+        _private(results, text),
     ]
+
+
+def _private(results: Results, text: Text) -> Verdict:
+    """Say apart what copies cost: a person owns all copies of a record."""
+    verdict = judge_privacy(results, theorem=text.theorem, where=text.proved)
+    rows = Curve("CAPE", PUBLISHED).of(results)
+    claimed, delta = max((number(r, "claimed_epsilon"), number(r, "delta")) for r in rows)
+    alone = verified_epsilon(
+        epsilon=claimed,
+        delta=delta,
+        exposure=cape_exposure(_N_SITES, text.n_colluding),
+        sensitivity=CAPECCA_SENSITIVITY,
+    )
+    without = f"; without copies of records claimed {claimed:g} would be {alone:.3g} at delta {delta:g}"
+    return replace(verdict, numbers=verdict.numbers + without)
 
 
 def poster(results: Results) -> list[Verdict]:
