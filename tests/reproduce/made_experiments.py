@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from dpcape.reproduce.comparison import VERIFIED, Answer, Method, Task, compare, load_method
 from dpcape.reproduce.curves import Look, draw_panels, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict, Work
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, Results, Row, row
 
 TWICE = Method("twice", VERIFIED, lambda task, epsilon, seed: Answer(2 * epsilon + seed, epsilon))
@@ -83,4 +83,5 @@ def made(name: str, compute, log: Path, seeds: Sequence[int] = (0, 1, 2), **more
         chosen = seeds[: setting.n_runs(2, len(seeds))]
         return [Cell(compute, {"seed": seed, "log": str(log)}, files=["numbers.csv"]) for seed in chosen]
 
-    return Experiment(name, name.split("-")[0], "Figure 0", "made for tests", cells, draw, judge, **more)
+    work = Work(cells, draw, judge)
+    return Experiment(name, name.split("-")[0], "Figure 0", "made for tests", lambda: work, **more)

@@ -17,6 +17,7 @@ from dpcape.published import composition, unequal
 from dpcape.published.cape import true_kappa
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Experiment, Setting
+from dpcape.reproduce.figures import analytic
 from dpcape.reproduce.figures.analytic import accountants, bytes_sent, gain, network, theorem
 from dpcape.reproduce.figures.analytic import unequal as unequal_figure
 from dpcape.reproduce.figures.analytic.noise_measured import equal_sizes, geometric_sizes, noise_variance
@@ -78,12 +79,12 @@ def test_figure_6_1_shows_four_accountants_and_finds_the_moments_accountant_unsa
     results = Results(r for cell in accountants.cells(setting) for r in cell.compute(NOWHERE, **cell.options))
     curves = {accountants.MOMENTS, accountants.PRINTED_RENYI, accountants.BASIC, accountants.EXACT}
     assert curves <= set(results.values("curve"))
-    found = outcomes(accountants.FIGURE_6_1, results)
+    found = outcomes(analytic.FIGURE_6_1, results)
     assert found["The epsilon of the moments accountant is a guarantee."] == "fails"
     small = results.where(panel="σ² = 0.001, N = 300, δ = 1/N", curve=accountants.MOMENTS)
     assert all(float(r["value"]) < float(r["verified_epsilon"]) for r in small)
     assert len(small) == 3  # no real root from five rounds on
-    drawn(accountants.FIGURE_6_1, results)
+    drawn(analytic.FIGURE_6_1, results)
 
 
 def test_the_verdict_on_the_moments_accountant_can_come_out_either_way() -> None:
@@ -97,8 +98,8 @@ def test_the_verdict_on_the_moments_accountant_can_come_out_either_way() -> None
         )
 
     claim = "The epsilon of the moments accountant is a guarantee."
-    assert outcomes(accountants.FIGURE_6_1, made(2.0))[claim] == "holds"
-    assert outcomes(accountants.FIGURE_6_1, made(0.5))[claim] == "fails"
+    assert outcomes(analytic.FIGURE_6_1, made(2.0))[claim] == "holds"
+    assert outcomes(analytic.FIGURE_6_1, made(0.5))[claim] == "fails"
 
 
 # Theorem 3.1.
@@ -106,7 +107,7 @@ def test_the_verdict_on_the_moments_accountant_can_come_out_either_way() -> None
 
 def test_figures_3_2_and_3_3_show_both_deltas() -> None:
     setting = Setting(quick=True, data=NOWHERE)
-    for experiment in (theorem.FIGURE_3_2, theorem.FIGURE_3_3):
+    for experiment in (analytic.FIGURE_3_2, analytic.FIGURE_3_3):
         results = Results(r for cell in experiment.cells(setting) for r in cell.compute(NOWHERE, **cell.options))
         kinds = {(str(r["curve"]), str(r["calibration"])) for r in results}
         assert kinds == {(curve, kind) for curve in ("CAPE", "conventional") for kind in (PUBLISHED, VERIFIED)}
@@ -139,8 +140,8 @@ def test_the_verdict_on_theorem_3_1_can_come_out_either_way() -> None:
         )
 
     claim = "Algorithm 3.2 is (epsilon, delta)-private with the delta stated (theorem 3.1)."
-    assert outcomes(theorem.FIGURE_3_2, made(1e-3, 1e-4))[claim] == "holds"
-    assert outcomes(theorem.FIGURE_3_2, made(1e-4, 1e-3))[claim] == "fails"
+    assert outcomes(analytic.FIGURE_3_2, made(1e-3, 1e-4))[claim] == "holds"
+    assert outcomes(analytic.FIGURE_3_2, made(1e-4, 1e-3))[claim] == "fails"
 
 
 # Unequal sites.
@@ -191,21 +192,21 @@ def test_the_noise_of_a_real_run_has_the_planned_variance() -> None:
 
 def test_gains_are_measured_and_judged() -> None:
     results = Results(r for run in range(2) for r in gain.gains(NOWHERE, n_sites=4, run=run, width=1500))
-    found = outcomes(gain.PROPOSITION_3_1, results)
+    found = outcomes(analytic.PROPOSITION_3_1, results)
     assert found["With the same noise at each site the gain is S."] == "holds"
     assert found["With the same guarantee and the papers' split the gain is S if no site colludes."] == "fails"
     assert found["The gain stays S however many sites drop out (one lost, nothing corrected)."] == "fails"
-    drawn(gain.PROPOSITION_3_1, results)
+    drawn(analytic.PROPOSITION_3_1, results)
 
 
 def test_unequal_sites_are_measured_and_judged() -> None:
     results = Results(r for skew in (1.0, 6.0) for r in unequal_figure.ratios(NOWHERE, skew=skew, run=0, width=2000))
-    found = outcomes(unequal_figure.PROPOSITION_3_2, results)
+    found = outcomes(analytic.PROPOSITION_3_2, results)
     assert found["H(n) is 1 for equal sites, larger otherwise, and never above the stated bound."] == "holds"
     assert (
         found["The linear system for unequal sites gives noise variances for any weights."] == "holds under conditions"
     )
-    drawn(unequal_figure.PROPOSITION_3_2, results)
+    drawn(analytic.PROPOSITION_3_2, results)
 
 
 def test_bytes_are_counted_and_judged() -> None:
@@ -218,9 +219,9 @@ def test_bytes_are_counted_and_judged() -> None:
     releases = results.where(curve="conventional", measure=bytes_sent.RELEASES, panel="5 sites")
     # 8 bytes a number, and a frame around each of the five messages.
     assert 8 * 1000 * 5 < float(releases[-1]["value"]) < 8 * 1000 * 5 + 5 * 200
-    found = outcomes(bytes_sent.TABLE_3_1, results)
+    found = outcomes(analytic.TABLE_3_1, results)
     assert found["A site of CAPE sends O(S + D): linear in the numbers."] == "holds"
-    drawn(bytes_sent.TABLE_3_1, results)
+    drawn(analytic.TABLE_3_1, results)
 
 
 def test_a_growth_verdict_can_fail() -> None:
@@ -249,6 +250,6 @@ def test_the_network_runs_and_is_judged(monkeypatch: pytest.MonkeyPatch) -> None
     assert delta_of(float(published[0]["verified_epsilon"]), mu) == pytest.approx(0.01, rel=1e-6)
     verified = {float(r["verified_epsilon"]) for r in results.where(curve="CAPE", calibration=VERIFIED)}
     assert sorted(verified) == pytest.approx([0.01, 0.1, 1.0], rel=1e-6)
-    found = outcomes(network.FIGURE_3_5, results)
+    found = outcomes(analytic.FIGURE_3_5, results)
     assert len(found) == 9
-    drawn(network.FIGURE_3_5, results)
+    drawn(analytic.FIGURE_3_5, results)

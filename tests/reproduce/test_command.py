@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,17 @@ def test_real_names_are_distinct_and_ordered() -> None:
     assert papers == sorted(papers, key=list(dict.fromkeys(papers)).index)
     assert registry._numbers("dissertation-4.10") > registry._numbers("dissertation-4.9")
     assert registry._numbers("dissertation-table-3.1") < registry._numbers("dissertation-3.2")
+
+
+def test_naming_every_experiment_imports_nothing_that_computes_or_draws() -> None:
+    """The list is what people type first; libraries of several seconds would be loaded for two columns of text."""
+    code = (
+        "import sys; from dpcape.reproduce.registry import experiments; experiments(); "
+        "heavy = ('matplotlib', 'scipy', 'sklearn', 'dpcape.estimators', 'dpcape.federation'); "
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_every_figure_and_table_of_the_papers_is_there() -> None:

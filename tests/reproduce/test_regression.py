@@ -277,7 +277,7 @@ def test_experiments_are_drawn_and_judged(monkeypatch):
             few["n_records"] = 500 if few["vary"] != "N" else 0
             rows += cell.compute(NOWHERE, **few)
         results = Results(rows)
-        assert experiment.judge is judge
+        assert experiment.work().judge is judge
         verdicts = experiment.judge(results)
         assert len({verdict.claim for verdict in verdicts}) == len(verdicts) > 10
         figure = experiment.draw(results)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,7 +190,8 @@ def test_a_figure_that_cannot_be_drawn_is_reported(tmp_path: Path) -> None:
         raise KeyError("no such panel")
 
     good = made("dissertation-0.1", squares, tmp_path / "log")
-    bad = Experiment(**{**vars(good), "name": "dissertation-0.2", "draw": draw})
+    work = replace(good.work(), draw=draw)
+    bad = replace(good, name="dissertation-0.2", work=lambda: work)
     (first, second), _ = go([bad, good], tmp_path)
     assert "no such panel" in first.failures[0]
     assert not second.failures

@@ -25,8 +25,9 @@ from dpcape.published.tensor import (
 )
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
-from dpcape.reproduce.figures.tensor import EXPERIMENTS, compute
+from dpcape.reproduce.figures.tensor import EXPERIMENTS
 from dpcape.reproduce.figures.tensor.simulated import NOISE_VARIANCE, in_order, mixture, topics
+from dpcape.reproduce.figures.tensor.work import compute
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results
 
 matplotlib.use("Agg")
@@ -188,8 +189,8 @@ def test_a_bound_that_is_too_large_proves_no_claim_broken(tiny):
 
 def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
     seeds = []
-    monkeypatch.setattr("dpcape.reproduce.figures.tensor.make_task", lambda *_, seed, **__: seeds.append(seed))
-    monkeypatch.setattr("dpcape.reproduce.figures.tensor.compare", lambda *_, **__: [])
+    monkeypatch.setattr("dpcape.reproduce.figures.tensor.work.make_task", lambda *_, seed, **__: seeds.append(seed))
+    monkeypatch.setattr("dpcape.reproduce.figures.tensor.work.compare", lambda *_, **__: [])
     for experiment in EXPERIMENTS:
         for cell in experiment.cells(Setting(quick=False, data=NOWHERE)):
             cell.compute(NOWHERE, **cell.options)

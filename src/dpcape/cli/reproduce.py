@@ -43,14 +43,16 @@ def reproduce(
     cache: Path | None,
 ) -> None:
     """Run figures and tables of the papers again: data, picture, and a verdict on each claim of the text."""
-    from dpcape.reproduce.comparison import load_method
-    from dpcape.reproduce.data import find_data
-    from dpcape.reproduce.experiment import Setting
     from dpcape.reproduce.registry import choose, experiments
 
     if as_list:
         _list(list(experiments().values()))
         return
+    # Imported here: what compares methods takes a second to import, and a list should not.
+    from dpcape.reproduce.comparison import load_method
+    from dpcape.reproduce.data import find_data
+    from dpcape.reproduce.experiment import Setting
+
     chosen = choose(list(experiments()) if every else names)
     if not chosen:
         raise click.UsageError("Name an experiment, or use --all or --list.")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from matplotlib.figure import Figure
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.results import Results, Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Outcome = Literal["holds", "holds under conditions", "fails", "not shown"]
 PAPERS = {
@@ -77,13 +79,22 @@ class Verdict:
 
 
 MakeCells = Callable[[Setting], list[Cell]]
-Draw = Callable[[Results], Figure]
+Draw = Callable[[Results], "Figure"]
 Judge = Callable[[Results], list[Verdict]]
 
 
 @dataclass(frozen=True)
+class Work:
+    """How an experiment is done: which cells are computed, and what is drawn and judged from their rows."""
+
+    cells: MakeCells
+    draw: Draw
+    judge: Judge
+
+
+@dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper.
+    """A figure or table of a paper: what it is, and where the work is that makes it.
 
     Parameters
     ----------
@@ -91,6 +102,8 @@ class Experiment:
         ``paper-label``, such as ``dissertation-4.1``.
     label : str
         As printed in the paper: ``Figure 4.1``.
+    work : callable
+        Returns the `Work`; see `late`.
     substitutes : str
         Which data differ from the paper's, or empty.
     note : str
@@ -103,9 +116,32 @@ class Experiment:
     paper: str
     label: str
     title: str
-    cells: MakeCells
-    draw: Draw
-    judge: Judge
+    work: Callable[[], Work]
     substitutes: str = ""
     note: str = ""
     extendable: bool = False
+
+    def cells(self, setting: Setting) -> list[Cell]:
+        """Return what is to be computed."""
+        return self.work().cells(setting)
+
+    def draw(self, results: Results) -> Figure:
+        """Return the picture of the rows."""
+        return self.work().draw(results)
+
+    def judge(self, results: Results) -> list[Verdict]:
+        """Return what became of each claim."""
+        return self.work().judge(results)
+
+
+def late(module: str, name: str = "WORK") -> Callable[[], Work]:
+    """Return a function that imports ``name`` from a module of ``figures`` when it is called.
+
+    Analyses, estimators and matplotlib take seconds to import; naming every experiment should not.
+    """
+
+    def load() -> Work:
+        work: Work = getattr(import_module(f"dpcape.reproduce.figures.{module}"), name)
+        return work
+
+    return load

@@ -1,1 +1,1 @@
-"""The papers' figures, one module per topic, each with an ``EXPERIMENTS`` tuple."""
+"""The papers' figures, one package per topic: an ``EXPERIMENTS`` tuple, and the work behind it in other modules."""

@@ -20,7 +20,7 @@ from dpcape.published.ica import moments_claim
 from dpcape.published.regression import classical_multiplier
 from dpcape.reproduce.curves import Look, colours_of, draw_curves, legend_below
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Outcome, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Outcome, Setting, Verdict, Work
 from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, row
 
@@ -182,18 +182,4 @@ def _linear(panels: dict[str, Results]) -> Verdict:
     )
 
 
-FIGURE_6_1 = Experiment(
-    name="dissertation-6.1",
-    paper="dissertation",
-    label="Figure 6.1",
-    title="Total epsilon by number of rounds, by every accountant of section 6.3 and exactly",
-    cells=cells,
-    draw=draw,
-    judge=judge,
-    note=(
-        "The figure states the noise variance 0.001 and delta = 1/N but not N: three are shown, 256,000 as in the "
-        "chapter's experiments. A gradient clipped to 1 has sensitivity 2/N. Epsilons are per time point; per person "
-        "they are larger (250 time points: mu is 250 times larger). The exact epsilon against the aggregator is for "
-        "four sites, one of them colluding, and the published split of the noise."
-    ),
-)
+WORK = Work(cells, draw, judge)

@@ -32,7 +32,7 @@ from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
 from dpcape.records import labelled, rows, views
 from dpcape.reproduce.curves import Look, draw_curves, plain_ticks
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Setting, Verdict, Work
 from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, row
 from dpcape.statistics import first_moments
@@ -250,17 +250,4 @@ def _cheaper(results: Results) -> Verdict:
     )
 
 
-TABLE_3_1 = Experiment(
-    name="dissertation-table-3.1",
-    paper="dissertation",
-    label="Table 3.1",
-    title="Communication, as bytes really sent",
-    cells=cells,
-    draw=draw,
-    judge=judge,
-    note=(
-        "All messages of a run are counted as encoded for the network, set-up included: facts, terms, keys, shares, "
-        "masks, signatures and the release itself. The scheme of Heikkilä et al. is a formula, (S + 1) D M numbers "
-        "of 8 bytes with M = 5 compute nodes; it is not implemented."
-    ),
-)
+WORK = Work(cells, draw, judge)

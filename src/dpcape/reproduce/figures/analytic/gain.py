@@ -14,7 +14,7 @@ from dpcape.published.cape import assumed_colluding, true_kappa
 from dpcape.published.regression import classical_multiplier
 from dpcape.reproduce.curves import Look, draw_panels, plain_ticks, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Setting, Verdict, Work
 from dpcape.reproduce.figures.analytic.noise_measured import equal_sizes, noise_variance, standard_error
 from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
@@ -153,18 +153,4 @@ def _verdict(results: Results, claim: str, where: str, curve: str) -> Verdict:
     return Verdict(claim, where, outcome_of(sum(met), len(met)), f"measured {shown}")
 
 
-PROPOSITION_3_1 = Experiment(
-    name="dissertation-prop-3.1",
-    paper="dissertation",
-    label="Proposition 3.1",
-    title="Gain of CAPE over independent noise, measured in real runs",
-    cells=cells,
-    draw=draw,
-    judge=judge,
-    note=(
-        "The noise of real runs at epsilon 1, delta 1e-5: the private mean of rows of zeros. Published noise is run "
-        "through the same protocol, with the classical scale at each site and the papers' split. Without a "
-        "correction the messages are simulated, since dpcape always corrects. Where c of S sites may collude or drop "
-        "out the best possible gain is S - c."
-    ),
-)
+WORK = Work(cells, draw, judge)

@@ -26,7 +26,7 @@ from dpcape.records import labelled
 from dpcape.reproduce.comparison import Answer, Method, Task, compare, load_method
 from dpcape.reproduce.curves import Look, draw_curves, legend_below, true_epsilon_note
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Setting, Verdict, Work
 from dpcape.reproduce.judging import Curve, Tally, Trend, Yardstick, compare_curves, privacy_claim, ratios, trend
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row
 from dpcape.transport.in_process import in_process
@@ -228,21 +228,4 @@ def _private(test: Results) -> Verdict:
     return Verdict(claim, "section 3.4, theorem 3.1", outcome, numbers)
 
 
-FIGURE_3_5 = Experiment(
-    name="dissertation-3.5",
-    paper="dissertation",
-    label="Figure 3.5",
-    title="Accuracy of a network classifier by epsilon per round and by number of records",
-    cells=cells,
-    draw=draw,
-    judge=judge,
-    extendable=True,
-    note=(
-        "Simulated as in the authors' scripts (github.com/hafizimtiaz/cape): means apart by 0.5 in every coordinate "
-        "in the first two panels, by 1 in the others, five hidden units, 70 % for training; they use minibatches and "
-        "Adam and perturb each layer's gradient on its own, here 20 full rounds release all layers together, records "
-        "clipped jointly to length 1. Verified CAPE holds against the aggregator with one of four sites. At delta = "
-        "0.01 a small epsilon hardly matters: delta alone allows mu = 0.025, which is why verified noise stops "
-        "growing."
-    ),
-)
+WORK = Work(cells, draw, judge)

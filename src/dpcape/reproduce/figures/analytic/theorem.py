@@ -14,7 +14,7 @@ from dpcape.privacy.gaussian import delta_of, epsilon_of
 from dpcape.published.cape import assumed_colluding, theorem_delta, theorem_kappa, true_kappa
 from dpcape.reproduce.curves import Look, draw_curves, legend_below
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Outcome, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Outcome, Setting, Verdict, Work
 from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import PUBLISHED, VERIFIED, Results, Row, number, row
 
@@ -25,7 +25,7 @@ PANELS: tuple[dict[str, Any], ...] = (
     {"n_records": 5000, "n_sites": 30, "epsilon": 0.1},
 )
 SCALES = (50.0, 0.5)
-_TINY = 1e-30  # pictures and comparisons end here
+_TINY = 1e-30  # pictures and comparisons end here, as the figures' note says
 
 
 def deltas(
@@ -199,29 +199,5 @@ def _probability(panels: Sequence[Results]) -> Verdict:
     return Verdict("The formula for delta is a probability for every noise scale.", "theorem 3.1", outcome, text)
 
 
-_NOTE = (
-    "Records, sites, epsilon and scales are those of the authors' script (github.com/hafizimtiaz/cape, plots), "
-    "because the text does not print them; the sensitivity of a site's mean is 1/N_s. The stated delta is theorem "
-    "3.1 in closed form; the true one follows from everything the aggregator and the colluding sites hold. Beyond "
-    "{end} deltas are too small to show."
-)
-FIGURE_3_2 = Experiment(
-    name="dissertation-3.2",
-    paper="dissertation",
-    label="Figure 3.2",
-    title="Delta of CAPE and of the conventional scheme, stated and true, by local noise",
-    cells=scale_cells,
-    draw=draw_by_scale,
-    judge=judge_by_scale,
-    note=_NOTE.format(end=f"{_TINY:g}"),
-)
-FIGURE_3_3 = Experiment(
-    name="dissertation-3.3",
-    paper="dissertation",
-    label="Figure 3.3",
-    title="Delta of CAPE and of the conventional scheme, stated and true, by share of colluding sites",
-    cells=collusion_cells,
-    draw=draw_by_collusion,
-    judge=judge_by_collusion,
-    note=_NOTE.format(end=f"{_TINY:g}"),
-)
+BY_SCALE = Work(scale_cells, draw_by_scale, judge_by_scale)
+BY_COLLUSION = Work(collusion_cells, draw_by_collusion, judge_by_collusion)

@@ -11,7 +11,7 @@ from dpcape.published.regression import classical_multiplier
 from dpcape.published.unequal import equal_weights_mu, largest_noise_ratio, noise_ratio, weighted_mu
 from dpcape.reproduce.curves import Look, colours_of, draw_curves, legend_below, plain_ticks
 from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Cell, Experiment, Setting, Verdict
+from dpcape.reproduce.experiment import Cell, Setting, Verdict, Work
 from dpcape.reproduce.figures.analytic.noise_measured import geometric_sizes, noise_variance, standard_error
 from dpcape.reproduce.judging import outcome_of
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, number, row
@@ -193,17 +193,4 @@ def _tolerance(results: Results) -> float:
     return 0.012 + 3 * standard_error(int(measured.numbers("width")[0]), len(measured.values("run")))
 
 
-PROPOSITION_3_2 = Experiment(
-    name="dissertation-prop-3.2",
-    paper="dissertation",
-    label="Proposition 3.2 and section 3.3.7",
-    title="Sites of unequal size: noise over that of pooled data, and the real epsilon of the published schemes",
-    cells=cells,
-    draw=draw,
-    judge=judge,
-    note=(
-        "Five sites, sizes growing geometrically from 20; epsilon 1, delta 1e-5. Measured ratios are of the noise of "
-        "real runs with the same guarantee at every site, no site colluding. Published schemes draw noise by the "
-        "classical formula; their real epsilon follows from what the aggregator, alone or with one site, holds."
-    ),
-)
+WORK = Work(cells, draw, judge)

@@ -6,18 +6,7 @@ A method of your own is given ``task.sites``, per site a pair of arrays whose ro
 
 from __future__ import annotations
 
-from dpcape.reproduce.experiment import Experiment
-from dpcape.reproduce.figures.cca.claims import CHAPTER, PAPER, by_delta, by_size, poster
-from dpcape.reproduce.figures.cca.panels import (
-    BY_DELTA,
-    BY_DELTA_PANELS,
-    BY_EPSILON,
-    BY_EPSILON_AND_SIZE,
-    BY_RECORDS,
-    POSTER_PANELS,
-    cells,
-    draw,
-)
+from dpcape.reproduce.experiment import Experiment, late
 
 _SUBSTITUTES = (
     "MOCHA-TIMIT (two speakers, articulators and acoustics, 1,000 frames of each speaker) for XRMB; smooth maps and "
@@ -39,10 +28,7 @@ _SIZE_TITLE = "Clusters and correlations found by CCA, by epsilon and by number 
 _DELTA_TITLE = "Clusters and correlations found by CCA, by delta"
 
 
-def _of_capecca(name: str, label: str, scheme: str) -> Experiment:
-    by_size_too = label in ("Figure 7.1", "Figure 2")
-    panels = BY_EPSILON_AND_SIZE if by_size_too else BY_DELTA_PANELS
-    text = CHAPTER if scheme == "chapter" else PAPER
+def _of_capecca(name: str, label: str, scheme: str, by: str) -> Experiment:
     adversary = (
         " Verified CAPE holds against the aggregator with three of ten sites (theorem 7.1)."
         if scheme == "chapter"
@@ -53,10 +39,8 @@ def _of_capecca(name: str, label: str, scheme: str) -> Experiment:
         name=name,
         paper=name.split("-")[0],
         label=label,
-        title=_SIZE_TITLE if by_size_too else _DELTA_TITLE,
-        cells=cells(panels, scheme, quick_runs=3 if by_size_too else 5),
-        draw=draw(panels, 4 if by_size_too else 3),
-        judge=by_size(text) if by_size_too else by_delta(text),
+        title=_SIZE_TITLE if by == "size" else _DELTA_TITLE,
+        work=late("cca.work", f"{scheme}_BY_{by}".upper()),
         substitutes=_SUBSTITUTES,
         note=_NOTE + adversary,
         extendable=True,
@@ -69,9 +53,7 @@ def _of_poster(number: int, by: str) -> Experiment:
         paper="poster",
         label=f"Performance variation, plot {number}",
         title=f"Clusters found by private CCA on one site, by {by}",
-        cells=cells(POSTER_PANELS[by], "poster", quick_runs=6),
-        draw=draw(POSTER_PANELS[by], 3),
-        judge=poster,
+        work=late("cca.work", f"POSTER_BY_{by}".upper()),
         substitutes="MOCHA-TIMIT for XRMB, of which the authors' paper of 2017 makes use.",
         note=_POSTER_NOTE,
         extendable=True,
@@ -79,11 +61,11 @@ def _of_poster(number: int, by: str) -> Experiment:
 
 
 EXPERIMENTS = (
-    _of_capecca("dissertation-7.1", "Figure 7.1", "chapter"),
-    _of_capecca("dissertation-7.2", "Figure 7.2", "chapter"),
-    _of_capecca("capecca-2", "Figure 2", "paper"),
-    _of_capecca("capecca-3", "Figure 3", "paper"),
-    _of_poster(1, BY_EPSILON),
-    _of_poster(2, BY_RECORDS),
-    _of_poster(3, BY_DELTA),
+    _of_capecca("dissertation-7.1", "Figure 7.1", "chapter", "size"),
+    _of_capecca("dissertation-7.2", "Figure 7.2", "chapter", "delta"),
+    _of_capecca("capecca-2", "Figure 2", "paper", "size"),
+    _of_capecca("capecca-3", "Figure 3", "paper", "delta"),
+    _of_poster(1, "epsilon"),
+    _of_poster(2, "records"),
+    _of_poster(3, "delta"),
 )

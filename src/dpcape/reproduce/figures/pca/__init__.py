@@ -6,9 +6,7 @@ with orthonormal rows, the directions found.
 
 from __future__ import annotations
 
-from dpcape.reproduce.experiment import Experiment
-from dpcape.reproduce.figures.pca.claims import judge
-from dpcape.reproduce.figures.pca.panels import cells, draw
+from dpcape.reproduce.experiment import Experiment, late
 
 EXPERIMENTS = (
     Experiment(
@@ -16,9 +14,7 @@ EXPERIMENTS = (
         paper="dissertation",
         label="Figure 4.1",
         title="Captured energy of distributed PCA, by epsilon, by records per site and by delta",
-        cells=cells,
-        draw=draw,
-        judge=judge,
+        work=late("pca.work"),
         extendable=True,
         note=(
             "Rows are centred and bounded by public rows (the test part of MNIST, 10,000 rows of Covertype apart) "
