@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from dpcape import Replay
+from dpcape.cli import main
 from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.report.card import card_text
@@ -70,6 +72,13 @@ def test_a_report_tells_what_a_run_added_and_nothing_of_other_studies(study: Stu
         assert f"before: epsilon {before} (one earlier run)" in said
         assert f"after: epsilon {after}" in said
         # The ledger itself holds more; its steward sees that.
+        logged = CliRunner().invoke(main, ["site", "log", "--folder", str(places[0].path)]).output
+        total, last = (places[0].state().charges_of("cohort")[:count] for count in (None, -1))
+        epsilons = [round_up(spent_epsilon(charges, 1e-5)) for charges in (last, total)]
+        assert (
+            f"cohort: epsilon {epsilons[0]} before, {epsilons[1]} after (at delta 1e-05, today's ceiling 20)" in logged
+        )
+        assert logged.count("cohort: epsilon ") == 2 + has_spent
         whole = round_up(places[0].state().spent("cohort", guarded.delta))
         assert (whole == after) is not has_spent
         pages.append((said, whole))

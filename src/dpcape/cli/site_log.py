@@ -12,24 +12,48 @@ import click
 from dpcape.cli.output import show
 from dpcape.errors import InvalidParameter
 from dpcape.privacy.chain import Entry
+from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.head_copy import Head
+from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.site_ledger import State
 
 if TYPE_CHECKING:
     from dpcape.site_folder import SiteFolder
 
 
 def show_rows(place: SiteFolder, data: str | None, as_json: bool) -> None:
-    """Print the rows, all of them or those of one data set."""
-    known = sorted(place.state().ceilings)
+    """Print the rows, all of them or those of one data set; below a charge, what was spent before and after it."""
+    rows = place.chain.entries()
+    known = sorted(State.of(rows).ceilings)
     if data is not None and data not in known:
         raise InvalidParameter(f"a data set must be one of {known}; got {data!r}.")
-    entries = [entry for entry in place.chain.entries() if data is None or entry.body.get("data") == data]
+    entries = [entry for entry in rows if data is None or entry.body.get("data") == data]
     if as_json:
         click.echo(json.dumps({"site": place.name, "rows": [_plain(entry) for entry in entries]}))
         return
+    spending = _spending(rows)
     for entry in entries:
         detail = ", ".join(f"{key} {_short(value)}" for key, value in sorted(entry.body.items()) if value is not None)
         click.echo(f"{entry.number:>6}  {entry.time}  {entry.kind:<8} {detail}")
+        if entry.number in spending:
+            click.echo(f"{'':>6}  {spending[entry.number]}")
+
+
+def _spending(rows: Sequence[Entry]) -> dict[int, str]:
+    """Return, by number of a charge's row, what its data set had spent before and after it."""
+    state, texts = State.of(rows), {}
+    numbers = [entry.number for entry in rows if entry.kind == "charge"]
+    charges: dict[str, list[Charge]] = {}
+    for number, charged in zip(numbers, state.charges, strict=True):
+        ceiling, paid = state.ceilings.get(charged.data), charges.setdefault(charged.data, [])
+        if ceiling is None:
+            continue
+        before = round_up(spent_epsilon(paid, ceiling.delta))
+        paid.append(charged.charge)
+        after = round_up(spent_epsilon(paid, ceiling.delta))
+        limit = f"at delta {ceiling.delta:g}, today's ceiling {ceiling.epsilon:g}"
+        texts[number] = f"{charged.data}: epsilon {before} before, {after} after ({limit})"
+    return texts
 
 
 def verify(place: SiteFolder, as_json: bool) -> None:
