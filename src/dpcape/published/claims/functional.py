@@ -182,7 +182,7 @@ CLAIMS = (
         "cut after degree 2, with a small constant error.",
         CONDITIONS,
         "Polynomials come near on bounded sets only. The error of degree 2 is small for |x'w| up to 1 and grows "
-        "without bound beyond; the minimiser is too short. dpcape's LogisticRegression sets its length right.",
+        "without bound beyond; the minimiser is too short. dpcape's LogisticRegression corrects its length.",
         _polynomial,
     ),
     Claim(

@@ -175,5 +175,6 @@ def _title(panel: Panel, name: str) -> str:
         f"N = {panel.n_records}" if panel.by != BY_RECORDS else "",
         f"p = {panel.copies}" if panel.copies > 1 and panel.by != BY_COPIES else "",
         f"ε = {panel.epsilon:g}" if panel.by != BY_EPSILON else "",
+        f"δ = {panel.delta:g}" if panel.by != BY_DELTA else "",
     ]
     return f"{name.rsplit(', by ', 1)[0]}\n({', '.join(part for part in fixed if part)})"
