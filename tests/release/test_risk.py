@@ -10,7 +10,7 @@ from made_data import factor_data, standardised
 
 from dpcape.release.attacks import area_under_curve, learn_map, reconstruction_ceiling, reconstruction_r2, top_one_rate
 from dpcape.release.risk import NO_GUARANTEE, RiskReport, assess_risk
-from dpcape.release.risk_page import risk_page
+from dpcape.release.risk_page import reconstruction_picture, risk_page
 from dpcape.release.sampler import principal_scores
 
 
@@ -117,3 +117,13 @@ def test_page_is_self_contained_labelled_and_says_the_sentence(informative: Risk
     assert NO_GUARANTEE in page
     assert "no differential-privacy guarantee" in NO_GUARANTEE
     assert risk_page(informative) == page
+    assert "prefers-color-scheme: dark" in page
+    assert "#1b1b1b" not in page
+
+
+def test_values_are_not_written_on_the_ceiling(informative: RiskReport) -> None:
+    axes = reconstruction_picture(informative).axes[0]
+    heights = [text.get_position()[1] for text in axes.texts]
+    assert len(heights) == len(informative.leaks)
+    # A number is about 0.08 high.
+    assert not [height for height in heights if height < informative.ceiling < height + 0.08]

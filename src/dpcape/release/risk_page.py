@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import io
+import math
+from collections.abc import Callable
 from importlib.resources import files
 
 import jinja2
-import matplotlib as mpl
 import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from dpcape.release.risk import Measured, RiskAtLeak, RiskReport
+from dpcape.report.plots import COLOURS
+from dpcape.report.style import stylesheet
+from dpcape.report.svg import svg_of
 
-INK, BLUE, ORANGE, GREY = "#1b1b1b", "#1f5a99", "#b3540a", "#6b6b6b"
+# The page turns black into its ink, and these two into its own shades of them.
+INK, BLUE, ORANGE = "#000000", COLOURS[0], COLOURS[1]
 
 
-def _bars(axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured | None], str]]) -> None:
-    """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each."""
+def _bars(
+    axes: Axes,
+    report: RiskReport,
+    groups: list[tuple[str, list[Measured | None], str]],
+    line: float = math.inf,
+) -> None:
+    """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each.
+
+    Values are written above their bars, and above ``line`` where they would lie on it.
+    """
     width = 0.8 / len(groups)
     for g, (label, values, colour) in enumerate(groups):
         for i, measured in enumerate(values):
@@ -29,7 +41,8 @@ def _bars(axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured 
             name = label if i == 0 else None
             axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
             axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
-            top = max(measured.value, 0) + 2 * np.nan_to_num(measured.standard_error) + 0.02
+            top = max(measured.value, 0) + 2 * float(np.nan_to_num(measured.standard_error)) + 0.02
+            top = line + 0.02 if top - 0.02 < line < top + 0.1 else top
             axes.text(x, top, f"{measured.value:.2f}", ha="center", va="bottom", color=INK, fontsize=9)
             axes.hlines(measured.chance, x - width / 2, x + width / 2, color=INK, linestyles="dotted", linewidth=2)
     axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])
@@ -38,32 +51,23 @@ def _bars(axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured 
     axes.set_xlabel("records known to the attacker")
 
 
-def _svg(figure: Figure) -> str:
-    """Return inline SVG: text as text, and without the date, so that equal reports give equal pages."""
-    FigureCanvasSVG(figure)
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpcape", "font.family": "sans-serif"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
-
-
 def _figure() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(6.4, 3.3))
+    figure = Figure(figsize=(5.6, 3.1), layout="constrained")
     return figure, figure.subplots()
 
 
-def reconstruction_picture(report: RiskReport) -> str:
+def reconstruction_picture(report: RiskReport) -> Figure:
     """Picture of the reconstruction attack, with the ceiling."""
     figure, axes = _figure()
-    _bars(axes, report, [("rebuilt from leaked records", [leak.reconstruction for leak in report.leaks], BLUE)])
+    rebuilt = [leak.reconstruction for leak in report.leaks]
+    _bars(axes, report, [("rebuilt from leaked records", [*rebuilt], BLUE)], report.ceiling)
     axes.axhline(report.ceiling, color=ORANGE, linestyle="--", label=f"ceiling {report.ceiling:.2f}")
     axes.set_ylabel("R² of others' features")
-    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2)
-    return _svg(figure)
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure
 
 
-def identification_picture(report: RiskReport) -> str:
+def identification_picture(report: RiskReport) -> Figure:
     """Picture of the re-identification rates."""
     figure, axes = _figure()
     groups: list[tuple[str, list[Measured | None], str]] = [
@@ -72,11 +76,11 @@ def identification_picture(report: RiskReport) -> str:
     ]
     _bars(axes, report, groups)
     axes.set_ylabel("share of people found")
-    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2)
-    return _svg(figure)
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure
 
 
-def membership_picture(report: RiskReport) -> str:
+def membership_picture(report: RiskReport) -> Figure:
     """Picture of membership inference."""
     figure, axes = _figure()
     groups = [
@@ -85,22 +89,22 @@ def membership_picture(report: RiskReport) -> str:
     ]
     _bars(axes, report, groups)
     axes.set_ylabel("area under the curve")
-    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2)
-    return _svg(figure)
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure
 
 
 def _reconstruction_words(report: RiskReport, leak: RiskAtLeak) -> str:
     return (
-        f"With {leak.n_leaked} known records the attacker rebuilds {leak.reconstruction.value:.0%} of the "
-        f"variance of other people's features; the ceiling is {report.ceiling:.0%}."
+        f"With {leak.n_leaked} known records the attacker rebuilds {100 * leak.reconstruction.value:.0f} % of the "
+        f"variance of other people's features; the ceiling is {100 * report.ceiling:.0f} %."
     )
 
 
 def _identification_words(report: RiskReport, leak: RiskAtLeak) -> str:
     return (
-        f"With {leak.n_leaked} known records {leak.identified_all.value:.0%} of people are found by all "
-        f"features and {leak.identified_few.value:.0%} by {report.n_few}; "
-        f"guessing finds {leak.identified_all.chance:.1%}."
+        f"With {leak.n_leaked} known records {100 * leak.identified_all.value:.0f} % of people are found by all "
+        f"features and {100 * leak.identified_few.value:.0f} % by {report.n_few}; "
+        f"guessing finds {100 * leak.identified_all.chance:.1f} %."
     )
 
 
@@ -114,7 +118,7 @@ def _membership_words(leak: RiskAtLeak, measured: Measured) -> str:
 def _pictures(report: RiskReport) -> list[dict[str, str]]:
     """Pair each picture with its title and its description in words."""
     last = report.leaks[-1]
-    rows = [
+    rows: list[tuple[str, Callable[[RiskReport], Figure], str]] = [
         ("Rebuilding other people's features", reconstruction_picture, _reconstruction_words(report, last)),
         (
             "Finding a person among the released rows",
@@ -126,7 +130,10 @@ def _pictures(report: RiskReport) -> list[dict[str, str]]:
     if measured:
         words = _membership_words(*measured[-1])
         rows.append(("Telling whether a person is in the release", membership_picture, words))
-    return [{"title": title, "svg": draw(report), "words": words} for title, draw, words in rows]
+    return [
+        {"title": title, "svg": svg_of(draw(report), alt=words, prefix=f"f{number}-"), "words": words}
+        for number, (title, draw, words) in enumerate(rows)
+    ]
 
 
 def risk_page(report: RiskReport) -> str:
@@ -134,4 +141,4 @@ def risk_page(report: RiskReport) -> str:
     source = files("dpcape.release").joinpath("risk_page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     pictures = _pictures(report) if report.leaks else []
-    return environment.from_string(source).render(report=report, pictures=pictures)
+    return environment.from_string(source).render(report=report, pictures=pictures, style=Markup(stylesheet()))
