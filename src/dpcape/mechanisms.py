@@ -104,7 +104,7 @@ MECHANISMS = (
     _published(
         "capeCCA with a noise generator as published",
         "two honest sites are not enough for the stated noise",
-        "paper 000, theorem 1",
+        "capeCCA paper, theorem 1",
         "capecca-collusion",
     ),
     _published(
@@ -143,14 +143,14 @@ MECHANISMS = (
     _published(
         "Laplace rounds of DP-djICA",
         "per column; a person's epsilon is the number of columns times larger",
-        "paper 003, theorem 1",
+        "DP-djICA paper, theorem 1",
         "djica-laplace",
         "ica-unit",
     ),
     _broken(
         "Wishart noise with d + 1 degrees of freedom",
         "delta is at least 1 - exp(-epsilon)",
-        f"paper 003; {SARWATE}",
+        f"DP-djICA paper; {SARWATE}",
         "wishart",
     ),
     _broken(
@@ -168,7 +168,7 @@ MECHANISMS = (
     _broken(
         "release of latent factors (FactorRelease)",
         "a function of the data; an empirical risk report is given instead of a guarantee",
-        "paper 004",
+        "Kundu and Suthaharan, privacy preserving factor analysis",
         "factor-guarantee",
     ),
     _broken(

@@ -1,4 +1,4 @@
-"""Figures 6.2 to 6.6 and paper 003: published algorithms, claimed against verified epsilon, verdicts, tiny cells."""
+"""Figures 6.2 to 6.6 and DP-djICA: published algorithms, claimed against verified epsilon, verdicts, tiny cells."""
 
 from __future__ import annotations
 

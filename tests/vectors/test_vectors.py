@@ -178,7 +178,7 @@ def test_a_late_release_after_the_correction_is_covered_by_own_noise_only() -> N
 
 
 class _Paper000:
-    """Rows of the three-noise scheme of paper 000: E dealt and cancelling, F known to the aggregator, G own."""
+    """Rows of the three-noise scheme of the capeCCA paper: E dealt and cancelling, F known to the aggregator, G own."""
 
     def __init__(self, n_sites: int) -> None:
         self.n_sites = n_sites
@@ -209,7 +209,7 @@ class _Paper000:
         return [self.zero_sum[taken], self.masks[taken], self.owns[taken]]
 
 
-def test_views_of_paper_000() -> None:
+def test_views_of_the_capecca_paper() -> None:
     case = VIEWS["paper_000"]
     scheme, n_colluding = _Paper000(case["n_sites"]), case["n_colluding"]
     some, all_but_two = scheme.of_sites(n_colluding), scheme.of_sites(case["n_sites"] - 2)

@@ -50,7 +50,7 @@ class CCA(FederatedEstimator):
     ================================  ======================================================
     indefinite noisy blocks           floored, never an exception
     correlations above one            capped at one
-    one site                          centralised private CCA (paper 001)
+    one site                          centralised private CCA (poster)
     ================================  ======================================================
 
     References

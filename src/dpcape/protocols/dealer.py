@@ -1,4 +1,4 @@
-"""Zero-sum noise from a trusted dealer (paper 000, capeCCA): no agreement among sites is needed.
+"""Zero-sum noise from a trusted dealer (capeCCA paper): no agreement among sites is needed.
 
 The dealer sends each site its share sealed; the aggregator carries boxes it cannot open. Privacy rests on the dealer
 not talking to the aggregator: if it did, only a site's own noise would be left.

@@ -1,7 +1,7 @@
 """djICA, DP-djICA and capeDJICA as published, and what they really guarantee. For comparison only.
 
-Nothing here is used to protect records. The PCA of paper 003 rests on a result its authors retracted, so whatever
-runs with it says "no guarantee: retracted". Generators are handed in by the caller.
+Nothing here is used to protect records. The PCA of DP-djICA rests on a result its authors retracted, so whatever runs
+with it says "no guarantee: retracted". Generators are handed in by the caller.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def dp_djica(
     rng: Generator,
     learning_rate: float | None = None,
 ) -> DpDjica:
-    """Run algorithms 1 to 3 of paper 003 as printed, rows clipped to norm 1/(2 sqrt(D)); "no guarantee: retracted"."""
+    """Run algorithms 1 to 3 of DP-djICA as printed, rows clipped to norm 1/(2 sqrt(D)); "no guarantee: retracted"."""
     width = rows_by_site[0].shape[1]
     clipped = [_clipped(rows, 1 / (2 * math.sqrt(width))) for rows in rows_by_site]
     directions = private_global_pca(clipped, n_components, epsilon=epsilon_pca, rng=rng)
@@ -180,7 +180,7 @@ def dp_djica(
 
 
 def private_global_pca(rows_by_site: Sequence[Matrix], n_components: int, *, epsilon: float, rng: Generator) -> Matrix:
-    """Run PrivateGlobalPCA (paper 003, algorithm 2), sites in random order; "no guarantee: retracted"."""
+    """Run PrivateGlobalPCA (algorithm 2), sites in random order; "no guarantee: retracted"."""
     carried: Matrix | None = None
     for index in rng.permutation(len(rows_by_site)):
         local = _private_local_pca(rows_by_site[index].T, n_components, epsilon, rng)

@@ -88,7 +88,7 @@ def _communication() -> Evidence:
     dealer = 3 * 10 * width**2
     lines = (
         f"capeDJICA, 4 sites, 20 components: in 100 rounds a site releases {each:,} numbers; S + R^2 is {order}",
-        f"paper 000, 10 sites, 100 features: 3 S D^2 is {dealer:,}, D^2 {width**2:,}",
+        f"capeCCA paper, 10 sites, 100 features: 3 S D^2 is {dealer:,}, D^2 {width**2:,}",
     )
     return Evidence(lines, each > 50 * order and dealer == 30 * width**2)
 
@@ -146,7 +146,7 @@ CLAIMS = (
     ),
     Claim(
         "communication",
-        "dissertation, table 3.1, sections 3.3.5, 4.2.3, 5.3.3, 6.4.3 and 7.2.2; paper 000, section 3",
+        "dissertation, table 3.1, sections 3.3.5, 4.2.3, 5.3.3, 6.4.3 and 7.2.2; capeCCA paper, section 3",
         "For D numbers a site sends O(S + D) and the aggregator O(S^2 + S D); capeDJICA O(S + R^2); capeCCA with a "
         "noise generator 3 S D^2 or O(D^2).",
         CONDITIONS,
@@ -157,7 +157,7 @@ CLAIMS = (
     ),
     Claim(
         "cca-constraint",
-        "paper 000, section 2; poster; dissertation, section 7.1",
+        "capeCCA paper, section 2; poster; dissertation, section 7.1",
         "CCA minimises |U'X - V'Y| subject to U'Cxx U = I, V'Cyy V = I and U'Cxy V = I, and eigenvectors solve it.",
         WRONG,
         "U'Cxy V = I cannot be met unless all canonical correlations are 1: it must be diagonal. The eigenvectors "

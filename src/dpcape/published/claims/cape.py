@@ -1,4 +1,4 @@
-"""Claims on CAPE itself (dissertation, chapter 3; paper 000)."""
+"""Claims on CAPE itself (dissertation, chapter 3; capeCCA paper)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _tail_formula() -> Evidence:
     return Evidence(lines, below < 0 and all(f > 1 for f in factors))
 
 
-def _paper_000() -> Evidence:
+def _noise_generator() -> Evidence:
     n_sites = 10
     aggregator, two_honest = true_kappa(n_sites, 0), true_kappa(n_sites, 8)
     generator = n_sites  # the aggregator who knows every draw is left with own noise tau^2 / S
@@ -262,7 +262,7 @@ CLAIMS = (
     ),
     Claim(
         "cape-gain",
-        "dissertation, proposition 3.1, repeated in sections 4.2.1, 5.3.1, 7.2.1 and 8.3.2; paper 000, section 3",
+        "dissertation, proposition 3.1, repeated in sections 4.2.1, 5.3.1, 7.2.1 and 8.3.2; capeCCA paper, section 3",
         "The variance of the result is S times smaller than in the conventional scheme, whatever the sites' sizes.",
         HOLDS,
         "At equal noise of a site's message. At equal true (epsilon, delta) the published split gains (S+1)/2; larger "
@@ -293,12 +293,12 @@ CLAIMS = (
     ),
     Claim(
         "capecca-collusion",
-        "paper 000 (capeCCA), theorem 1",
+        "capeCCA paper, theorem 1",
         "With a trusted noise generator every site is protected from the aggregator as long as two sites are honest.",
         WRONG,
         "Aggregator: kappa = 2S/(S+1); with two honest sites S(S+2)/(2(S+1)); if the generator tells the aggregator, "
         "S. The aggregator's own noise F protects nobody from the aggregator.",
-        _paper_000,
+        _noise_generator,
     ),
     Claim(
         "cape-asymmetric",
@@ -312,9 +312,9 @@ CLAIMS = (
     ),
     Claim(
         "cape-drop-outs-gain",
-        "dissertation, note after proposition 3.1; section 7.2.1 and paper 000, section 3",
+        "dissertation, note after proposition 3.1; section 7.2.1 and capeCCA paper, section 3",
         "The gain is the same however many sites drop out (note); it falls back to the conventional scheme's (7.2.1, "
-        "paper 000).",
+        "capeCCA paper).",
         WRONG,
         "Neither, once noise has been agreed: the rest no longer cancels, and the gain is S/(1 + lost sites). "
         "Correcting it costs privacy like a colluding site; dpcape sizes noise for the fewest sites that may finish.",
@@ -323,7 +323,7 @@ CLAIMS = (
     ),
     Claim(
         "cape-drop-outs-privacy",
-        "paper 000 and dissertation 7.2.1",
+        "capeCCA paper and dissertation 7.2.1",
         "What a site sends stays (epsilon, delta)-DP however many sites drop out.",
         CONDITIONS,
         "It gets no worse while nothing is published to correct the result: kappa falls, though not to the 1 that the "

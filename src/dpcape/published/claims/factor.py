@@ -1,4 +1,4 @@
-"""Claims of the factor-analysis release (paper 004)."""
+"""Claims of the factor-analysis release (factor paper)."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _lasso(design: Matrix, response: Matrix, penalty: float) -> Matrix:
 CLAIMS = (
     Claim(
         "factor-guarantee",
-        "paper 004, abstract and sections III and IV.C",
+        "factor paper, abstract and sections III and IV.C",
         "Releasing recalibrated factors fully guarantees privacy: features can be rebuilt only if they are sparse, the "
         "model's error perturbs them, and their number stays unknown.",
         WRONG,
@@ -163,7 +163,7 @@ CLAIMS = (
     ),
     Claim(
         "factor-equations-5-9",
-        "paper 004, eqs. 5 and 9",
+        "factor paper, eqs. 5 and 9",
         "Recalibrated loadings, and the ridge solution.",
         WRONG,
         "Lambda = X' E' (E E')^-1, and eq. 9 with E E'.",
@@ -171,7 +171,7 @@ CLAIMS = (
     ),
     Claim(
         "factor-equation-10",
-        "paper 004, eq. 10",
+        "factor paper, eq. 10",
         "Coefficients that give the same predictions as the original features.",
         WRONG,
         "They give the closest ones: beta* = Lambda' beta is a least-squares fit.",
@@ -179,7 +179,7 @@ CLAIMS = (
     ),
     Claim(
         "factor-equation-12",
-        "paper 004, eq. 12",
+        "factor paper, eq. 12",
         "Eq. 11 in terms of gamma.",
         WRONG,
         "The mixed term needs the coefficient 2.",
@@ -187,7 +187,7 @@ CLAIMS = (
     ),
     Claim(
         "factor-theorem-1",
-        "paper 004, theorem I",
+        "factor paper, theorem I",
         "Eq. 12 is a Lasso in transformed coefficients, with the penalty divided by a determinant.",
         WRONG,
         "An L1 norm does not scale by a determinant. Eq. 11 is a Lasso in gamma itself, with the ridge term as extra "

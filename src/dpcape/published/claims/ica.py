@@ -1,4 +1,4 @@
-"""Claims on independent components (dissertation, chapter 6; paper 003)."""
+"""Claims on independent components (dissertation, chapter 6; DP-djICA paper)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _wishart() -> Evidence:
 
 
 def _outside_cone(width: int, epsilon: float) -> float:
-    """Return how often W - x x' is no longer positive semidefinite, W as paper 003 draws it."""
+    """Return how often W - x x' is no longer positive semidefinite, W as the DP-djICA paper draws it."""
     rng = np.random.default_rng(5)  # evidence on made-up data: nothing is protected by it
     roots = rng.standard_normal((4000, width, width + 1)) / math.sqrt(2 * epsilon)
     drawn = roots @ roots.transpose(0, 2, 1)
@@ -84,7 +84,7 @@ CLAIMS = (
     ),
     Claim(
         "ica-unit",
-        "dissertation, chapter 6, and paper 003: individuals are protected",
+        "dissertation, chapter 6, and DP-djICA paper: individuals are protected",
         "The (epsilon, delta) is that of a person.",
         WRONG,
         "A record is a time point. A person with n of them has n times the mu. dpcape offers unit='subject' and prints "
@@ -94,7 +94,7 @@ CLAIMS = (
     ),
     Claim(
         "wishart",
-        "paper 003, algorithms 1 and 2 (Wishart noise)",
+        "DP-djICA paper, algorithms 1 and 2 (Wishart noise)",
         "PCA with Wishart noise of d + 1 degrees of freedom is (epsilon, 0)-DP.",
         WRONG,
         "delta is at least 1 - exp(-epsilon) at every epsilon: outputs that are not above x x' prove that x was "
@@ -105,7 +105,7 @@ CLAIMS = (
     ),
     Claim(
         "djica-laplace",
-        "paper 003, theorem 1",
+        "DP-djICA paper, theorem 1",
         "J rounds with Laplace noise cost J epsilon.",
         CONDITIONS,
         "Per column, with public clipping, |W|_1 the largest column sum, noised Z used throughout, the PCA's budget "

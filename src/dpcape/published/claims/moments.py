@@ -1,4 +1,4 @@
-"""Claims on sensitivities of moments (dissertation, chapters 4, 5 and 7; papers 000, 001)."""
+"""Claims on sensitivities of moments (dissertation, chapters 4, 5 and 7; capeCCA paper, poster)."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def _reused_theorem() -> Evidence:
 CLAIMS = (
     Claim(
         "second-moment",
-        "dissertation, sections 4.2 and 7.2 (theorems 4.1 and 7.1); paper 000, section 2 and theorem 1",
+        "dissertation, sections 4.2 and 7.2 (theorems 4.1 and 7.1); capeCCA paper, section 2 and theorem 1",
         "One person moves the second moment by 1/N.",
         WRONG,
         "sqrt(2)/N where a person is replaced by another, the relation the papers use; 1/N where one is left out. The "
-        "poster (001) has it right.",
+        "poster has it right.",
         _second_moment,
         ("dissertation-4.1", "dissertation-7.1", "capecca-2", "poster-1"),
     ),

@@ -63,7 +63,7 @@ CLAIMS = (
     ),
     Claim(
         "replicated-records",
-        "paper 000 and dissertation, chapter 7 (XRMB)",
+        "capeCCA paper and dissertation, chapter 7 (XRMB)",
         "Copying the sample p times gives more samples.",
         WRONG,
         "A person then owns p records: mu is p times larger.",

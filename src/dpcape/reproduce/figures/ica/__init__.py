@@ -1,4 +1,4 @@
-"""Figures 6.2 to 6.6 (capeDJICA) and paper 003's figures 1 and 2 (DP-djICA)."""
+"""Figures 6.2 to 6.6 (capeDJICA) and figures 1 and 2 of the DP-djICA paper."""
 
 from __future__ import annotations
 

@@ -176,9 +176,9 @@ def judge_independence(results: Results) -> list[Verdict]:
     )
     fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
-        Verdict("At epsilon 1 components are almost as independent as without noise", "paper 003, section IV",
+        Verdict("At epsilon 1 components are almost as independent as without noise", "DP-djICA paper, section IV",
                 as_good([all(near)]), text),
-        Verdict("With smaller epsilon the independence falls sharply", "paper 003, section IV", fall.outcome,
+        Verdict("With smaller epsilon the independence falls sharply", "DP-djICA paper, section IV", fall.outcome,
                 f"Off-diagonal correlation from epsilon .1 to 1: {fall}."),
         *_private(results),
     ]  # fmt: skip
@@ -194,13 +194,13 @@ def judge_gain(results: Results) -> list[Verdict]:
     verified = smaller.where(calibration=VERIFIED)
     fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
-        Verdict("Privacy costs separation quality", "paper 003, section IV", found.outcome,
+        Verdict("Privacy costs separation quality", "DP-djICA paper, section IV", found.outcome,
                 f"q_NGI of djICA: {found}."),
-        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most .1)", "paper 003, section V",
+        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most .1)", "DP-djICA paper, section V",
                 as_good([value <= 0.1 for value in published]),
                 f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified at such a "
                 f"total {verified.mean():.2f} on average."),
-        Verdict("q_NGI falls with epsilon", "paper 003, figure 2", fall.outcome, f"As published: {fall}."),
+        Verdict("q_NGI falls with epsilon", "DP-djICA paper, figure 2", fall.outcome, f"As published: {fall}."),
         *_private(results),
     ]  # fmt: skip
 
@@ -211,6 +211,9 @@ def _private(results: Results) -> list[Verdict]:
     text += f"; the PCA's delta at epsilon 1 is {delta:.3f} and stays so at every larger epsilon (retracted result)"
     return [
         Verdict(
-            "Everything is epsilon-private with delta 0", "paper 003, algorithm 1 and theorem 1", outcome, text + "."
+            "Everything is epsilon-private with delta 0",
+            "DP-djICA paper, algorithm 1 and theorem 1",
+            outcome,
+            text + ".",
         )
     ]

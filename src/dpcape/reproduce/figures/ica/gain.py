@@ -217,7 +217,7 @@ def draw(results: Results, x_label: str) -> Figure:
 
 def _note(figure: Figure, results: Results) -> None:
     """Say above the legend which epsilons were claimed and which are real, source by source."""
-    lines = ["as published, claimed ε (theorem 6.1; DP-djICA: paper 003) → real ε of one time point at δ"]
+    lines = ["as published, claimed ε (theorem 6.1; DP-djICA: its paper) → real ε of one time point at δ"]
     for source, name in {str(r["source"]): str(r["panel"]).split(",")[0] for r in results}.items():
         rows = results.where(measure=ERROR, calibration=PUBLISHED, source=source)
         lines += [f"{name}, {line}" for line in true_epsilon_lines(rows)]

@@ -70,7 +70,7 @@ def overall(
 def dp_djica_found(
     series: Series, n_components: int, *, epsilon: float, n_iter: int, seed: int, pooled: bool = False
 ) -> Found:
-    """Return DP-djICA of paper 003, epsilon for the PCA and for every round; its PCA has no guarantee."""
+    """Return DP-djICA as published, epsilon for the PCA and for every round; its PCA has no guarantee."""
     sites = [series.arrays] if pooled else series.sites()
     # Scaled by the public bound to the norms of section III: clipping alone would make all of them equal.
     factor = np.float32(1 / (series.bound * 2 * math.sqrt(series.arrays[0].shape[1])))
