@@ -251,5 +251,9 @@ def test_the_network_runs_and_is_judged(monkeypatch: pytest.MonkeyPatch) -> None
     verified = {float(r["verified_epsilon"]) for r in results.where(curve="CAPE", calibration=VERIFIED)}
     assert sorted(verified) == pytest.approx([0.01, 0.1, 1.0], rel=1e-6)
     found = outcomes(analytic.FIGURE_3_5, results)
-    assert len(found) == 9
+    assert len(found) == 11
     drawn(analytic.FIGURE_3_5, results)
+    claim = "When N is quite small CAPE leads conventional by less (noise verified)."
+    for leads, outcome in (({300: 0.1, 600: 0.3}, "holds"), ({300: 0.3, 600: 0.1}, "fails")):
+        made = [{**r, "value": leads.get(r["x"], 0.1) if r["curve"] == "CAPE" else 0.05} for r in rows]
+        assert outcomes(analytic.FIGURE_3_5, Results(made))[claim] == outcome

@@ -28,6 +28,7 @@ from dpcape.reproduce.curves import Look, draw_curves, legend_below, true_epsilo
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Cell, Setting, Verdict, Work
 from dpcape.reproduce.judging import Curve, Tally, Trend, Yardstick, compare_curves, privacy_claim, ratios, trend
+from dpcape.reproduce.judging.comparing import by_point
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row
 from dpcape.transport.in_process import in_process
 
@@ -200,6 +201,7 @@ def judge(results: Results) -> list[Verdict]:
                 trend(records, cape, ACCURACY) + trend(records, conventional, ACCURACY),
             ),
             _reaches(epsilon, cape, here),
+            _gap(records, kind, here),
         ]
     return [*verdicts, _private(test)]
 
@@ -217,6 +219,21 @@ def _reaches(test: Results, cape: Curve, here: str) -> Verdict:
         "section 3.4",
         "holds" if near and min(near) <= 1 else "fails",
         text,
+    )
+
+
+def _gap(records: Results, kind: str, here: str) -> Verdict:
+    """Compare CAPE's lead over conventional where it is widest with that at the smallest N, run by run."""
+    ours, theirs = (by_point(records, Curve(name, kind))[BY_RECORDS] for name in (CAPE, CONVENTIONAL))
+    leads = {n: {run: value - theirs[n][run] for run, value in runs.items()} for n, runs in ours.items()}
+    means = {n: float(np.mean(list(lead.values()))) for n, lead in leads.items()}
+    least, widest = min(means), max(means, key=lambda n: means[n])
+    found = ACCURACY.compare(leads[widest], leads[least]) if widest > least else Tally(worse=1)
+    return Verdict(
+        f"When N is quite small CAPE leads conventional by less ({here}).",
+        "section 3.4",
+        found.outcome,
+        "CAPE's lead in accuracy: " + ", ".join(f"{lead:+.3f} at N = {n:g}" for n, lead in means.items()),
     )
 
 
