@@ -227,6 +227,26 @@ def test_a_loss_that_gives_no_numbers_is_refused() -> None:
         polynomial_coefficients(facts_of(), loss="test broken")
 
 
+@known_loss
+class Singular(_Squared):
+    """Finite everywhere but at one row, which the search for large distances does not meet."""
+
+    name: ClassVar[str] = "test singular"
+    row: ClassVar[Vector] = np.array([0.123, 0.456, 0.25])
+
+    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+        distance = np.abs(rows - self.row).sum(axis=1, keepdims=True)
+        return [block * (distance / distance) for block in super().coefficients(rows, targets, facts)]
+
+
+def test_a_record_the_loss_has_no_numbers_for_contributes_zero_and_is_not_told() -> None:
+    X, y = linear_data(20)
+    statistic = polynomial_coefficients(facts_of(), loss="test singular")
+    whole = labelled(np.vstack([X, Singular.row]), np.append(y, 0.5), bound=1.0, response=(-1, 1))
+    others = labelled(X, y, bound=1.0, response=(-1, 1))
+    np.testing.assert_array_equal(statistic.total(whole), statistic.total(others))
+
+
 # Polynomials
 
 

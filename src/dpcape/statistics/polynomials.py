@@ -76,7 +76,11 @@ class PolynomialCoefficients(Statistic):
         result = np.zeros(self.size)
         for block in records.blocks(BLOCK_ROWS):
             rows, targets = block if isinstance(block, tuple) else (block, None)
-            result += self.loss.packed(rows, targets, self.facts).sum(axis=0)
+            with np.errstate(all="ignore"):
+                contributions = self.loss.packed(rows, targets, self.facts)
+            # A site must answer whatever its records are: a refusal would tell that there is such a record.
+            contributions[~np.isfinite(contributions).all(axis=1)] = 0.0
+            result += contributions.sum(axis=0)
         return result
 
     def unpack(self, packed: Vector) -> list[Vector]:
