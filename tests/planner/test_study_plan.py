@@ -262,6 +262,17 @@ def test_command_plans_every_analysis(name: str) -> None:
     assert plan["assumptions"][0].startswith("a person appears at one site only")
 
 
+def test_command_prints_a_line_for_each_release() -> None:
+    words = ("--analysis", "whitened-mixture-model", *USUAL.replace("--json", "").split())
+    printed = " ".join(run(*words).stdout.split())
+    entries = json.loads(run(*words, "--json").stdout)["releases"]
+    first, second = (f"aggregate scale {entry['aggregate_scale']:.6g}" for entry in entries)
+    assert f"release 1 second moment: {first}; share 0.6 of mu^2" in printed
+    assert f"release 2 whitened third moment: {second}, relative to the largest contribution;" in printed
+    assert "note How large a contribution to the last release may be is set by the first result" in printed
+    assert "{" not in printed
+
+
 def test_rounds_cost_noise_not_privacy() -> None:
     few, many = (
         json.loads(run("--analysis", "kmeans", "--parameter", f"n_iter={rounds}", *USUAL.split()).stdout)

@@ -91,7 +91,23 @@ def plan(html: Path | None, as_json: bool, **given: Any) -> None:
     if html is not None:
         _write_page(html, given, quiet=as_json)
     if result is not None:
-        show(result, as_json)
+        show(result if as_json else _readable(result), as_json)
+
+
+def _readable(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan with one line for each release instead of all its numbers."""
+    releases = enumerate(result.get("releases", []), start=1)
+    lines = {f"release {number}": _line(entry) for number, entry in releases}
+    return {**{name: value for name, value in result.items() if name != "releases"}, **lines}
+
+
+def _line(entry: dict[str, Any]) -> str:
+    often = f", {entry['times']} times" if entry["times"] > 1 else ""
+    limit = {"relative": ", relative to the largest contribution", "at most": " at most"}.get(
+        entry.get("known", ""), ""
+    )
+    name = entry["statistic"].replace("_", " ")
+    return f"{name}{often}: aggregate scale {entry['aggregate_scale']:.6g}{limit}; share {entry['share']:.4g} of mu^2"
 
 
 def _planned(
@@ -110,7 +126,7 @@ def _planned(
     parameters: Sequence[str],
 ) -> dict[str, Any]:
     from dpcape import planning
-    from dpcape.planner.analyses import releases_of
+    from dpcape.planner.analyses import PLANNED, releases_of
     from dpcape.planner.release import Setting
 
     widths = _pair(features, int, "features", _has_views(analysis), halve=True)
@@ -127,7 +143,8 @@ def _planned(
         epsilon=epsilon,
         delta=delta,
     )
-    return {"analysis": analysis, "features": list(widths), **result}
+    note = PLANNED[analysis].note
+    return {"analysis": analysis, "features": list(widths), **result, **({"note": note} if note else {})}
 
 
 def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:

@@ -101,12 +101,12 @@ def charges_part(charged: Charged) -> Part:
     times = {0: "no earlier run", 1: "one earlier run"}.get(charged.n_earlier, f"{charged.n_earlier} earlier runs")
     sentences = (
         "Each site charged its ledger for the whole run before it released anything.",
-        f"For this study alone, at delta {decimal(charged.delta)}:",
+        "A ledger holds the site's other studies too. They are not told here: its steward sees the whole, before and "
+        "after, with dpcape site budget, dpcape site log, or on the steward's page.",
     )
-    points = (
-        f"before: epsilon {round_up(charged.before)} ({times})",
-        f"after: epsilon {round_up(charged.after)}",
-        "A site's other studies are in its ledger too, and are not told here. Its steward sees the whole, before and "
-        "after: dpcape site budget, dpcape site log, or the steward's page.",
+    table = (
+        ("this study alone", "epsilon", f"at delta {decimal(charged.delta)}"),
+        ("before this run", round_up(charged.before), times),
+        ("after it", round_up(charged.after), ""),
     )
-    return Part(title, sentences, points)
+    return Part(title, sentences, table=table)
