@@ -98,7 +98,7 @@ _PEOPLE: Options = {**_SERIES, "n_timepoints": 250}
 _ROUNDS = {"n_iter": 200}
 _RELATIVE_NOTE = (
     "How large a contribution to the last release may be is set by the first result: its scales are given relative to "
-    "that. What the noise of the last release does is not part of the figures above."
+    "that. The comparison with the weakest topic or component counts the second moment alone."
 )
 _DESIGN_NOTE = "With design = 'auto' the first result chooses between the whole third moment and few coordinates."
 _TOPIC_NOTE = (

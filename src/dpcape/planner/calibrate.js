@@ -136,8 +136,9 @@ function planRelease(study, release, shares) {
   const draws = (noise.shared.some((value) => value > 0) ? 2 : 1) * study.sizes.length * entry.size;
   const tail = deltaTail(draws, study.epsilon);
   if (tail > tailReserve(study.delta) / shares) {
-    throw new Refused(`delta must leave room for the cut-off of integer noise; got ${pyNumber(study.delta)} with ` +
-      `${shares} releases. Ask for a larger delta.`);
+    throw new Refused("epsilon and delta must leave room for the cut-off of integer noise; got epsilon " +
+      `${general(study.epsilon, 6)} and delta ${general(study.delta, 6)} over ${shares} release(s). ` +
+      "Ask for a smaller epsilon or a larger delta.");
   }
   return { ...noise, sensitivities, step };
 }

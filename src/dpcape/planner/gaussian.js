@@ -73,11 +73,19 @@ function epsilonOf(delta, mu) {
   return bisect((epsilon) => deltaOf(epsilon, mu) <= delta, 0, upper * (1 + 1e-9)) * (1 + SAFETY);
 }
 
+// All releases of a study ask for the same mu.
+const foundMus = new Map();
+
 function muOf(epsilon, delta) {
   requireDelta(delta);
+  const key = `${epsilon} ${delta}`;
+  if (foundMus.has(key)) return foundMus.get(key);
   let upper = 1;
   while (deltaOf(epsilon, upper) <= delta) upper *= 2;
-  return -bisect((negative) => deltaOf(epsilon, -negative) <= delta, -upper, 0) * (1 - SAFETY);
+  const mu = -bisect((negative) => deltaOf(epsilon, -negative) <= delta, -upper, 0) * (1 - SAFETY);
+  if (foundMus.size > 500) foundMus.clear();
+  foundMus.set(key, mu);
+  return mu;
 }
 
 const compose = (mus) => Math.sqrt(mus.reduce((sum, mu) => sum + mu * mu, 0));
