@@ -32,6 +32,7 @@ from dpcape import (
 )
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
 from dpcape.privacy import Ledger
+from dpcape.release import FactorRelease, PrivateFactorModel
 
 from .estimator_case import EstimatorCase, all_estimators
 
@@ -319,3 +320,33 @@ def test_missing_responses_and_labels_are_never_filled() -> None:
 def test_records_that_cannot_be_built_are_refused_with_a_remedy(build: Any, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         build()
+
+
+# The factor models of one holder, with a guarantee and without.
+
+
+@pytest.mark.parametrize("name", ["n_factors", "n_burn_in", "n_draws", "seed", "kernel"])
+def test_a_private_factor_model_checks_its_settings_before_anything_is_charged(name: str) -> None:
+    line = in_process({"lyon": rows(NUMBERS, bound=1.0)}, noise=Replay(1))
+    for value in MEANINGLESS:
+        model = PrivateFactorModel(1, **BUDGET, n_burn_in=2, n_draws=4).set_params(**{name: value})
+        with pytest.raises(InvalidParameter, match=f"{name} must be"):
+            model.fit(Federation(line, protocol=Independent()))
+    assert not line.site("lyon").ledger.charges
+    with pytest.raises(NotFittedError):
+        PrivateFactorModel(1, **BUDGET).predict_column(NUMBERS[:, 1:], 0)
+
+
+@pytest.mark.parametrize("name", ["n_factors", "prior", "n_burn_in", "n_draws", "seed", "kernel", "missing", "n_folds"])
+def test_a_factor_release_refuses_meaningless_settings_in_words(name: str) -> None:
+    for value in MEANINGLESS:
+        model = FactorRelease(1, n_burn_in=2, n_draws=4).set_params(**{name: value})
+        with pytest.raises(InvalidParameter, match=f"{name} must be"):
+            model.fit(NUMBERS[:30], NUMBERS[:30, 0])
+
+
+def test_a_factor_release_is_shown_with_its_settings_and_takes_numbers_only() -> None:
+    assert repr(FactorRelease(3, seed=1)) == "FactorRelease(n_factors=3, seed=1)"
+    for X, y in ((alone(rows(NUMBERS, bound=1.0)), None), (NUMBERS, ["a"] * 200), ([["a"]], None)):
+        with pytest.raises(InvalidParameter, match="must hold numbers; got something else"):
+            FactorRelease(1).fit(X, y)

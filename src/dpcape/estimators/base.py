@@ -193,13 +193,13 @@ def _kept_warnings() -> Iterator[list[str]]:
             warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
 
 
-def check_components(n_components: int | str, largest: int) -> int | None:
+def check_components(n_components: int | str, largest: int, *, name: str = "n_components") -> int | None:
     """Return the number of components asked for, or None for "auto"."""
     if isinstance(n_components, str) and n_components == "auto":
         return None
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
-        raise InvalidParameter(f"n_components must be a whole number or 'auto'; got {shown(n_components)}.")
-    return check_whole("n_components", n_components, 1, largest)
+        raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {shown(n_components)}.")
+    return check_whole(name, n_components, 1, largest)
 
 
 def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from dpcape.errors import InvalidParameter
 from dpcape.release.bundle import Bundle
@@ -41,7 +42,7 @@ from dpcape.release.subjects import Calibration, Subjects, calibrate, recommend
 Array = NDArray[np.float64]
 
 
-class FactorRelease:
+class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Factors a single holder hands to a third party instead of features, with a measured disclosure risk.
 
     Few subjects with very many features are reduced to K factors each. The third party gets the factors of
@@ -94,7 +95,9 @@ class FactorRelease:
 
     References
     ----------
-    [KS18] sections III and IV; [BD11] for the prior and the adaptation.
+    [KS18] S. Kundu and S. Suthaharan, *Privacy-preserving predictive model using factor analysis for neuroscience
+    applications*, sections III and IV; [BD11] A. Bhattacharya and D. B. Dunson, *Sparse Bayesian infinite factor
+    models*, Biometrika 2011 (prior and adaptation).
 
     Examples
     --------
@@ -159,7 +162,7 @@ class FactorRelease:
         covariates, covariates_test : (n_train, q) and (n_test, q), released as they are and not penalised;
             or None.
         """
-        check_settings(vars(self))
+        check_settings(self.get_params(deep=False))
         train = as_table(X, "X")
         test = np.empty((0, train.shape[1])) if X_test is None else as_table(X_test, "X_test")
         if test.shape[1] != train.shape[1]:

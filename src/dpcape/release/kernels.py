@@ -81,7 +81,7 @@ def feature_pass(
 
 def kernel_named(name: str) -> FeaturePass:
     """Return the pass called ``name``: "numba", "lapack", or "auto" (numba where installed)."""
-    if name not in ("auto", "numba", "lapack"):
+    if not isinstance(name, str) or name not in ("auto", "numba", "lapack"):
         raise InvalidParameter(f'kernel must be "auto", "numba" or "lapack"; got {name!r}. Use "auto".')
     installed = importlib.util.find_spec("numba") is not None
     if name == "numba" and not installed:

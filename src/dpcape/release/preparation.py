@@ -32,12 +32,22 @@ class Standardisation:
 
 def as_table(X: Any, name: str) -> Array:
     """Return a two-dimensional float array; missing values are allowed here, infinite ones are not."""
-    table = np.asarray(X, dtype=np.float64)
+    table = _as_numbers(X, name)
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
         raise InvalidParameter(f"{name} must be a table of subjects by columns; got shape {table.shape}. Reshape it.")
     if np.isinf(table).any():
         raise InvalidParameter(f"{name} must be finite; got infinite values. Remove or correct them.")
     return table
+
+
+def _as_numbers(values: Any, name: str) -> Array:
+    """Return values as numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            f"{name} must hold numbers; got something else. Pass an array or a table of numbers."
+        ) from error
 
 
 def standardise(X: Array, missing: str) -> tuple[Array, Standardisation]:
@@ -46,7 +56,7 @@ def standardise(X: Array, missing: str) -> tuple[Array, Standardisation]:
     Features that do not vary carry no information and are left out. Missing values are refused, or with
     ``missing="drop"`` every feature that has one is left out.
     """
-    if missing not in ("refuse", "drop"):
+    if not isinstance(missing, str) or missing not in ("refuse", "drop"):
         raise InvalidParameter(f'missing must be "refuse" or "drop"; got {missing!r}. Use one of them.')
     holes = np.isnan(X).any(axis=0)
     if holes.any() and missing == "refuse":
@@ -65,7 +75,7 @@ def standardise(X: Array, missing: str) -> tuple[Array, Standardisation]:
 
 def as_response(y: Any, n_train: int, n_test: int) -> Array:
     """Return the training responses; responses of test subjects are refused."""
-    response = np.asarray(y, dtype=np.float64)
+    response = _as_numbers(y, "y")
     if n_test and response.shape == (n_train + n_test,):
         raise InvalidParameter(
             f"y must hold responses of the {n_train} training subjects only; got {response.size} values. "
@@ -95,7 +105,7 @@ def as_covariates(covariates: Any, n: int, name: str) -> Array | None:
 
 def check_n_factors(n_factors: Any, n: int, n_features: int) -> None:
     """Refuse a number of factors that the data cannot identify."""
-    if n_factors == "adaptive":
+    if isinstance(n_factors, str) and n_factors == "adaptive":
         if n < 4:
             raise InvalidParameter(f"X must have at least 4 subjects; got {n}. Collect more.")
         return
@@ -124,13 +134,15 @@ def check_whole(value: Any, name: str, *, least: int) -> None:
 
 def check_settings(settings: dict[str, Any]) -> None:
     """Refuse settings of the sampler that have no meaning."""
-    if settings["prior"] not in ("multiplicative", "independent"):
+    if not isinstance(settings["prior"], str) or settings["prior"] not in ("multiplicative", "independent"):
         raise InvalidParameter(
             f'prior must be "multiplicative" or "independent"; got {settings["prior"]!r}. Use one of them.'
         )
     least = {"n_burn_in": 0, "n_draws": 4, "thin": 1, "n_chains": 1, "checkpoint_every": 1, "n_folds": 2}
     for name, number in least.items():
         check_whole(settings[name], name, least=number)
+    if settings["seed"] is not None:
+        check_whole(settings["seed"], "seed", least=0)
 
 
 def check_parts(n_train: int, n_test: int, n_folds: int, *, with_covariates: tuple[bool, bool]) -> None:

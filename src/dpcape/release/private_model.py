@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator, check_components
+from dpcape.estimators.parameters import check_whole
 from dpcape.federation import Allowance, Federation
 from dpcape.linalg import noise_norm
+from dpcape.release.kernels import kernel_named
 from dpcape.release.moment_sampler import sample_from_moment
 from dpcape.statistics import second_moment
 
@@ -59,7 +62,8 @@ class PrivateFactorModel(FederatedEstimator):
 
     References
     ----------
-    [KS18] equations (3) and (4); C. Dwork et al., *Analyze Gauss*, 2014.
+    S. Kundu and S. Suthaharan, *Privacy-preserving predictive model using factor analysis for neuroscience
+    applications*, equations (3) and (4); C. Dwork et al., *Analyze Gauss*, 2014.
 
     Examples
     --------
@@ -95,7 +99,13 @@ class PrivateFactorModel(FederatedEstimator):
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         width = federation.n_features
-        check_components(self.n_factors, width)
+        check_components(self.n_factors, width, name="n_factors")
+        check_whole("n_burn_in", self.n_burn_in, 0, 10**9)
+        check_whole("n_draws", self.n_draws, 1, 10**9)
+        check_whole("seed", self.seed, 0, 2**63)
+        kernel_named(self.kernel)
+        # Refuses records of another kind, too, before anything is charged.
+        second_moment(federation.facts)
         if width > LARGEST_WIDTH:
             raise InvalidParameter(
                 f"a private second moment must have at most {LARGEST_WIDTH} features; got {width}. "
@@ -113,7 +123,7 @@ class PrivateFactorModel(FederatedEstimator):
         width = federation.n_features
         self.noise_norm_ = noise_norm(private.releases[-1].scale, width)
         values, vectors = np.linalg.eigh((released + released.T) / 2)
-        wanted = check_components(self.n_factors, width)
+        wanted = check_components(self.n_factors, width, name="n_factors")
         self.n_factors_ = wanted or outstanding_factors(released, federation.n_records, self.noise_norm_)
         self.moment_ = _positive_definite(values, vectors, self.n_factors_)
         unit = np.sqrt(np.diag(self.moment_))
@@ -136,6 +146,8 @@ class PrivateFactorModel(FederatedEstimator):
 
     def predict_column(self, X: ArrayLike, column: int) -> Matrix:
         """Predict one column from the others, for rows that have all columns but that one."""
+        check_is_fitted(self, "guarantee_")
+        check_whole("column", column, 0, self.loadings_.shape[1] - 1)
         others = np.delete(np.arange(self.loadings_.shape[1]), column)
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != others.size:
