@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -247,3 +250,33 @@ def test_files_are_private_and_no_database_is_no_ledger(chain: Chain, tmp_path: 
     (tmp_path / "ledger.sqlite").unlink()
     with pytest.raises(LedgerRefused, match="must exist"):
         opened(tmp_path)
+
+
+def test_a_row_is_synced_before_it_counts(chain: Chain) -> None:
+    """SQLite returns from COMMIT when the row is on disk, not when it is on its way."""
+    full = 2
+    assert chain._connection.execute("PRAGMA synchronous").fetchone() == (full,)
+    assert chain._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_copy_of_the_head_is_synced_after_it_is_written(
+    chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Head] = []
+    monkeypatch.setattr(os, "fdatasync", lambda _: synced.append(HeadCopy(tmp_path / "ledger.head").read()))
+    note(chain, "fourth")
+    assert synced == [chain.head()]
+
+
+def test_nobody_writes_while_another_holds_the_lock(chain: Chain, tmp_path: Path) -> None:
+    with open(tmp_path / "ledger.sqlite.lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        writer = threading.Thread(target=note, args=(chain, "fourth"))
+        writer.start()
+        writer.join(0.2)
+        assert writer.is_alive()
+        with sqlite3.connect(tmp_path / "ledger.sqlite") as reader:
+            assert reader.execute("SELECT COUNT(*) FROM entries").fetchone() == (4,)
+        reader.close()
+    writer.join()
+    assert len(chain.entries()) == 5
