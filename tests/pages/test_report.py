@@ -212,7 +212,8 @@ def test_a_page_says_who_when_and_what(tmp_path: Path) -> None:
     page = page_of(run)
     head = page.one("header").text
     year = run.events()[0]["time"][:4]
-    for words in ("first: PCA", "2,400 records of 3 sites", "lima, lyon, oslo", "epsilon 2, delta 0.00001", year):
+    said = ("first: PCA", "2,400 records of 3 sites", "lima, lyon, oslo", "CAPE, up to 1 colluding")
+    for words in (*said, "epsilon 2, delta 0.00001", year):
         assert words in head
     assert run.study().digest()[:16] in head
     assert "REHEARSAL ON MADE-UP RECORDS" in page.one("main").text
@@ -257,6 +258,7 @@ def test_pages_of_what_protects_nobody_say_so_first(tmp_path: Path) -> None:
     assert "No bound on what is revealed" in exact.text
     assert "No noise was added" in exact.text
     assert "no bound" in exact.one("header").text
+    assert "colluding" not in exact.one("header").text
     replayed = page_of(rehearsed("pca", tmp_path / "replayed", noise=Replay(1)))
     assert "replayable: no protection" in replayed.one("header").text
     assert "No protection; with fresh noise it would be" in replayed.text

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from dpcape.run_folder import RunFolder
 
 _LARGEST_ARRAY = 2000
+_PROTOCOLS = {
+    "Cape": "CAPE",
+    "SecureSum": "secure sum",
+    "Independent": "independent noise",
+    "Dealer": "dealer",
+    "Exact": "exact totals",
+}
 _TITLES = {"pca": "PCA", "cca": "CCA", "kmeans": "k-means clusters", "joint_ica": "joint ICA", "mean": "means"}
 
 
@@ -117,10 +124,15 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
         ("Computed", _when(run)),
         ("By", ", ".join(members)),
         ("Sites that finished", f"{finished} of {len(members)}"),
-        ("Protocol", f"{guarantee.protocol}, up to {guarantee.n_colluding} colluding"),
+        ("Protocol", _protocol(guarantee)),
         (f"Privacy per {guarantee.unit}", epsilon),
         ("Digest of the study", study.digest()[:16]),
     ]
+
+
+def _protocol(guarantee: Guarantee) -> str:
+    name = _PROTOCOLS.get(guarantee.protocol, guarantee.protocol)
+    return name if guarantee.status == NONE else f"{name}, up to {guarantee.n_colluding} colluding"
 
 
 def _when(run: RunFolder) -> str:
