@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dpcape.errors import InvalidParameter
+from dpcape.errors import DpcapeError, InvalidParameter
 from dpcape.federation import Federation, Release
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
@@ -146,7 +146,11 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
         return Site(name, records, ledger=Ledger(), identity=Identity.generate(), noise=noise)
     folder = _folder_of(study, name)
     if folder is not None:
-        site = SiteFolder(folder).site_for(study, noise=noise)
+        try:
+            site = SiteFolder(folder).site_for(study, noise=noise)
+        except DpcapeError as error:
+            # Several stewards may be at one table: say whose no it is.
+            raise type(error)(f"{name}: {error}") from error
         site.ledger = LoggedLedger(site.ledger, run, name)
         return site
     if member.data is None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +56,9 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not (self.path / "log.jsonl").is_file():
-            raise InvalidParameter(f"a run folder must hold log.jsonl; got {str(path)!r}. Name a folder `run` made.")
+            raise InvalidParameter(
+                f"a run folder must hold log.jsonl; got {str(path)!r}. Name a folder `run` made, or a new one."
+            )
 
     @classmethod
     def begin(cls, base: str | Path, study: Study, *, again: bool = False, rehearsal: bool = False) -> RunFolder:
@@ -77,17 +80,20 @@ class RunFolder:
 
     @classmethod
     def _make(cls, path: Path, study: Study, rehearsal: bool) -> RunFolder:
-        path.mkdir(mode=0o700, parents=True)
+        # Under another name until it is complete: what a crash or a full disk leaves is no run folder.
+        draft = path.with_name(path.name + ".new")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700, parents=True)
         for file in study.data.files:
-            copy = path / file.relative_to(study.folder)
+            copy = draft / file.relative_to(study.folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-        (path / "study.toml").write_text(study.text, encoding="utf-8")
-        (path / "log.jsonl").touch(mode=0o600)
+        (draft / "study.toml").write_text(study.text, encoding="utf-8")
+        (draft / "log.jsonl").touch(mode=0o600)
+        cls(draft).log("begun", study=study.name, digest=study.digest(), rehearsal=rehearsal)
+        draft.rename(path)
         sync_folder(path.parent)
-        run = cls(path)
-        run.log("begun", study=study.name, digest=study.digest(), rehearsal=rehearsal)
-        return run
+        return cls(path)
 
     def log(self, event: str, **fields: Any) -> None:
         """Add one line to the log; it is on disk when this returns."""

@@ -146,6 +146,14 @@ def test_the_log_of_a_data_set_that_is_none(consortium: Consortium) -> None:
     assert "must be one of ['cohort']; got 'typo'" in wrong.stderr
 
 
+def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    refused = typed("site", "init", tmp_path / "taken" / "site", "--name", "lyon")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("dpcape: ")
+    assert "Not a directory. Check the path, its permissions" in refused.stderr
+
+
 def test_help_lists_the_commands() -> None:
     text = typed("site", "--help").stdout
     for command in ("init", "add", "review", "budget", "approve", "deny", "revoke", "log", "identity", "pin"):

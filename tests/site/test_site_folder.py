@@ -6,10 +6,13 @@ import shutil
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dpcape import PCA, Cape, Federation, Mean
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.messages import Described, Refused, decode_from_site
+from dpcape.privacy.calibrate import plan_release
 from dpcape.privacy.head_copy import Head, HeadCopy
 from dpcape.privacy.site_ledger import Ceiling
 from dpcape.site_folder import SiteFolder
@@ -127,6 +130,41 @@ def test_the_ceiling_holds_across_studies(consortium: Consortium) -> None:
     consortium.approve(other)
     with pytest.raises(LedgerRefused, match=r"got 1\.\d+ with this study"):
         consortium.federation(other)
+
+
+def test_a_run_said_again_to_a_restarted_site_gives_nothing(consortium: Consortium) -> None:
+    """A coordinator keeps what it said and says it again, although the steward approved one run more."""
+    consortium.approve(runs=2)
+    place = consortium.sites["lyon"]
+    place.set_ceiling("cohort", Ceiling(9.0, 1e-5))
+    line, members = consortium.line()
+    said: list[bytes] = []
+    answer = members["lyon"].answer
+
+    def overheard(data: bytes) -> bytes:
+        said.append(data)
+        return answer(data)
+
+    members["lyon"].answer = overheard  # type: ignore[method-assign]
+    consortium.study.estimator().fit(Federation(line, protocol=consortium.study.protocol()))
+    restarted = SiteFolder(place.path).site_for(consortium.study)
+    replies = [decode_from_site(restarted.answer(data))[1] for data in said]
+    assert len(replies) >= 9
+    assert all(isinstance(reply, Described | Refused) for reply in replies)
+    assert len(place.state().charges) == 1
+
+
+@pytest.mark.parametrize("lie", [1, 10**6, 10**15, 2**63])
+def test_lies_about_the_size_of_another_site_do_not_make_the_noise_smaller(consortium: Consortium, lie: int) -> None:
+    consortium.approve()
+    federation = consortium.federation()
+    terms = federation.terms(1.0, 1e-5)
+    lied = msgspec.structs.replace(terms, n_records={**terms.n_records, "lima": lie})
+    consortium.study.check_terms(lied)
+    statistic = second_moment(federation.facts)
+    true, false = (plan_release(entry, 0, statistic, consortium.study.protocol()) for entry in (terms, lied))
+    assert false.own_scales["lyon"] >= true.own_scales["lyon"]
+    assert false.mus["lyon"] <= true.mus["lyon"]
 
 
 def test_an_approval_revoked_between_agreeing_and_charging_stops_the_run(consortium: Consortium) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -267,7 +268,7 @@ def test_runs_on_site_folders_use_their_ledgers_and_keep_their_heads(study: Stud
         for other in folders.values():
             place.pin(other.name, other.identity.public.hex())
         place.add_data("cohort", tmp_path / f"{place.name}.npz", epsilon=2.5, delta=1e-5)
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match=r"^lima: a study must be approved"):
         run_in_process(guarded, tmp_path / "runs" / "one")
     for place in folders.values():
         place.approve(guarded, runs=2)
@@ -279,6 +280,21 @@ def test_runs_on_site_folders_use_their_ledgers_and_keep_their_heads(study: Stud
     with pytest.raises(LedgerRefused, match=r"must stay within epsilon 2\.5"):
         run_in_process(guarded, tmp_path / "runs" / "one", again=True)
     assert [len(place.state().charges) for place in folders.values()] == [1, 1, 1]
+
+
+def test_a_full_disk_at_the_beginning_leaves_no_run(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: RunFolder, event: str, **fields: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "log", full)
+        with pytest.raises(OSError, match="No space"):
+            RunFolder.begin(tmp_path / "runs" / "one", study)
+    assert not (tmp_path / "runs" / "one").exists()
+    assert run_in_process(study, tmp_path / "runs" / "one").is_finished
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()) == ["one"]
 
 
 def test_commands(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from typing import Any
@@ -51,6 +52,19 @@ class _Commands(click.Group):
             click.echo(f"dpcape: {error}", err=True)
             # A script must be able to tell "no" from "wrong".
             sys.exit(3 if isinstance(error, LedgerRefused) else 2)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                # The reader of a pipe went away; click ends quietly.
+                raise
+            click.echo(f"dpcape: {_file_trouble(error)}", err=True)
+            sys.exit(2)
+
+
+def _file_trouble(error: OSError) -> str:
+    """Say in one sentence which file could not be used, and why."""
+    where = "a file" if error.filename is None else repr(str(error.filename))
+    reason = error.strerror or type(error).__name__
+    return f"{where} must be usable; got: {reason}. Check the path, its permissions and the space left on its disk."
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -59,10 +59,12 @@ def status(folder: Path, as_json: bool) -> None:
     def ask(coordination: Any) -> dict[str, Any]:
         connected = coordination.connected()
         names = _federation_folder(folder).site_names()
-        jobs = [{"job": job["job_id"], "name": job["job_name"], "status": job["status"]} for job in coordination.jobs()]
-        return {"connected": connected, "absent": sorted(set(names) - set(connected)), "jobs": jobs}
+        return {"connected": connected, "absent": sorted(set(names) - set(connected)), "jobs": coordination.jobs()}
 
-    show(_with_server(folder, ask), as_json)
+    found = _with_server(folder, ask)
+    # For people one job a line.
+    jobs = "\n".join(f"{job['name']}  {job['status']}  {job['job']}" for job in found["jobs"])
+    show(found if as_json else {**found, "jobs": jobs or "none"}, as_json)
 
 
 @federation.command()

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpcape.privacy.chain import Entry
-from dpcape.privacy.guarantee import round_up
+from dpcape.privacy.ledger import spent_epsilon
 from dpcape.privacy.site_ledger import State
 from dpcape.secure_sum import fingerprint_of
-from dpcape.steward_page.facts import Ledger
+from dpcape.steward_page.facts import Ledger, epsilon_text
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,17 @@ def _pin(body: dict[str, Any], state: State) -> str:
 
 def _charge(body: dict[str, Any], state: State) -> str:
     if body["study"] == "lost":
-        return f"{body['data']}: spending whose rows were lost, mu {round_up(float(body['mu']))}."
+        return f"{body['data']}: spending whose rows were lost, {_amount(body, state)}."
     made, allowed = state.releases.get(body["allowance"], 0), body["n_releases"]
     name = state.names.get(body["study"], body["study"][:16])
-    return f"{name} on {body['data']}: mu {round_up(float(body['mu']))}; {made} of {allowed} releases made."
+    return f"{name} on {body['data']}: {_amount(body, state)} by itself; {made} of {allowed} releases made."
+
+
+def _amount(body: dict[str, Any], state: State) -> str:
+    """Say what one charge comes to, at the delta of its data set's ceiling."""
+    charge = next(entry.charge for entry in state.charges if entry.charge.allowance == body["allowance"])
+    delta = state.ceilings[body["data"]].delta
+    return f"epsilon {epsilon_text(spent_epsilon([charge], delta))} at delta {delta:g}"
 
 
 def _release(body: dict[str, Any], state: State) -> str:

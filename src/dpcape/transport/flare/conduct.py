@@ -125,7 +125,7 @@ def compared(about: Mapping[str, Mapping[str, str | float]], status: Status) -> 
     for site, entry in sorted(about.items()):
         if entry.get("messages") != here["messages"]:
             raise ProtocolError(
-                f"{site} must speak message version {VERSION}; got {entry.get('messages')}. "
+                f"{site} must speak message version {VERSION}; got {str(entry.get('messages')).removesuffix('.0')}. "
                 f"Install dpcape {__version__} there."
             )
         apart = abs(float(entry.get("clock", 0.0)) - float(entry["heard"]))

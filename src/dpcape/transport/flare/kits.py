@@ -158,8 +158,8 @@ def check_names(sites: list[str]) -> None:
     for site in sites:
         if not _SITE_NAME.fullmatch(site) or site in _RESERVED:
             raise InvalidParameter(
-                "a site's name must be 1 to 63 of a-z, A-Z, 0-9, '_' and '-', starting with a letter or digit, and none of "
-                f"{', '.join(sorted(_RESERVED))}; got {site[:80]!r}. FLARE allows no others."
+                "a site's name must be 1 to 63 of a-z, A-Z, 0-9, '_' and '-', starting with a letter or digit, and "
+                f"none of {', '.join(sorted(_RESERVED))}; got {site[:80]!r}. FLARE allows no others."
             )
     if not sites or len(set(sites)) != len(sites):
         raise InvalidParameter("sites of a federation must be named, each once; got none, or one twice.")

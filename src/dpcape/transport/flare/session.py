@@ -88,10 +88,12 @@ class Coordination:
         """Stop a job."""
         _engine(lambda: self._session.abort_job(job))
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Return the jobs FLARE knows, newest first."""
+    def jobs(self) -> list[dict[str, str]]:
+        """Return the jobs FLARE knows, newest first: id, name and FLARE's word for where each stands."""
         entries: list[dict[str, Any]] = _engine(lambda: self._session.list_jobs(detailed=True))
-        return sorted(entries, key=lambda entry: str(entry.get("submit_time", "")), reverse=True)
+        newest = sorted(entries, key=lambda entry: str(entry.get("submit_time", "")), reverse=True)
+        wanted = {"job": "job_id", "name": "name", "status": "status"}
+        return [{key: str(entry.get(field, "")) for key, field in wanted.items()} for entry in newest]
 
     def shut_out(self, site: str) -> None:
         """Shut a site out: its certificate is no longer let in until it is enabled again."""
