@@ -323,7 +323,7 @@ def test_no_start_value_can_end_the_script(tmp_path: Any) -> None:
     assert "<!--" not in text
 
 
-@pytest.mark.parametrize("bound", ["inf", "nan", "0"])
+@pytest.mark.parametrize("bound", ["inf", "nan", "0", "1e300"])
 def test_bounds_are_positive_numbers(bound: str) -> None:
     result = run("--analysis", "pca", *USUAL.split(), "--bound", bound)
     assert result.exit_code == 2

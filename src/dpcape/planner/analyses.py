@@ -269,8 +269,12 @@ PLANNED: dict[str, PlannedAnalysis] = {
 
 def facts_of(analysis: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> Facts:
     """Return the public facts of records of these dimensions."""
-    if any(width < 1 for width in widths) or any(not 0 < bound < math.inf for bound in bounds):
-        raise InvalidParameter("features and bound must be positive.")
+    # Bounds as records have them (records/clip.py).
+    if any(width < 1 for width in widths) or any(not 1e-40 <= bound <= 1e40 for bound in bounds):
+        given = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
+        raise InvalidParameter(
+            f"features and bound must be positive, a bound between 1e-40 and 1e40; got {given[0]} and bound {given[1]}."
+        )
     kind, unit = PLANNED[analysis].kind, PLANNED[analysis].unit
     n_classes = {"logistic-regression": 2}.get(analysis, options.get("n_classes"))
     return Facts(
