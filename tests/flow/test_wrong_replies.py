@@ -202,3 +202,17 @@ def test_sites_that_differ_in_what_must_be_equal_are_refused(other: Any, field: 
     line = in_process({"lyon": rows(np.eye(3), bound=1.0), "oslo": other})
     with pytest.raises(InvalidParameter, match=f"{field} must be the same at all sites"):
         Federation(line, protocol=Independent())
+
+
+@pytest.mark.parametrize("dtype", ["|O8", "O", "<M8[s]", "<U2", "|S8", "|V8", ">i8", "<f2", "<c16", "i4,i4", "no such"])
+def test_arrays_are_of_plain_numbers_only(dtype: str) -> None:
+    with pytest.raises(ProtocolError, match="type must be one of"):
+        m.Array(dtype=dtype, shape=(1,), data=bytes(8)).decode()
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_bytes"), [((-1,), 8), ((-1, -1), 8), ((2**40,), 8), ((2,), 8), ((1,), 16), ((0,), 8)]
+)
+def test_arrays_have_the_bytes_their_shape_announces(shape: tuple[int, ...], n_bytes: int) -> None:
+    with pytest.raises(ProtocolError, match="an array"):
+        m.Array(dtype="<i8", shape=shape, data=bytes(n_bytes)).decode()
