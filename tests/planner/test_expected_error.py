@@ -7,13 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
 from dpcape.planner.captured import grouped, kept_energy
 from dpcape.planner.expected_error import Declared, measure_of
+from dpcape.tensor import power_method
 
 
 def simulated(spectrum: np.ndarray, kept: int, scale: float, repeats: int) -> tuple[float, float]:
@@ -47,6 +48,7 @@ def test_a_gap_is_second_order_perturbation() -> None:
     assert 1 - kept_energy(spectrum, 1, scale) == pytest.approx(scale**2 / 2 * pairs / 0.6, rel=1e-4)
 
 
+@settings(deadline=None)
 @given(
     st.integers(2, 120),
     st.integers(1, 5),
@@ -62,6 +64,7 @@ def test_more_noise_never_keeps_more(size: int, kept: int, decay: float, scales:
     assert all(least - 1e-12 <= share <= 1 for share in shares)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(48, 100))
 def test_groups_keep_number_and_energy(size: int, single: int) -> None:
     spectrum = Declared(decay=1.3).spectrum(size)
@@ -94,6 +97,42 @@ def test_regression_loss_is_what_shrunken_coefficients_lose(scale: float) -> Non
         losses.append(float(spectrum @ (found - truth) ** 2) / variance)
     spread = float(np.std(losses)) / math.sqrt(len(losses))
     assert abs(measure.value([scale]) - np.mean(losses)) <= 5 * spread + 0.05 * np.mean(losses)
+
+
+@pytest.mark.parametrize("kind", ["topics", "mixture"])
+def test_noise_of_moments_is_that_of_the_models_own_decomposition(kind: str) -> None:
+    """The second moment alone, then the third alone, as large as the other is small."""
+    size, n_components, variance = 12, 3, 0.02
+    declared = Declared(shape="geometric", decay=0.7, energy=0.8)
+    options = {"n_components": n_components, "design": "full", "noise_variance": variance}
+    name, own = ("topic_model", 0.0) if kind == "topics" else ("mixture_model", variance)
+    measure = measure_of(name, facts("documents" if kind == "topics" else "rows", size), options, declared)
+    assert measure is not None
+    assert not measure.is_error
+    eigenvalues = declared.spectrum(size)[:n_components] - own
+    source = np.random.default_rng(7)
+    # The operator norm of isotropic symmetric noise is scale sqrt(2 D) for large D; a little less for a small one.
+    noise = np.tril(source.standard_normal((200, size, size)), -1) / math.sqrt(2)
+    noise += np.swapaxes(noise, 1, 2)
+    noise[:, range(size), range(size)] = source.standard_normal((200, size))
+    norm = float(np.linalg.norm(noise, 2, axis=(1, 2)).mean())
+    assert measure.value([1e-3, 0.0]) == pytest.approx(1e-3 * norm / eigenvalues[-1], rel=0.2)
+    # A symmetrised tensor in whitening coordinates, and the largest value that a power method finds in it.
+    cube = source.standard_normal((20, size, size, size))
+    symmetric = sum(np.transpose(cube, (0, *order)) for order in itertools.permutations((1, 2, 3))) / 6
+    whitener = np.eye(size, n_components) / np.sqrt(eigenvalues)
+    turned = np.einsum("nijk,ia,jb,kc->nabc", symmetric, whitener, whitener, whitener)
+    largest = np.mean([power_method(tensor, 1)[0][0] for tensor in turned])
+    third = measure.value([0.0, 1e-3])
+    assert third == pytest.approx(1e-3 * largest / math.sqrt(n_components), rel=0.5)
+    assert measure.value([1e-3, 1e-3]) == max(measure.value([1e-3, 0.0]), third)
+
+
+def test_a_component_below_the_noise_of_its_columns_is_drowned() -> None:
+    options = {"n_components": 3, "design": "whitened", "noise_variance": 0.5}
+    measure = measure_of("mixture_model", facts("rows", 12), options, Declared())
+    assert measure is not None
+    assert measure.value([1e-9, 1e-9]) == math.inf
 
 
 def test_centre_noise_is_that_of_sum_and_share() -> None:
