@@ -17,7 +17,7 @@ from dpcape.reproduce.figures.ica import EXPERIMENTS, djica, gain, maps
 from dpcape.reproduce.figures.ica.methods import dp_djica_found, joint_ica, overall
 from dpcape.reproduce.figures.ica.series import real, simulated, some
 from dpcape.reproduce.figures.ica.verdicts import judge_delta, judge_epsilon, judge_people
-from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results
+from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, row
 
 matplotlib.use("Agg")
 NOWHERE = DataFolder(None)
@@ -193,6 +193,20 @@ def test_paper_003_is_drawn_and_judged():
         matplotlib.pyplot.close(figure)
     equal = [{**r, "value": 0.01} if r["measure"] in (djica.OFF, gain.ERROR) else r for r in results]
     assert djica.judge_independence(Results(equal))[0].outcome == "holds"
+
+
+@pytest.mark.parametrize(("pooled", "outcome"), [(0.2, "holds"), (0.05, "fails"), (None, "not shown")])
+def test_half_as_many_pooled_people_are_compared_with_the_sites(pooled, outcome):
+    options = {"measure": gain.ERROR, "x": 1.0, "claimed_epsilon": 5.0, "verified_epsilon": math.inf, "delta": 0.0}
+    values = {"four sites, 8 people": 0.1} | ({} if pooled is None else {"pooled, 4 people": pooled})
+    made = [
+        row(panel=panel, curve=curve, calibration=kind, value=value, run=run, **options)
+        for panel, value in values.items()
+        for curve, kind in (("non-private", NON_PRIVATE), (gain.DP_DJICA, PUBLISHED))
+        for run in range(3)
+    ]
+    verdicts = djica.judge_gain(Results(made))
+    assert next(v.outcome for v in verdicts if v.claim.startswith("On pooled data")) == outcome
 
 
 def test_the_verified_estimator_is_given_the_whole_budget_once():

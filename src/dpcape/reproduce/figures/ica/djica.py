@@ -17,7 +17,8 @@ from dpcape.reproduce.experiment import Cell, Setting, Verdict
 from dpcape.reproduce.figures.ica.gain import DELTA, DP_DJICA, ERROR
 from dpcape.reproduce.figures.ica.methods import Found, djica, dp_djica_found, joint_ica
 from dpcape.reproduce.figures.ica.series import N_SITES, Series, seed_of, simulated
-from dpcape.reproduce.judging import Curve, Yardstick, as_good, compare_curves, privacy_claim, trend
+from dpcape.reproduce.judging import Curve, Tally, Yardstick, as_good, compare_curves, privacy_claim, trend
+from dpcape.reproduce.judging.comparing import by_point
 from dpcape.reproduce.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, number, row
 
 CORRELATION, OFF = "correlation", "mean off-diagonal correlation"
@@ -201,8 +202,23 @@ def judge_gain(results: Results) -> list[Verdict]:
                 f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified at such a "
                 f"total {verified.mean():.2f} on average."),
         Verdict("q_NGI falls with epsilon", "DP-djICA paper, figure 2", fall.outcome, f"As published: {fall}."),
+        _fewer_people(rows),
         *_private(results),
     ]  # fmt: skip
+
+
+def _fewer_people(rows: Results) -> Verdict:
+    """Compare four sites with pooled data of half as many people, without noise and as published."""
+    found = Tally()
+    for curve in (_EXACT, _PUBLISHED):
+        by_panel = by_point(rows, curve)
+        four, pooled = (
+            {x: runs for panel, points in by_panel.items() if panel.startswith(start) for x, runs in points.items()}
+            for start in ("four sites", "pooled")
+        )
+        found += sum((_SMALLER.compare(runs, pooled.get(x, {})) for x, runs in four.items()), Tally())
+    claim = "On pooled data of half as many people both algorithms do slightly worse than over the sites"
+    return Verdict(claim, "DP-djICA paper, section IV", found.outcome, f"q_NGI over the sites: {found}.")
 
 
 def _private(results: Results) -> list[Verdict]:
