@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from dpcape.errors import LedgerRefused
+from dpcape.errors import LedgerRefused, ProtocolError
 from dpcape.site_folder import SiteFolder
 
 from .consortium import Consortium
@@ -28,3 +29,20 @@ def test_an_approval_for_one_data_set_serves_no_other(consortium: Consortium) ->
     with pytest.raises(LedgerRefused, match="the data set it was approved for"):
         place.site_for(consortium.study, "other")
     assert place.site_for(consortium.study, "cohort").name == "lyon"
+
+
+def test_another_site_in_the_place_of_one_or_slightly_other_shares_are_not_what_was_approved(
+    consortium: Consortium,
+) -> None:
+    consortium.approve()
+    terms = consortium.federation().terms(1.0, 1e-5)
+    consortium.study.check_terms(terms)
+    names = ("lima", "lyon", "rome")
+    swapped = msgspec.structs.replace(
+        terms, n_records=dict.fromkeys(names, 60), epsilons=dict.fromkeys(names, terms.epsilons["lyon"])
+    )
+    with pytest.raises(ProtocolError, match="the sites of an allowance must be what the approved study says"):
+        consortium.study.check_terms(swapped)
+    for share in (0.999, 0.99999):
+        with pytest.raises(ProtocolError, match="the shares of the releases"):
+            consortium.study.check_terms(msgspec.structs.replace(terms, shares=(share,)))
