@@ -91,14 +91,15 @@ def power_method(
     """Return (values, vectors as columns) of a nearly orthogonally decomposable symmetric tensor.
 
     All restarts advance together, one matrix product per step; the best one is kept and deflated, and what
-    the next search looks at is what is left ([A+14] algorithm 1). Because errors of early components end up
+    the next search looks at is what is left (Anandkumar et al. 2014, algorithm 1). Because errors of early components end up
     in late ones, all are then improved together: the v_k become the nearest orthonormal set to
     l_k T(I, v_k, v_k), as long as this raises sum l_k^2.
 
     Parameters
     ----------
-    n_restarts, n_iter : starting points and steps of each search; both are spread evenly and fixed, not
-    random. n_polish : joint steps at the end.
+    n_restarts, n_iter : starting points and steps of each search; starting points are spread evenly and fixed,
+        not random.
+    n_polish : joint steps at the end.
     """
     starts = spread_directions(tensor.shape[0], n_restarts)
     left = tensor.copy()

@@ -241,7 +241,7 @@ def test_ten_sites_two_vanish_after_the_noise_agreement() -> None:
     assert np.abs(projector @ expected @ projector - rebuilt).max() < 1e-9
     values = np.linalg.eigvalsh(expected)[::-1]
     np.testing.assert_allclose(model.explained_, values[:2], atol=1e-9)
-    # The guarantee is the notes' with h = minimum_sites - n_colluding = 4 and lam = 10 x 100.
+    # The closed form with h = minimum_sites - n_colluding = 4 honest sites and lam = 10 x 100.
     h, lam, mu = 4, 1000, mu_of(1.0, 1e-5)
     gamma = math.sqrt(2) / mu * math.sqrt(1 / h + (1 - 1 / h) / (1 + lam))
     assert plan.own_scales["site00"] == pytest.approx(gamma, rel=1e-5)

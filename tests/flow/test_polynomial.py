@@ -48,7 +48,7 @@ class True4(_Squared):
     name: ClassVar[str] = "test squared, stated"
 
     def stated_diameter(self, facts: Facts) -> float:
-        # Privacy notes, 3.3: the joint sensitivity of the linear functional mechanism.
+        # The joint sensitivity of the linear functional mechanism (docs/papers.md, functional-joint).
         return 4.0
 
 

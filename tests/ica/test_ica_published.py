@@ -1,4 +1,4 @@
-"""Claims of the papers against what holds; vectors from the project's privacy notes (sections 3.6, 3.7, 3.8, 5.4)."""
+"""Claims of the papers against what holds."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _facts(width: int, bound: float) -> Facts:
 def test_known_diameters() -> None:
     assert second_moment(_facts(3, 2.0)).diameter == pytest.approx(math.sqrt(2) * 4)
     assert first_moments(_facts(3, 2.0)).diameter == pytest.approx(4.0)
-    # privacy notes 5.2: (b^2 + 2)/sqrt(2), not sqrt(6), at b = 1.
+    # (b^2 + 2)/sqrt(2), not sqrt(6), at b = 1.
     assert centred_moments(_facts(3, 1.0), mean_weight=1.0).diameter == pytest.approx(2.1213203, rel=1e-7)
 
 

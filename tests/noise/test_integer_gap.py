@@ -21,7 +21,7 @@ EPSILONS = np.array([0.0, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0])
 
 
 def ideal_deltas(epsilons, mu):
-    """Exact delta of a mu-GDP Gaussian mechanism, privacy notes section 5.1."""
+    """Exact delta of a mu-GDP Gaussian mechanism."""
     return np.exp(log_ndtr(-epsilons / mu + mu / 2)) - np.exp(epsilons + log_ndtr(-epsilons / mu - mu / 2))
 
 

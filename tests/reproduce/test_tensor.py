@@ -39,7 +39,7 @@ def test_sensitivities_of_mixtures():
     assert claimed_sensitivities("mixture", 10, 0.05) == pytest.approx((1.0, 5.0))
     second, third = true_sensitivities("mixture", 10, 0.05)
     assert second == pytest.approx(math.sqrt(2))
-    # Vector of the privacy notes (D = 10, s2 = .05), and the closed form elsewhere.
+    # A vector computed apart (D = 10, s2 = .05), and the closed form elsewhere.
     assert third == pytest.approx(1.777639, abs=5e-7)
     assert true_sensitivities("mixture", 3, 0.1)[1] == pytest.approx(1.483240, abs=5e-7)
 

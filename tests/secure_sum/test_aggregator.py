@@ -1,4 +1,4 @@
-"""What the aggregator refuses, and inputs at a site (secure-sum notes, section 5).
+"""What the aggregator refuses, and inputs at a site.
 
 Checklist
 ---------

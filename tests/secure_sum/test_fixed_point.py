@@ -1,4 +1,4 @@
-"""Integers on the grid and the ring (secure-sum notes, sections 3 and 5).
+"""Integers on the grid and the ring.
 
 Checklist
 ---------

@@ -1,4 +1,4 @@
-"""A network that loses, repeats, alters, replays and reorders messages (secure-sum notes, section 5).
+"""A network that loses, repeats, alters, replays and reorders messages.
 
 Whatever it does, a run ends with the exact sum over the signed survivor set or with a ProtocolError. Vectors
 may be lost, repeated, reordered or cut short, but not altered in value: a lying site could do as much, and

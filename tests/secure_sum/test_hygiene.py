@@ -1,4 +1,4 @@
-"""Secrets stay where they are, and nothing is used twice (secure-sum notes, section 5).
+"""Secrets stay where they are, and nothing is used twice.
 
 Checklist
 ---------

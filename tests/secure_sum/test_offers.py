@@ -1,4 +1,4 @@
-"""What a site refuses when an epoch is set up (secure-sum notes, section 5).
+"""What a site refuses when an epoch is set up.
 
 Checklist
 ---------

@@ -1,4 +1,4 @@
-"""Published vectors, second implementations, statistics of the primitives (secure-sum notes, section 5).
+"""Published vectors, second implementations, statistics of the primitives.
 
 Checklist
 ---------

@@ -1,4 +1,4 @@
-"""RECOVER with honest parties: a site may be lost at every stage (secure-sum notes, section 5, "Drop-outs").
+"""RECOVER with honest parties: a site may be lost at every stage.
 
 Checklist
 ---------

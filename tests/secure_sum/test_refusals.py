@@ -1,4 +1,4 @@
-"""What a site refuses in a RECOVER round (secure-sum notes, section 5).
+"""What a site refuses in a RECOVER round.
 
 Checklist
 ---------

@@ -1,4 +1,4 @@
-"""RETRY: one masked vector, one attempt (secure-sum notes, section 5).
+"""RETRY: one masked vector, one attempt.
 
 Checklist
 ---------

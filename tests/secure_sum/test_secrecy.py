@@ -1,4 +1,4 @@
-"""What an aggregator with colluding sites can compute from everything it holds (secure-sum notes, section 5).
+"""What an aggregator with colluding sites can compute from everything it holds.
 
 Checklist
 ---------

@@ -1,4 +1,4 @@
-"""Set-up of a session: who is let in (secure-sum notes, section 5).
+"""Set-up of a session: who is let in.
 
 Checklist
 ---------
@@ -193,7 +193,7 @@ def config(n_sites: int, *, threshold: int, n_colluding: int) -> Config:
 
 
 class TestConfig:
-    # Secure-sum notes, section 2.1.
+    # docs/secure_sum.md, the conditions of a configuration.
     @pytest.mark.parametrize(
         ("n_sites", "n_colluding", "threshold", "floor"),
         [(3, 0, 2, 3), (4, 1, 3, 3), (10, 3, 7, 7), (25, 8, 17, 17), (50, 16, 34, 34), (200, 66, 134, 134)],

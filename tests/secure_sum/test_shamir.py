@@ -1,4 +1,4 @@
-"""Shamir's sharing (secure-sum notes, section 5).
+"""Shamir's sharing.
 
 Checklist
 ---------

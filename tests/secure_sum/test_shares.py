@@ -1,4 +1,4 @@
-"""Shares: never both kinds for one peer, and wrong ones are found (secure-sum notes, section 5).
+"""Shares: never both kinds for one peer, and wrong ones are found.
 
 Checklist
 ---------

@@ -33,7 +33,7 @@ class LinearRegression(FederatedEstimator):
     delta : float.
     fit_intercept : bool — False fixes the prediction at x = 0 to the middle of the public response range.
     ridge : float — weight of the squared norm of the coefficients, in units of the squared bound of a row; 0
-    for none.
+        for none.
     confidence : float — probability with which each interval is meant to hold its coefficient.
 
     Attributes
@@ -41,7 +41,7 @@ class LinearRegression(FederatedEstimator):
     coef_ : (n_features,) — response units per unit of prepared feature.
     intercept_ : float — in response units.
     interval_ : (2, n_features) — lower and upper end for each coefficient; counts sampling, noise and
-    shrinking.
+        shrinking.
     intercept_interval_ : (2,).
     residual_scale_ : float — standard deviation of what the fit leaves, in response units.
     noise_scale_ : float — standard deviation of the noise on the diagonal of the released matrix.

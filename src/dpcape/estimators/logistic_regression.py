@@ -38,7 +38,7 @@ class LogisticRegression(FederatedEstimator):
     delta : float.
     fit_intercept : bool.
     ridge : float — weight of the squared norm in the least-squares problem, in units of the squared bound of
-    a row.
+        a row.
     rescale : "auto", True or False — whether to correct the length. "auto": with an intercept, because features are
         then centred; not without one. True without an intercept states that the features have mean zero.
     confidence : float — probability with which each interval is meant to hold its coefficient.
@@ -48,7 +48,7 @@ class LogisticRegression(FederatedEstimator):
     coef_ : (n_features,) — log-odds of the second class per unit of prepared feature.
     intercept_ : float.
     interval_ : (2, n_features), intercept_interval_ : (2,) — as for :class:`LinearRegression`, times the
-    length.
+        length.
     classes_ : (2,) array of str.
     noise_scale_ : float — standard deviation of the noise on the diagonal of the released matrix.
 

@@ -34,9 +34,9 @@ class DjicaComparison:
 
     Attributes
     ----------
-    claimed_epsilon, claimed_delta : theorem 6.1, basic composition (2 J epsilon_i, 2 J delta_i). claimed_moments :
-    epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its moment
-        generating function is wrong.
+    claimed_epsilon, claimed_delta : theorem 6.1, basic composition (2 J epsilon_i, 2 J delta_i).
+    claimed_moments : epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its
+        moment generating function is wrong.
     verified_epsilon : per time point, against the aggregator and the colluding sites, at ``delta``.
     verified_output_only : per time point, against somebody who sees nothing but the results.
     verified_subject : per person owning ``n_timepoints`` time points, against the aggregator and the colluding sites.

@@ -3,11 +3,9 @@
 Two profiles on Ed25519 identities, X25519, HKDF-SHA-256, AES-256 and arithmetic modulo 2^64:
 
 * RETRY (`Session.retry_mask`, `retry_sum`): one message per site, nothing ever revealed; a drop-out costs a
-new
-  attempt with freshly drawn inputs.
+  new attempt with freshly drawn inputs.
 * RECOVER (`Session.offer` ... `Session.open`, `RecoverRound`): Bonawitz et al. (2017) with secrets that
-belong to one
-  round, so that inputs which cannot be drawn again survive drop-outs.
+  belong to one round, so that inputs which cannot be drawn again survive drop-outs.
 
 Everything here is a state machine driven by messages; protocols and transports carry them. The argument why
 this is private, and what it does not promise, is in docs/secure_sum.md.

@@ -5,8 +5,6 @@ The key serves one message, so a fixed nonce is safe. Who sealed a box is not pa
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -14,13 +12,14 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpcape.errors import ProtocolError
+from dpcape.secure_sum.sealed import Sealed
 from dpcape.secure_sum.transcript import digest
 
 _KEY_BYTES = 32
 _NONCE = bytes(12)
 
 
-class BoxKey:
+class BoxKey(Sealed):
     """The receiver's key pair; lives in memory only."""
 
     __slots__ = ("_private", "public")
@@ -37,12 +36,6 @@ class BoxKey:
             return AESGCM(_box_key(shared, sender, self.public, context)).decrypt(_NONCE, box[_KEY_BYTES:], context)
         except (InvalidTag, ValueError) as error:
             raise ProtocolError("a sealed box must be for this site and step, unchanged; got another.") from error
-
-    def __repr__(self) -> str:
-        return "BoxKey()"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a BoxKey must not be pickled or copied. A restarted site makes a new one.")
 
 
 def seal(receiver: bytes, message: bytes, context: bytes) -> bytes:

@@ -108,14 +108,11 @@ def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
     if 2 * threshold <= n_sites + n_colluding:
         least = (n_sites + n_colluding) // 2 + 1
         raise InvalidParameter(
-            "2 * threshold must exceed sites + n_colluding, or two survivor sets could be opened; got "
-            "threshold "
-            f"{threshold} with {n_sites} sites and {n_colluding} colluding. Raise threshold to {least} or "
-            "more."
+            f"2 * threshold must exceed sites + n_colluding, or two survivor sets could be opened; got threshold "
+            f"{threshold} with {n_sites} sites and {n_colluding} colluding. Raise threshold to {least} or more."
         )
     if threshold - n_colluding < 2:
         raise InvalidParameter(
             "threshold - n_colluding must be at least 2, or the sum shows a single honest value; got "
-            f"{threshold} - "
-            f"{n_colluding}. Use the Independent protocol if all other sites may collude."
+            f"{threshold} - {n_colluding}. Use the Independent protocol if all other sites may collude."
         )

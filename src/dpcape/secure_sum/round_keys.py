@@ -41,7 +41,5 @@ def acceptance(epoch_digest: bytes, site: str) -> bytes:
 def statement(
     epoch_digest: bytes, *, round: int, summed: bool, covered: bool, context: bytes, survivors: Sequence[str]
 ) -> bytes:
-    """What a survivor signs: the epoch (hence session and roster), the round, what was sent in it, and the"
-    " set.
-    """
+    """What a survivor signs: the epoch (hence session and roster), the round, what was sent in it, and the set."""
     return digest("survivors", epoch_digest, round, int(summed), int(covered), context, *survivors)

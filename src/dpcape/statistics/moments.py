@@ -221,9 +221,9 @@ def second_moment(facts: Facts) -> SecondMoment:
 
 
 def centred_moments(facts: Facts, *, mean_weight: float | None = None) -> CentredMoments:
-    """Mean and second moment jointly; the weight of the mean follows from the width unless given.
+    """Mean and second moment jointly; ``mean_weight`` is 0.5 unless given.
 
-    The default keeps the noise on the second moment within 13 % of that of the second moment alone, which matters
+    That keeps the noise on the second moment within 13 % of that of the second moment alone, which matters
     more than the mean's as soon as there are several columns.
     """
     return CentredMoments(facts, mean_weight=0.5 if mean_weight is None else mean_weight)

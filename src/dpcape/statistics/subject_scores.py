@@ -82,7 +82,7 @@ def _surroundings(squares: Vector) -> Vector:
 
 @known
 class SubjectInfomax(InBall):
-    """Mean of each subject's own mean infomax gradient (G, h), stacked and clipped to ``clip`` (privacy notes, 3.7).
+    """Mean of each subject's own mean infomax gradient (G, h), stacked and clipped to ``clip``.
 
     The gradient at a time point is G = (I + y z') W and h = y with z = W x + b and y = 1 - 2 g(z) (dissertation,
     algorithm 6.1, steps 6 to 9); averaging inside a subject is free, and a ball of radius ``clip`` has diameter 2 clip.

@@ -52,7 +52,7 @@ class Status:
         self._log = log
 
     def phase(self, phase: str, **details: Any) -> None:
-        """Enter a phase: gathering, running, finished, failed, cancelled."""
+        """Enter a phase: gathering, formed, computed or failed."""
         with self._lock:
             self._phase = phase
             self._event(phase, **details)
