@@ -85,6 +85,14 @@ def test_a_tiny_difference_does_not_count_however_sure() -> None:
     assert compared([[1.03] * 5], [[1.0] * 5], Yardstick("larger", tolerance=0.05)) == Tally(level=1)
 
 
+@pytest.mark.parametrize("yardstick", [LARGER, SMALLER, LOG])
+def test_no_number_is_worse_than_any(yardstick: Yardstick) -> None:
+    gone, there = [[math.nan, 1.0]], [[1.0, 1.0]]
+    assert compared(gone, there, yardstick) == Tally(worse=1)
+    assert compared(there, gone, yardstick) == Tally(better=1)
+    assert compared(gone, gone, yardstick) == Tally()
+
+
 @pytest.mark.parametrize("yardstick", [LARGER, Yardstick("larger", log=True)])
 def test_one_run_is_decided_by_the_tolerance(yardstick: Yardstick) -> None:
     assert compared([[1.009]], [[1.0]], yardstick) == Tally(level=1)

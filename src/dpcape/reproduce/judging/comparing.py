@@ -53,6 +53,10 @@ class Yardstick:
         if not runs:
             return Tally()
         one, two = (np.array([values[run] for run in runs], dtype=np.float64) for values in (first, second))
+        lost = bool(np.isnan(one).any()), bool(np.isnan(two).any())
+        if any(lost):
+            # No number is no point left out: a method that fails at one is worse there.
+            return Tally(better=int(lost == (False, True)), worse=int(lost == (True, False)))
         sign = 1.0 if self.better == "larger" else -1.0
         change = sign * (np.log(one) - np.log(two) if self.log else one - two)
         least = math.log1p(self.tolerance) if self.log else self.tolerance * abs(float(two.mean()))
