@@ -91,9 +91,9 @@ def power_method(
     """Return (values, vectors as columns) of a nearly orthogonally decomposable symmetric tensor.
 
     All restarts advance together, one matrix product per step; the best one is kept and deflated, and what
-    the next search looks at is what is left (Anandkumar et al. 2014, algorithm 1). Because errors of early components end up
-    in late ones, all are then improved together: the v_k become the nearest orthonormal set to
-    l_k T(I, v_k, v_k), as long as this raises sum l_k^2.
+    the next search looks at is what is left (Anandkumar et al. 2014, algorithm 1). Because errors of early
+    components end up in late ones, all are then improved together: the v_k become the nearest orthonormal
+    set to l_k T(I, v_k, v_k), as long as this raises sum l_k^2.
 
     Parameters
     ----------

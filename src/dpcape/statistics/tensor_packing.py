@@ -1,7 +1,8 @@
 """Symmetric third-order tensors as vectors of the same Euclidean length.
 
 An entry (i, j, k) stands for all its permutations: 1, 3 or 6 of them. It is kept once and weighted by the
-square root of that number, so equal noise on the packed vector is isotropic symmetric noise, of standard deviation sigma / sqrt(multiplicity) on an entry.
+square root of that number, so equal noise on the packed vector is isotropic symmetric noise, of standard
+deviation sigma / sqrt(multiplicity) on an entry.
 
 Entries with i <= j <= k are ordered by the middle index j, then i, then k: for one j they are an outer
 product of the coordinates up to j with those from j on, which is one matrix product over records.
