@@ -32,6 +32,7 @@ from dpcape import (
 )
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
 from dpcape.privacy import Ledger
+from dpcape.privacy.inference import most_hits, most_right
 from dpcape.release import FactorRelease, PrivateFactorModel
 
 from .estimator_case import EstimatorCase, all_estimators
@@ -350,3 +351,31 @@ def test_a_factor_release_is_shown_with_its_settings_and_takes_numbers_only() ->
     for X, y in ((alone(rows(NUMBERS, bound=1.0)), None), (NUMBERS, ["a"] * 200), ([["a"]], None)):
         with pytest.raises(InvalidParameter, match="must hold numbers; got something else"):
             FactorRelease(1).fit(X, y)
+
+
+# Bounds that would mean nothing.
+
+
+@pytest.mark.parametrize("failure", [0, 1, 2.0, -1.0, math.nan, None, "0.05"])
+def test_a_bound_needs_a_probability_to_fail(failure: Any) -> None:
+    with pytest.raises(InvalidParameter, match="failure must be strictly between 0 and 1"):
+        PCA(1, **BUDGET).expected_error(alone(rows(NUMBERS, bound=1.0)), [0.5, 0.2], failure=failure)
+
+
+@pytest.mark.parametrize("spectrum", [[math.nan], [-1.0], [], [0.1, 0.5], ["a"], "ab", 0.5, [0.1] * 4])
+def test_a_spectrum_is_a_list_of_eigenvalues(spectrum: Any) -> None:
+    with pytest.raises(InvalidParameter, match="spectrum must be 1 to 3 numbers"):
+        PCA(1, **BUDGET).expected_error(alone(rows(NUMBERS, bound=1.0)), spectrum)
+
+
+def test_a_plan_supposes_what_is_declared() -> None:
+    with pytest.raises(InvalidParameter, match="declared must be a Declared; got dict"):
+        alone(rows(NUMBERS, bound=1.0)).plan(PCA(1, **BUDGET), declared={"energy": 0.5})
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 1e-5), (math.nan, 1e-5), (1.0, -0.1), (1.0, 2.0)])
+def test_what_can_be_found_out_follows_from_a_guarantee_only(epsilon: float, delta: float) -> None:
+    with pytest.raises(InvalidParameter, match="epsilon must be at least 0 and delta between 0 and 1"):
+        most_hits(0.05, epsilon=epsilon, delta=delta)
+    with pytest.raises(InvalidParameter, match="epsilon must be at least 0 and delta between 0 and 1"):
+        most_right(epsilon=epsilon, delta=delta)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.base import FederatedEstimator, check_components
-from dpcape.estimators.parameters import check_flag
+from dpcape.estimators.parameters import check_flag, is_number, shown
 from dpcape.federation import Allowance, Federation
 from dpcape.linalg import noise_norm, top_eigen
 from dpcape.privacy.calibrate import plan_release
@@ -138,12 +138,9 @@ class PCA(FederatedEstimator):
         failure : probability with which the noise may be larger than the bound assumes.
         """
         wanted = check_components(self.n_components, federation.n_features)
-        values = np.asarray(spectrum, dtype=np.float64)
-        if values.ndim != 1 or values.size > federation.n_features or (np.diff(values) > 0).any():
-            raise InvalidParameter(
-                f"spectrum must be at most {federation.n_features} numbers in descending order; "
-                f"got shape {values.shape}."
-            )
+        values = _checked_spectrum(spectrum, federation.n_features)
+        if not is_number(failure) or not 0 < failure < 1:
+            raise InvalidParameter(f"failure must be strictly between 0 and 1; got {shown(failure)}.")
         if wanted is None:
             raise InvalidParameter("n_components must be a number for expected_error; got 'auto'.")
         terms = federation.terms(self.epsilon, self.delta)
@@ -179,6 +176,25 @@ class ExpectedError:
     approximation: float
     noise: float
     failure: float
+
+
+def _checked_spectrum(spectrum: ArrayLike, largest: int) -> Matrix:
+    """Return eigenvalues somebody declares."""
+    try:
+        values = np.asarray(spectrum, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full((), np.nan)
+    # Eigenvalues somebody computed may be below zero by rounding; NaN is not above anything.
+    if (
+        values.ndim != 1
+        or not 1 <= values.size <= largest
+        or not (values > -1e-12).all()
+        or (np.diff(values) > 0).any()
+    ):
+        raise InvalidParameter(
+            f"spectrum must be 1 to {largest} numbers of at least 0 in descending order; got {shown(spectrum)}."
+        )
+    return values
 
 
 def _bounds(values: Matrix, n_components: int, scale: float, failure: float) -> ExpectedError:

@@ -179,6 +179,10 @@ def plan_estimator(federation: Federation, estimator: FederatedEstimator, declar
 
     if not isinstance(estimator, FederatedEstimator):
         raise InvalidParameter(f"plan must be given an analysis, such as PCA(...); got {type(estimator).__name__}.")
+    if declared is not None and not isinstance(declared, Declared):
+        raise InvalidParameter(
+            f"declared must be a Declared; got {type(declared).__name__}. Write Declared(values=(0.4, 0.1)), for example."
+        )
     facts = {
         site: msgspec.structs.replace(federation.facts, n_records=count, rows_per_unit=1)
         for site, count in federation.sites.items()

@@ -38,6 +38,7 @@ def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = 
     """
     if not 0 <= false_alarms <= 1:
         raise InvalidParameter(f"false_alarms must be between 0 and 1; got {false_alarms!r}.")
+    _check(epsilon, delta)
     by_pair = min(_upper_line(false_alarms, epsilon, delta), _lower_line(false_alarms, epsilon, delta), 1.0)
     if not (0 < mu < math.inf) or false_alarms in (0.0, 1.0):
         return by_pair
@@ -58,10 +59,20 @@ def most_right(*, epsilon: float, delta: float, mu: float = math.inf) -> float:
     >>> round(most_right(epsilon=1.0, delta=1e-5), 4)
     0.7311
     """
+    _check(epsilon, delta)
     by_pair = (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
     if not 0 < mu < math.inf:
         return min(by_pair, 1.0)
     return min(by_pair, float(ndtr(mu / 2)) + _INTEGER_SLACK / 2, 1.0)
+
+
+def _check(epsilon: float, delta: float) -> None:
+    """Refuse figures that are no guarantee: their bounds would mean nothing."""
+    if not epsilon >= 0 or not 0 <= delta <= 1:
+        raise InvalidParameter(
+            f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon!r} and {delta!r}. "
+            "Take them from a guarantee."
+        )
 
 
 def _upper_line(false_alarms: float, epsilon: float, delta: float) -> float:
