@@ -185,12 +185,8 @@ def _checked_spectrum(spectrum: ArrayLike, largest: int) -> Matrix:
     except (TypeError, ValueError):
         values = np.full((), np.nan)
     # Eigenvalues somebody computed may be below zero by rounding; NaN is not above anything.
-    if (
-        values.ndim != 1
-        or not 1 <= values.size <= largest
-        or not (values > -1e-12).all()
-        or (np.diff(values) > 0).any()
-    ):
+    listed = values.ndim == 1 and 1 <= values.size <= largest
+    if not listed or not (values > -1e-12).all() or (np.diff(values) > 0).any():
         raise InvalidParameter(
             f"spectrum must be 1 to {largest} numbers of at least 0 in descending order; got {shown(spectrum)}."
         )

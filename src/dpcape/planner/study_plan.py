@@ -181,7 +181,7 @@ def plan_estimator(federation: Federation, estimator: FederatedEstimator, declar
         raise InvalidParameter(f"plan must be given an analysis, such as PCA(...); got {type(estimator).__name__}.")
     if declared is not None and not isinstance(declared, Declared):
         raise InvalidParameter(
-            f"declared must be a Declared; got {type(declared).__name__}. Write Declared(values=(0.4, 0.1)), for example."
+            f"declared must be a Declared; got {type(declared).__name__}. Write for example Declared(energy=0.5)."
         )
     facts = {
         site: msgspec.structs.replace(federation.facts, n_records=count, rows_per_unit=1)
