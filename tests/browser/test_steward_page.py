@@ -257,3 +257,14 @@ def test_the_other_pages_are_accessible_too(
     screenshot(page, "steward-refused")
     assert all("400" in error for error in page.errors)
     page.errors.clear()
+
+
+def test_a_printed_study_has_its_card_on_the_first_page(page: Any, site: Site) -> None:
+    signed_in(page, site)
+    page.get_by_role("link", name="thickness-pca").click()
+    page.emulate_media(media="print")
+    # A4 without margins of 15 mm, at 96 pixels an inch.
+    page.set_viewport_size({"width": 680, "height": 1009})
+    card = page.locator(".dpcape-card").bounding_box()
+    assert card["y"] + card["height"] < 1009
+    page.emulate_media(media="screen")
