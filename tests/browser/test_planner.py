@@ -123,7 +123,13 @@ def test_numbers_that_may_be_left_out(planner: Any) -> None:
     page.fill("#option-document_length", "40")
     settle(page)
     assert page.evaluate("stateOf().plan.releases[0].aggregate_scale") < before / 30
-    page.fill("#option-document_length", "")
+    # How many words are left of a document is not known beforehand: an upper bound, and called one.
+    page.fill("#option-n_words", "50")
+    settle(page)
+    assert page.locator("#answer .what").inner_text().endswith("; at most.")
+    assert page.evaluate("stateOf().plan.releases.map((release) => release.known)") == ["exact", "at most", "at most"]
+    for option in ("n_words", "document_length"):
+        page.fill(f"#option-{option}", "")
     settle(page)
     assert page.evaluate("stateOf().plan.releases[0].aggregate_scale") == before
     assert "document_length" not in page.input_value("#study")

@@ -75,7 +75,8 @@ function showAnswer(state) {
   const { size, words } = yardstick(study);
   const what = document.createElement("span");
   what.className = "what";
-  what.textContent = `${sentenceCase(measure.title)}.`;
+  const bounded = plan.releases.some((release) => release.known === "at most");
+  what.textContent = `${sentenceCase(measure.title)}${bounded ? "; at most" : ""}.`;
   byId("answer").replaceChildren(strong(shown(errors.chosen, unit)), what, rest(state));
   const several = plan.n_releases > 1;
   const pairs = [
@@ -196,7 +197,7 @@ function showGuarantee({ study, plan }) {
     ["must finish", `${plan.settings.minimum} of ${study.sizes.length} sites`],
   ]);
   tableInto(byId("release-table"),
-    ["Release", "Times", "Numbers", "Sensitivity", "Own scale", "Shared scale", "On the result", "Pooled data"],
+    ["Release", "Times", "Numbers", "Sensitivity", "Own scale", "Shared scale", "On the mean", "Pooled data"],
     plan.releases.map((release) => [releaseName(release), String(release.times), grouping(release.entries),
       ...["sensitivity", "own_scale", "shared_scale", "aggregate_scale", "pooled_scale"].map((name) => figure(release[name], 4))]),
     "Noise of each release");
