@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from dpcape.cli import main
 from dpcape.doctor import examine
 from dpcape.errors import InvalidParameter
+from dpcape.site_folder import SiteFolder
 from dpcape.study import Study
 from dpcape.transport.flare.job import JobSettings, read_heads, write_job
 from dpcape.transport.flare.kits import FederationFolder, check_names
@@ -138,3 +139,9 @@ def test_kits_are_provisioned_hardened_added_and_replaced(tmp_path: Path) -> Non
     assert "/tmp/nvflare" not in json.dumps(resources)
     assert [path for path in place.rglob("*") if path.stat().st_mode & 0o077] == []
     assert CliRunner().invoke(main, ["federation", "init", str(place), "--site", "lima"]).exit_code == 2
+    SiteFolder.create(tmp_path / "lyon", name="lyon")
+    serve = ["site", "serve", "--folder", str(tmp_path / "lyon"), "--kit"]
+    for kit, words in ((folder.kits / "lima", "got the kit of lima"), (folder.server_kit, "Take the kit of lyon")):
+        wrong = CliRunner().invoke(main, [*serve, str(kit)])
+        assert wrong.exit_code == 2
+        assert words in wrong.stderr

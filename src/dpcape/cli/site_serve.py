@@ -34,9 +34,10 @@ def serve(folder: Path, kit: Path, data: str | None, replay_for_tests: int | Non
     Nothing runs here that was not approved with 'dpcape site approve'.
     """
     from dpcape.site_folder import SiteFolder
-    from dpcape.transport.flare.serving import become, prepare_site
+    from dpcape.transport.flare.serving import become, prepare_site, require_own_kit
 
     site = SiteFolder(folder)
+    require_own_kit(kit, site.name)
     prepare_site(kit, folder, data=data, replay_for_tests=replay_for_tests)
     click.echo(
         f"{site.name} serves approved studies. Identity {site.identity.fingerprint()}. Ctrl-C ends it.", err=True

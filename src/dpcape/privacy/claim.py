@@ -13,7 +13,7 @@ from dpcape.privacy.guarantee import CONDITIONAL, NONE, VERIFIED, Guarantee, Sit
 from dpcape.privacy.terms import Terms, epsilon_reserve, printed_epsilon, tail_reserve
 
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
-ONE_SITE_EACH = "a person appears at one site only (at k sites mu is up to k times larger)"
+ONE_SITE_EACH = "a person appears at one site only (one at k sites is protected less: mu is up to k times larger)"
 
 
 class Described(Scheme, Interface):

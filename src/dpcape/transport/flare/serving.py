@@ -6,6 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
 from dpcape.errors import InvalidParameter
 from dpcape.transport.flare.local_settings import SETTINGS_FILE, SiteSettings
 from dpcape.transport.flare.preset import PRESET
@@ -24,6 +27,19 @@ def prepare_site(
     )
     settings.save(path)
     return settings
+
+
+def require_own_kit(kit: Path, site: str) -> None:
+    """Refuse the kit of another site before it connects under that site's name."""
+    path = kit / "startup" / "client.crt"
+    if not path.is_file():
+        raise InvalidParameter(f"a site's kit must hold startup/client.crt; got {str(kit)!r}. Take the kit of {site}.")
+    subject = x509.load_pem_x509_certificate(path.read_bytes()).subject
+    names = [str(entry.value) for entry in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if names != [site]:
+        raise InvalidParameter(
+            f"the kit must be made for {site}, whose folder is served; got the kit of {', '.join(names) or 'nobody'}."
+        )
 
 
 def command(kit: Path) -> list[str]:
