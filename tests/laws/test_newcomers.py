@@ -21,6 +21,7 @@ from dpcape import (
     LogisticRegression,
     Mean,
     NetworkClassifier,
+    PolynomialLoss,
     Replay,
     Schema,
     documents,
@@ -379,3 +380,9 @@ def test_what_can_be_found_out_follows_from_a_guarantee_only(epsilon: float, del
         most_hits(0.05, epsilon=epsilon, delta=delta)
     with pytest.raises(InvalidParameter, match="epsilon must be at least 0 and delta between 0 and 1"):
         most_right(epsilon=epsilon, delta=delta)
+
+
+def test_a_poisson_loss_over_long_rows_says_what_to_do() -> None:
+    records = labelled(NUMBERS * 1000, np.ones(200), bound=1000.0, response=(0, 5))
+    with pytest.raises(InvalidParameter, match="at bound 1000. If the loss is right, map features by public ranges"):
+        PolynomialLoss("poisson", **BUDGET).fit(alone(records))

@@ -150,7 +150,9 @@ class LinearPredictorLoss(RecordLoss):
         wanted = (self.degree + 1, 2)
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():
             raise InvalidParameter(
-                f"intervals of the loss {self.name!r} must be {wanted[0]} pairs (low, high); got {intervals.shape}."
+                f"intervals of the loss {self.name!r} must be {wanted[0]} pairs (low, high) of finite numbers; got "
+                f"shape {intervals.shape} at bound {facts.bounds[0]:g}. If the loss is right, map features by public "
+                "ranges, so that a smaller bound will do."
             )
         return intervals
 

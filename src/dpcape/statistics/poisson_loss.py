@@ -51,7 +51,9 @@ class PoissonLoss(LinearPredictorLoss):
 @lru_cache(maxsize=16)
 def exponential_polynomial(degree: int, reach: float) -> Vector:
     """Return the coefficients of the polynomial that meets exp at the Chebyshev points of [-reach, reach]."""
-    fitted = Chebyshev.interpolate(np.exp, degree, domain=[-reach, reach])
+    # Where exp overflows there is no such polynomial; the intervals are then refused.
+    with np.errstate(over="ignore", invalid="ignore"):
+        fitted = Chebyshev.interpolate(np.exp, degree, domain=[-reach, reach])
     coefficients = np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64)
     coefficients.flags.writeable = False
     return coefficients
