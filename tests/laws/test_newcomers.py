@@ -384,5 +384,5 @@ def test_what_can_be_found_out_follows_from_a_guarantee_only(epsilon: float, del
 
 def test_a_poisson_loss_over_long_rows_says_what_to_do() -> None:
     records = labelled(NUMBERS * 1000, np.ones(200), bound=1000.0, response=(0, 5))
-    with pytest.raises(InvalidParameter, match="at bound 1000. If the loss is right, map features by public ranges"):
+    with pytest.raises(InvalidParameter, match=r"at bound 1000\. If the loss is right, map features by public ranges"):
         PolynomialLoss("poisson", **BUDGET).fit(alone(records))
