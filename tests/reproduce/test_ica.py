@@ -10,7 +10,8 @@ import pytest
 
 from dpcape.metrics import gain_index
 from dpcape.privacy import compose, epsilon_of
-from dpcape.published.ica import cape_djica, clipped_infomax, moments_claim, multiplier, wishart_delta
+from dpcape.published.ica import cape_djica, clipped_infomax, moments_claim, wishart_delta
+from dpcape.published.regression import classical_multiplier
 from dpcape.reproduce.data import DataFolder
 from dpcape.reproduce.experiment import Setting
 from dpcape.reproduce.figures.ica import EXPERIMENTS, djica, gain, maps
@@ -34,7 +35,7 @@ def test_the_pca_is_one_more_release_with_its_true_sensitivity():
     assert plain.verified_epsilon == pytest.approx(17.465055, abs=1e-5)
     both = cape_djica(n_iter=100, n_records=1000, n_timepoints=10, with_pca=True, **FOUR)
     # Exposure of four sites, one colluding: kappa = 28/15; the PCA counts like two gradients, (sqrt 2)^2.
-    one = math.sqrt(28 / 15) / multiplier(0.5, 1e-2)
+    one = math.sqrt(28 / 15) / classical_multiplier(0.5, 1e-2)
     assert both.verified_epsilon == pytest.approx(epsilon_of(1e-5, compose([one] * 200 + [math.sqrt(2) * one])))
     assert both.verified_subject == pytest.approx(epsilon_of(1e-5, 10 * compose([one] * 200 + [math.sqrt(2) * one])))
 
@@ -46,7 +47,7 @@ def test_one_site_alone_has_no_aggregator():
 
 def test_the_moments_accountant_can_be_judged():
     sensitivity = 0.01 / 256_000
-    claimed = moments_claim(sensitivity, sensitivity * multiplier(0.5, 1e-2), 1, 1e-5)
+    claimed = moments_claim(sensitivity, sensitivity * classical_multiplier(0.5, 1e-2), 1, 1e-5)
     assert claimed == pytest.approx(0.0136, abs=5e-5)
     assert wishart_delta(5.0, 1, 0.5) == pytest.approx(1 - math.exp(-1))
 

@@ -20,6 +20,7 @@ from scipy.stats import chi2
 from dpcape.ica.infomax import Infomax, opposes
 from dpcape.privacy import epsilon_of
 from dpcape.published.cape import cape_exposure
+from dpcape.published.regression import classical_multiplier
 from dpcape.statistics.base import BLOCK_ROWS
 from dpcape.statistics.infomax_scores import GhostStep
 
@@ -70,7 +71,7 @@ def cape_djica(
     printed sensitivity 1/N, which is sqrt(2)/N for a replaced time point. One site alone (``n_sites`` 1) has no view
     beyond its output.
     """
-    per_sensitivity = multiplier(epsilon_round, delta_round)
+    per_sensitivity = classical_multiplier(epsilon_round, delta_round)
     output = math.sqrt(2 * n_iter + 2 * with_pca) / per_sensitivity
     seen = output * cape_exposure(n_sites, n_colluding)
     sensitivity = 2 * gradient_bound / n_records
@@ -83,11 +84,6 @@ def cape_djica(
         verified_output_only=epsilon_of(delta, output),
         verified_subject=epsilon_of(delta, n_timepoints * seen),
     )
-
-
-def multiplier(epsilon: float, delta: float) -> float:
-    """Return the papers' noise per unit of sensitivity, sqrt(2 ln(1.25 / delta)) / epsilon (eq. 6.9)."""
-    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
 def clipped_infomax(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpcape.errors import InvalidParameter
 from dpcape.privacy import View, compose, epsilon_of
 from dpcape.published.cape import cape_exposure
+from dpcape.published.pca import symmetric_noise
 from dpcape.statistics.base import BLOCK_ROWS
 from dpcape.statistics.tensor_packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.third_moments import corrected, longest
@@ -176,13 +177,6 @@ def topic_vectors(halves: Array) -> Array:
     positive = np.maximum(upright, 0.0)
     vectors: Array = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
     return vectors
-
-
-def symmetric_noise(rng: Generator, size: int, scale: float) -> Array:
-    """Return a symmetric matrix of iid distinct entries."""
-    upper = np.triu(rng.normal(scale=scale, size=(size, size)))
-    matrix: Array = upper + np.triu(upper, 1).T
-    return matrix
 
 
 def symmetric_tensor_noise(rng: Generator, size: int, scale: float) -> Array:

@@ -40,11 +40,15 @@ def equal_weights_mu(sizes: ArrayLike, multiplier: float, n_colluding: int) -> f
 def draw_variances(weights: ArrayLike, tau: ArrayLike, pooled: float) -> Vector:
     """Solve the system of section 3.3.7 for the variances of the draws; negative where the scheme is infeasible."""
     w, t = np.asarray(weights, dtype=float), np.asarray(tau, dtype=float)
-    n = w.size
-    matrix = np.outer(w**-2, w**2) / n**2
-    np.fill_diagonal(matrix, (1 - 1 / n) ** 2)
-    solved: Vector = np.linalg.solve(matrix, t**2 - pooled**2 / (n * w**2)).astype(np.float64)
+    solved: Vector = np.linalg.solve(draw_system(w), t**2 - pooled**2 / (w.size * w**2)).astype(np.float64)
     return solved
+
+
+def draw_system(weights: Vector) -> Vector:
+    """Return the matrix of that system."""
+    matrix: Vector = np.outer(weights**-2, weights**2) / weights.size**2
+    np.fill_diagonal(matrix, (1 - 1 / weights.size) ** 2)
+    return matrix
 
 
 def weighted_mu(weights: ArrayLike, sizes: ArrayLike, multiplier: float, n_colluding: int) -> float | None:

@@ -19,7 +19,7 @@ from dpcape.published.cape import (
     true_kappa,
 )
 from dpcape.published.claims.claim import CONDITIONS, HOLDS, WRONG, Claim, Evidence, number
-from dpcape.published.unequal import largest_noise_ratio, noise_ratio
+from dpcape.published.unequal import draw_system, draw_variances, largest_noise_ratio, noise_ratio, weighted_mu
 
 
 def _theorem() -> Evidence:
@@ -137,49 +137,17 @@ def _noise_generator() -> Evidence:
 
 def _asymmetric() -> Evidence:
     sizes = np.array([100.0, 300.0, 600.0, 1000.0])
-    tau = 1 / sizes
-    equal = _variances(np.full(4, 0.25), tau, pooled=1 / sizes.sum())
-    by_size = _variances(sizes / sizes.sum(), tau, pooled=1 / sizes.sum())
-    own = np.sqrt(1 / 4) / sizes
-    mu = _weighted_mu(sizes / sizes.sum(), np.sqrt(by_size), own, 1 / sizes)
+    by_records, pooled = sizes / sizes.sum(), 1 / sizes.sum()
+    equal = draw_variances(np.full(4, 0.25), 1 / sizes, pooled)
+    mu = weighted_mu(by_records, sizes, 1.0, 0)
+    determinant = float(np.linalg.det(draw_system(np.full(2, 0.5))))
+    assert mu is not None  # weights by records are feasible
     lines = (
         "sizes 100, 300, 600, 1000, equal weights: sigma^2 = " + ", ".join(number(v) for v in equal),
         f"weights by size are feasible, but mu is {number(mu)} times what tau promises",
-        f"two sites: the matrix of the linear system has determinant {number(_determinant(2))}",
+        f"two sites: the matrix of the linear system has determinant {number(determinant)}",
     )
-    return Evidence(
-        lines, bool((equal < 0).any() and (by_size > 0).all() and mu > 1.2 and abs(_determinant(2)) < 1e-12)
-    )
-
-
-def _system(weights: np.ndarray) -> np.ndarray:
-    n_sites = weights.size
-    matrix = (weights**2)[None, :] / (weights**2)[:, None] / n_sites**2
-    np.fill_diagonal(matrix, (1 - 1 / n_sites) ** 2)
-    return np.asarray(matrix)
-
-
-def _determinant(n_sites: int) -> float:
-    return float(np.linalg.det(_system(np.full(n_sites, 1 / n_sites))))
-
-
-def _variances(weights: np.ndarray, tau: np.ndarray, *, pooled: float) -> np.ndarray:
-    right = tau**2 - pooled**2 / (weights**2 * weights.size)
-    return np.asarray(np.linalg.solve(_system(weights), right))
-
-
-def _weighted_mu(weights: np.ndarray, sigma: np.ndarray, own: np.ndarray, sensitivity: np.ndarray) -> float:
-    """Return the worst mu of the weighted scheme against the aggregator, in units of sensitivity / tau = 1."""
-    n_sites = weights.size
-    draw, noise = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
-    total = weights @ draw
-    releases = draw - total / (weights[:, None] * n_sites) + noise
-    view = View(
-        shift=np.vstack([np.eye(n_sites), np.zeros(n_sites)]),
-        mixing=np.vstack([releases, total]),
-        variances=np.concatenate([sigma, own]) ** 2,
-    )
-    return float(np.max(view.exposures() * sensitivity))
+    return Evidence(lines, bool((equal < 0).any() and mu > 1.2 and abs(determinant) < 1e-12))
 
 
 def _dropped() -> Evidence:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
 from dpcape.errors import UtilityWarning
 from dpcape.linalg import top_eigen
-from dpcape.published.ica import DjicaComparison, cape_djica, clipped_infomax, dp_djica, multiplier
-from dpcape.published.tensor import symmetric_noise
+from dpcape.published.ica import DjicaComparison, cape_djica, clipped_infomax, dp_djica
+from dpcape.published.pca import symmetric_noise
+from dpcape.published.regression import classical_multiplier
 from dpcape.reproduce.figures.ica.series import N_COLLUDING, N_SITES, Arrays, Series
 
 Matrix = NDArray[np.float64]
@@ -41,7 +42,7 @@ def cape_djica_found(
     """Return capeDJICA with the published noise, or one site ``alone``; simulated data are reduced by capePCA."""
     arrays = series.sites()[0] if alone else series.arrays
     private_pca = series.mixing is not None
-    noise, rng = multiplier(epsilon, delta_round), np.random.default_rng(seed)  # protects nothing
+    noise, rng = classical_multiplier(epsilon, delta_round), np.random.default_rng(seed)  # protects nothing
     found = _infomax(arrays, series.bound, n_components, n_iter=n_iter, noise=noise, rng=rng, private_pca=private_pca)
     totals = overall(series, epsilon=epsilon, delta_round=delta_round, delta=delta, n_iter=n_iter, alone=alone)
     # The papers reduce the real data by a PCA without noise (section 6.5): nothing is guaranteed then.
