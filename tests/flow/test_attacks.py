@@ -18,6 +18,7 @@ from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.messages import decode_from_site, decode_to_site, encode
 from dpcape.privacy.calibrate import plan_release
 from dpcape.protocols import Protocol
+from dpcape.protocols.session import EPOCH_ROUNDS
 from dpcape.statistics import Statistic, first_moments, second_moment
 from dpcape.transport.in_process import InProcess
 
@@ -260,6 +261,16 @@ def test_the_cover_of_a_late_release_stays_closed() -> None:
             assert isinstance(say(line, site, asked, allowance), m.Refused)
     assert isinstance(say(line, "site03", m.Sign(release=0, survivors=NAMES), allowance), m.Signed)
     assert isinstance(say(line, "site03", msgspec.structs.replace(unmask, survivors=NAMES), allowance), m.Refused)
+
+
+@pytest.mark.parametrize("n_rounds", [0, -1, EPOCH_ROUNDS + 1, 10**9])
+def test_an_epoch_of_endless_rounds_is_not_prepared(n_rounds: int) -> None:
+    """Secrets of every round are drawn and shared at once: a long epoch would fill the site's memory."""
+    line, allowance = finished(CAPE)
+    refused = say(line, VICTIM, m.Renew(epoch=7, n_rounds=n_rounds), allowance)
+    assert isinstance(refused, m.Refused)
+    assert f"between 1 and {EPOCH_ROUNDS} rounds" in refused.text
+    assert isinstance(say(line, VICTIM, m.Renew(epoch=7, n_rounds=EPOCH_ROUNDS), allowance), m.Offered)
 
 
 # The dealer.

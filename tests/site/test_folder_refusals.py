@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dpcape.errors import LedgerRefused, ProtocolError
+from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.privacy.site_ledger import Ceiling
 from dpcape.site_folder import SiteFolder
 
 from .consortium import Consortium
@@ -46,3 +47,11 @@ def test_another_site_in_the_place_of_one_or_slightly_other_shares_are_not_what_
     for share in (0.999, 0.99999):
         with pytest.raises(ProtocolError, match="the shares of the releases"):
             consortium.study.check_terms(msgspec.structs.replace(terms, shares=(share,)))
+
+
+def test_a_ceiling_is_of_a_data_set_that_is_there(consortium: Consortium) -> None:
+    place = consortium.sites["lyon"]
+    before = place.chain.entries()
+    with pytest.raises(InvalidParameter, match="a data set must be one of"):
+        place.set_ceiling("another", Ceiling(1.0, 1e-5))
+    assert place.chain.entries() == before
