@@ -198,6 +198,9 @@ def test_threads_never_pass_the_ceiling_together(chain: Chain, tmp_path: Path) -
 def test_a_head_somebody_saw_must_still_be_there(chain: Chain) -> None:
     book = ledger(chain)
     length, head = book.head()
+    # The newest and the oldest row count too.
+    book.confirm(length, head)
+    book.confirm(1, chain.entries()[0].hash)
     book.charge(charge("later", 0.01))
     book.confirm(length, head)
     book.confirm(0, "")
