@@ -24,7 +24,7 @@ common = {"statistic": first_moments(facts), "sizes": equal_sites(4000, 4), "eps
 cape = plan_study(protocol=Cape(n_colluding=1), **common)
 alone = plan_study(protocol=Independent(), **common)
 
-names = ["what a site sends,\nCAPE", "what a site sends,\neach for itself", "result,\neach for itself", "result,\nCAPE"]
+names = ["a site sends,\nCAPE", "a site sends,\neach for itself", "result,\neach for itself", "result,\nCAPE"]
 scales = [
     float(np.hypot(cape["own_scale"], cape["shared_scale"])),
     alone["own_scale"],
@@ -32,8 +32,9 @@ scales = [
     cape["aggregate_scale"],
 ]
 fig, ax = plt.subplots()
-bars = ax.bar(names, scales, color=["#b45309", "#b45309", "#0a7d91", "#0a7d91"])
-ax.axhline(cape["pooled_scale"], color="0.3", linestyle="--", linewidth=1, label="what pooled data would need")
+colours = {"CAPE": "#009E73", "each for itself": "#D55E00"}
+bars = ax.bar(names, scales, color=[colours[name.split("\n")[1]] for name in names])
+ax.axhline(cape["pooled_scale"], color="#0072B2", linestyle=":", label="what pooled data would need")
 ax.legend(frameon=False)
 ax.set_yscale("log")
 ax.set_ylabel("standard deviation of the noise")
@@ -59,10 +60,11 @@ results = {
     "each for itself": [released(Independent(), seed) for seed in range(60)],
     "CAPE": [released(Cape(n_colluding=1), seed) for seed in range(60)],
 }
-fig, ax = plt.subplots(figsize=(6.4, 2.6))
+fig, ax = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 for height, (name, values) in enumerate(results.items()):
-    ax.plot(values, np.full(len(values), height) + rng.uniform(-0.12, 0.12, len(values)), "o", alpha=0.5, label=name)
+    ax.plot(values, height + rng.uniform(-0.12, 0.12, len(values)), "o", alpha=0.5, color=colours[name])
 ax.axvline(np.mean(np.concatenate(data)), color="0.3", linewidth=1, label="without noise")
+ax.legend(frameon=False)
 ax.set_yticks([0, 1], list(results))
 ax.set_ylim(-0.5, 1.5)
 ax.set_xlabel("released mean")

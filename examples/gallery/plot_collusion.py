@@ -29,9 +29,9 @@ ratios = [
     for c in colluding
 ]
 fig, ax = plt.subplots()
-ax.plot(colluding, ratios, "o-", color="#0a7d91", label="CAPE, 10 sites")
-ax.axhline(np.sqrt(10), color="#b45309", linestyle="--", label="each site for itself")
-ax.axhline(1, color="0.5", linestyle=":", label="pooled data")
+ax.plot(colluding, ratios, "o-", color="#009E73", label="CAPE, 10 sites")
+ax.axhline(np.sqrt(10), color="#D55E00", linestyle="--", label="each site for itself")
+ax.axhline(1, color="#0072B2", linestyle=":", label="pooled data")
 ax.set_xlabel("colluding sites planned for")
 ax.set_ylabel("noise relative to pooled data")
 ax.legend(frameon=False)
@@ -43,10 +43,10 @@ plt.show()
 X = np.random.default_rng(0).normal(size=(5000, 5)) / 4
 held = {f"site {index + 1}": rows(part, bound=1.0) for index, part in enumerate(np.split(X, 5))}
 fig, ax = plt.subplots()
-for planned, colour in zip((0, 1, 3), ("#b45309", "#0a7d91", "#4d7c0f"), strict=True):
+for planned, style in zip((0, 1, 3), ("o:", "s--", "^-"), strict=True):
     federation = Federation(in_process(held, noise=Replay(1)), protocol=Cape(n_colluding=planned))
     guarantee = PCA(n_components=1, epsilon=1.0, delta=1e-5).fit(federation).guarantee_
-    ax.plot(range(5), guarantee.by_colluders, "o-", color=colour, label=f"planned for {planned}")
+    ax.plot(range(5), guarantee.by_colluders, style, color="#009E73", label=f"planned for {planned}")
 ax.set_xticks(range(5))
 ax.set_xlabel("sites that collude with the aggregator")
 ax.set_ylabel("epsilon at delta 1e-5")

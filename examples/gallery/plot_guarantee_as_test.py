@@ -19,10 +19,11 @@ false_alarms = np.linspace(0, 1, 201)
 # The diagonal is a test that knows nothing. A curve far above it means that one record can be found out.
 
 fig, ax = plt.subplots(figsize=(5.4, 5.0))
-for epsilon, colour in zip((0.1, 1.0, 3.0, 10.0), ("#0a7d91", "#4d7c0f", "#b45309", "#9f1239"), strict=True):
+looks = {0.1: ("#0072B2", "-"), 1.0: ("#E69F00", "--"), 3.0: ("#D55E00", "-."), 10.0: ("#000000", "-")}
+for epsilon, (colour, style) in looks.items():
     mu = mu_of(epsilon, DELTA)
     hits = [most_hits(rate, epsilon=epsilon, delta=DELTA, mu=mu) for rate in false_alarms]
-    ax.plot(false_alarms, hits, color=colour, label=f"epsilon {epsilon:g}")
+    ax.plot(false_alarms, hits, color=colour, linestyle=style, label=f"epsilon {epsilon:g}")
 ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", label="knows nothing")
 ax.set_xlabel("false alarms")
 ax.set_ylabel("hits, at most")

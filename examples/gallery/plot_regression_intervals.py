@@ -28,13 +28,14 @@ held = {name: clinic() for name in ("kyiv", "lima", "lyon", "oslo", "pune")}
 # The same data at three values of epsilon; each would be a study of its own.
 
 fig, ax = plt.subplots()
-for shift, epsilon, colour in zip((-0.2, 0.0, 0.2), (0.3, 1.0, 10.0), ("#b45309", "#0a7d91", "#4d7c0f"), strict=True):
+looks = {0.3: ("#D55E00", "o"), 1.0: ("#0072B2", "s"), 10.0: ("#CC79A7", "D")}
+for shift, (epsilon, (colour, marker)) in zip((-0.2, 0.0, 0.2), looks.items(), strict=True):
     federation = Federation(in_process(held, noise=Replay(2)), protocol=Cape(n_colluding=1))
     model = LinearRegression(epsilon=epsilon, delta=1e-6).fit(federation)
     places = np.arange(3) + shift
     ax.vlines(places, *model.interval_, color=colour, linewidth=2)
-    ax.plot(places, model.coef_, "o", color=colour, label=f"epsilon {epsilon:g}")
-ax.plot(np.arange(3), TRUTH, "k_", markersize=40, label="truth")
+    ax.plot(places, model.coef_, marker, color=colour, label=f"epsilon {epsilon:g}")
+ax.hlines(TRUTH, np.arange(3) - 0.3, np.arange(3) + 0.3, color="black", label="truth")
 ax.axhline(0, color="0.7", linewidth=0.8)
 ax.set_xticks(range(3), list(RANGES))
 ax.set_ylabel("mmHg per half range")
