@@ -86,5 +86,6 @@ done
 
 say "Terminal 1: run, and look at the result"
 dpcape run study.toml --out runs/digits
+dpcape federation status federation
 dpcape site budget main --folder sites/lyon
 dpcape site log --verify --folder sites/lyon
