@@ -59,7 +59,7 @@ def run_demo(out: Path, replay: int | None = None) -> None:
     pca = _pca(pixels, 4, Cape(n_colluding=1), EPSILON, noise)
     cca = _cca(pixels, 4, Cape(n_colluding=1), EPSILON, noise)
     exact = _pca(pixels, 1, Exact(), EPSILON, noise)
-    _print_table(console, f"PCA: energy captured by {N_COMPONENTS} components", energy)
+    _print_table(console, f"PCA: energy of {N_COMPONENTS} components", energy)
     _print_table(console, f"CCA: correlation of {N_CORRELATIONS} pairs", correlation)
     _write_report(out / "report.html", pixels, pca, cca, exact, energy, correlation)
     pca.save(out / "pca.npz")
