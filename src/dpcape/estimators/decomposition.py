@@ -98,7 +98,7 @@ def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
         )
     if reasons:
         text = (
-            f"{'; '.join(reasons)}. Expect as many components to be noise. Ask for fewer components or columns, a larger "
-            "epsilon, or more records."
+            f"{'; '.join(reasons)}. Expect as many components to be noise. Ask for fewer components or columns, a "
+            "larger epsilon, or more records."
         )
         warnings.warn(text, UtilityWarning, stacklevel=4)
