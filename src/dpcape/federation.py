@@ -15,7 +15,7 @@ from dpcape.facts import Facts
 from dpcape.line import Line
 from dpcape.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
 from dpcape.privacy.calibrate import Plan, plan_release
-from dpcape.privacy.claim import ONE_SITE_EACH, PUBLIC_FACTS, guarantee_of
+from dpcape.privacy.claim import guarantee_of
 from dpcape.privacy.guarantee import Guarantee
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.base import Protocol
@@ -25,7 +25,6 @@ from dpcape.transport.base import Transport
 if TYPE_CHECKING:
     from dpcape.planner.study_plan import StudyPlan
 
-__all__ = ["ONE_SITE_EACH", "PUBLIC_FACTS", "Allowance", "Federation", "Release", "guarantee_of"]
 # Fields of Facts whose names do not say what to change.
 _REMEDIES = {
     "widths": "Give every site the same columns.",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.federation import ONE_SITE_EACH
 from dpcape.planner.analyses import PLANNED
 from dpcape.planner.release import EXACT, PlannedRelease, Setting
 from dpcape.privacy.calibrate import Plan, plan_release, worst_exposures
+from dpcape.privacy.claim import ONE_SITE_EACH
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum

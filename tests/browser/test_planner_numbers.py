@@ -13,7 +13,6 @@ import pytest
 from scipy.special import erfcx
 
 from dpcape.errors import InvalidParameter
-from dpcape.federation import guarantee_of
 from dpcape.planner.analyses import PLANNED, facts_of, options_of, parameters_of, releases_of
 from dpcape.planner.captured import kept_energy
 from dpcape.planner.curves import scenarios
@@ -21,6 +20,7 @@ from dpcape.planner.expected_error import Declared, measure_of
 from dpcape.planner.page import write_planner
 from dpcape.planner.release import Setting
 from dpcape.planning import make_protocol, plan_study, plans_of, terms_of
+from dpcape.privacy.claim import guarantee_of
 from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
 from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.ledger import Charge, spent_epsilon

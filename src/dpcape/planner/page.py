@@ -22,11 +22,11 @@ from markupsafe import Markup
 from dpcape._version import __version__
 from dpcape.estimators.decomposition import noise_strength
 from dpcape.estimators.topic_model import WORD_SHARE
-from dpcape.federation import ONE_SITE_EACH, PUBLIC_FACTS
 from dpcape.noise import LARGEST_SCALE
 from dpcape.planner.analyses import PLANNED, PlannedAnalysis, facts_of, parameters_of
 from dpcape.planner.expected_error import Declared, measure_of
 from dpcape.planning import PROTOCOLS, make_protocol
+from dpcape.privacy.claim import ONE_SITE_EACH, PUBLIC_FACTS
 from dpcape.privacy.integer_gap import CUTOFF, TAIL_EXPONENT
 from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
 from dpcape.report.style import stylesheet
