@@ -386,3 +386,17 @@ def test_a_poisson_loss_over_long_rows_says_what_to_do() -> None:
     records = labelled(NUMBERS * 1000, np.ones(200), bound=1000.0, response=(0, 5))
     with pytest.raises(InvalidParameter, match=r"at bound 1000\. If the loss is right, map features by public ranges"):
         PolynomialLoss("poisson", **BUDGET).fit(alone(records))
+
+
+def test_correlations_of_views_that_have_nothing_in_common_stay_at_the_level_of_noise() -> None:
+    """Fixed seeds: the largest of 20 is 1.13 times the level, which is an expectation; a true correlation is far above."""
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        x, y = generator.normal(size=(400, 4)) / 4, generator.normal(size=(400, 3)) / 4
+        line = in_process({"here": views(x, y, bounds=(1.0, 1.0))}, noise=Replay(seed))
+        model = CCA(3, **BUDGET).fit(Federation(line, protocol=Independent()))
+        assert 0.4 < model.correlations_[0] / model.noise_level_ < 1.25
+    strong = np.repeat(generator.normal(size=(40_000, 1)) / 3, 2, axis=1)
+    model = CCA(1, **BUDGET).fit(alone(views(strong[:, :1], strong[:, 1:], bounds=(1.0, 1.0))))
+    assert model.correlations_[0] > 10 * model.noise_level_
+    assert model.plot_correlations().get_legend() is not None

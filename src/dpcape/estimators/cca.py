@@ -39,6 +39,7 @@ class CCA(FederatedEstimator):
     correlations_ : (n_components,) — in [0, 1], descending.
     x_mean_, y_mean_ : private means, zeros without centring.
     noise_scale_ : float — standard deviation of the noise on the diagonal of the released moment.
+    noise_level_ : float — about the largest correlation that privacy noise alone shows, where the records have none.
 
     Privacy
     -------
@@ -75,6 +76,7 @@ class CCA(FederatedEstimator):
         "x_mean_",
         "y_mean_",
         "noise_scale_",
+        "noise_level_",
     )
 
     def __init__(
@@ -110,9 +112,9 @@ class CCA(FederatedEstimator):
         self.noise_scale_ = private.releases[-1].scale
         x_weights, y_weights, correlations = canonical(moment, widths, self.noise_scale_)
         wanted = check_components(self.n_components, min(widths))
+        self.noise_level_ = min(1.0, cross_noise_norm(x_weights, y_weights, self.noise_scale_))
         if wanted is None:
-            level = cross_noise_norm(x_weights, y_weights, self.noise_scale_)
-            wanted = max(1, int(np.sum(correlations > level)))
+            wanted = max(1, int(np.sum(correlations > self.noise_level_)))
         self.x_weights_, self.y_weights_ = x_weights[:, :wanted], y_weights[:, :wanted]
         self.correlations_ = correlations[:wanted]
         self.x_mean_, self.y_mean_ = mean[: widths[0]], mean[widths[0] :]
@@ -134,9 +136,9 @@ class CCA(FederatedEstimator):
         return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)
 
     def plot_correlations(self, ax: Axes | None = None) -> Axes:
-        """Draw the canonical correlations."""
+        """Draw the canonical correlations against what noise alone would reach."""
         from dpcape.report.plots import bars
 
         check_is_fitted(self, "guarantee_")
 
-        return bars(self.correlations_, "canonical correlation", ax)
+        return bars(self.correlations_, "canonical correlation", ax, noise_level=self.noise_level_)

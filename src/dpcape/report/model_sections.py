@@ -64,12 +64,17 @@ def _correlations(model: Any, names: Sequence[str]) -> Section | None:
     values = np.atleast_1d(np.asarray(getattr(model, "correlations_", [])))
     if not values.size:
         return None
-    axes = bars(values, "canonical correlation")
+    noise = float(getattr(model, "noise_level_", 0.0))
+    axes = bars(values, "canonical correlation", noise_level=noise)
     axes.set_xlabel("pair")
     axes.set_ylim(0, 1)
     listed = ", ".join(f"{value:.2f}" for value in values)
     text = "Scores of single records are not drawn: they were not released."
-    picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", "Correlation of each pair.")
+    caption = "Correlation of each pair."
+    if noise > 0:
+        listed += f"; noise alone reaches {noise:.2f}"
+        caption += " The dashed line is what noise alone reaches: pairs that are not clearly above it may be noise."
+    picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", caption)
     return Section("Canonical correlations", text=[text], pictures=[picture])
 
 

@@ -54,14 +54,17 @@ def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def bars(values: Matrix, label: str, ax: Axes | None = None) -> Axes:
-    """Draw one bar per component."""
+def bars(values: Matrix, label: str, ax: Axes | None = None, *, noise_level: float = 0.0) -> Axes:
+    """Draw one bar per component, and the level of noise alone if it is known."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
     axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
     axes.set_xticks(positions[:: -(-len(values) // 20)])
     axes.set_xlim(0.4, len(values) + 0.6)
     axes.axhline(0.0, color=COLOURS[-1], linewidth=0.8)
+    if noise_level > 0:
+        axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="noise alone")
+        axes.legend(frameon=False)
     axes.set_xlabel("component")
     axes.set_ylabel(label)
     return axes
