@@ -389,7 +389,7 @@ def test_a_poisson_loss_over_long_rows_says_what_to_do() -> None:
 
 
 def test_correlations_of_views_that_have_nothing_in_common_stay_at_the_level_of_noise() -> None:
-    """Fixed seeds: the largest of 20 is 1.13 times the level, which is an expectation; a true correlation is far above."""
+    """Fixed seeds: the largest of 20 is 1.13 times the level, which is an expectation; a true one is far above."""
     for seed in range(20):
         generator = np.random.default_rng(seed)
         x, y = generator.normal(size=(400, 4)) / 4, generator.normal(size=(400, 3)) / 4
