@@ -1,14 +1,41 @@
-"""What the coordinator reads out of FLARE's answers."""
+"""What the coordinator makes of FLARE's answers."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("nvflare")
 
+from dpcape.errors import TransportError
+from dpcape.run_folder import RunFolder
+from dpcape.study import Study
+from dpcape.transport.flare import run as flare_run
 from dpcape.transport.flare.session import Coordination
+
+STUDY = """[study]
+name = "first"
+analysis = "mean"
+epsilon = 1.0
+delta = 1e-5
+[protocol]
+kind = "cape"
+n_colluding = 0
+[sites.lima]
+[sites.lyon]
+[sites.oslo]
+[data]
+kind = "rows"
+features = 2
+bound = 1.0
+[federation]
+engine = "flare"
+folder = "federation"
+"""
 
 
 class Session:
@@ -31,3 +58,49 @@ def test_jobs_are_listed_newest_first_by_name_and_id() -> None:
         {"job": "f0ca8480", "name": "dpcape-second", "status": "FINISHED:COMPLETED"},
         {"job": "a6132839", "name": "dpcape-first", "status": "RUNNING"},
     ]
+
+
+class KilledServer:
+    """Killed in the middle of a job and started again: the job runs for ever and cannot be stopped."""
+
+    n_submitted = 0
+
+    def connected(self) -> list[str]:
+        return ["lima", "lyon", "oslo"]
+
+    def submit(self, folder: Path) -> str:
+        self.n_submitted += 1
+        return f"job-{self.n_submitted}"
+
+    def is_over(self, job: str) -> bool:
+        return False
+
+    def snapshot(self, job: str, after: int) -> None:
+        return None
+
+    def cancel(self, job: str) -> None:
+        raise TransportError("the job is not running")
+
+
+def test_a_job_that_died_with_its_server_is_given_up_and_not_followed_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = KilledServer()
+
+    @contextlib.contextmanager
+    def opened(kit: Path) -> Iterator[KilledServer]:
+        yield server
+
+    monkeypatch.setattr(flare_run, "opened", opened)
+    monkeypatch.setattr(flare_run, "_SILENCE_SECONDS", 0.0)
+    study = Study.parse(STUDY, path=tmp_path / "study.toml")
+    run = RunFolder.begin(tmp_path / "runs" / "one", study)
+    with pytest.raises(TransportError, match="run with --again"):
+        flare_run.compute(study, run)
+    # It may have been charged, so that it is not repeated unasked; a new run submits a job of its own.
+    assert run.is_charged
+    again = RunFolder.begin(tmp_path / "runs" / "one", study, again=True)
+    assert again.path != run.path
+    with pytest.raises(TransportError, match="run with --again"):
+        flare_run.compute(study, again)
+    assert server.n_submitted == 2

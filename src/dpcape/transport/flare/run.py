@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,6 +28,10 @@ _SILENCE_SECONDS = 120.0
 _FIELDS = {"engine", "folder", "carrier", "start"}
 
 Listener = Callable[[dict[str, Any]], None]
+
+
+class _Silent(TransportError):
+    """A job is not heard from: its server was killed, or its controller hangs."""
 
 
 def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> None:
@@ -60,6 +65,11 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
                 "a run must not be cancelled to give a result; got a cancellation. The job was stopped; what sites "
                 "have charged stays charged."
             ) from None
+        except _Silent:
+            # Nobody knows how far it came. Noted, so that this dead job is not followed again for ever.
+            run.log("charging", site="any", note="the job was not heard from any more")
+            run.log("ended", job=job)
+            raise
         with tempfile.TemporaryDirectory() as place:
             status, outcome = _conclude(coordination, job, Path(place))
             _keep_events(_last_events(Path(place), after), run.log)
@@ -174,10 +184,12 @@ def _watch(coordination: Coordination, job: str, keep: Callable[..., None], list
             _keep_events(snapshot["events"], keep)
             listen(snapshot)
         if time.monotonic() - heard > _SILENCE_SECONDS:
-            coordination.cancel(job)
-            raise TransportError(
-                f"a job must be heard from every {_SILENCE_SECONDS:g} s; it was not. It was cancelled; what sites have "
-                "charged stays charged. See the server's log."
+            # After its server was killed FLARE calls a job running for ever, and refuses to stop it.
+            with contextlib.suppress(TransportError):
+                coordination.cancel(job)
+            raise _Silent(
+                f"a job must be heard from every {_SILENCE_SECONDS:g} s; it was not. It was given up; what sites have "
+                "charged stays charged. See the server's log; run with --again for a new run."
             )
         time.sleep(_POLL_SECONDS)
     return after

@@ -113,4 +113,7 @@ def _engine(call: Callable[[], Any]) -> Any:
         with contextlib.redirect_stdout(sys.stderr):
             return call()
     except Exception as error:
-        raise TransportError(f"the federation's server must carry out the request; got: {error}.") from error
+        raise TransportError(
+            f"the federation's server must carry out the request; got: {error}. If it was stopped, start it with "
+            "'dpcape federation serve' and give the same command again."
+        ) from error
