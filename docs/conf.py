@@ -43,6 +43,8 @@ autodoc_typehints = "none"
 autodoc_default_options = {"member-order": "bysource"}
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True
+# "On this page" has no room for the name of the class before each of its methods.
+toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
