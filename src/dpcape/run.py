@@ -8,12 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dpcape.durable import write_text
 from dpcape.errors import DpcapeError, InvalidParameter
 from dpcape.federation import Federation, Release
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealer import DEALER, NoiseDealer
-from dpcape.run_folder import LoggedLedger, RunFolder, write_text
+from dpcape.run_folder import LoggedLedger, RunFolder
 from dpcape.secure_sum import Identity, fingerprint_of
 from dpcape.site import Site
 from dpcape.site_folder import SiteFolder

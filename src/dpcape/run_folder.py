@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpcape.durable import write_text
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.head_copy import sync_folder
 from dpcape.privacy.ledger import Charge, Spending
@@ -273,14 +274,3 @@ def _base_name(name: str) -> str:
 def _number(run: RunFolder) -> int:
     _, mark, number = run.path.name.rpartition("-run")
     return int(number) if mark and number.isdigit() else 1
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file durably, completely or not at all."""
-    draft = path.with_name(path.name + ".new")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
-    sync_folder(path.parent)

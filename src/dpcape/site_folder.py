@@ -12,17 +12,17 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dpcape.durable import write_private
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.messages import Request
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.chain import Chain
-from dpcape.privacy.head_copy import Head, sync_folder
+from dpcape.privacy.head_copy import Head
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.site_ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
 from dpcape.privacy.terms import Terms
@@ -332,20 +332,6 @@ class _Approved:
                 f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
                 f"got {request.statistic!r}."
             )
-
-
-def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file only its owner can read, completely or not at all, durably."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
-    sync_folder(path.parent)
 
 
 def _lost_body(data: str, charge: Charge) -> dict[str, Any]:

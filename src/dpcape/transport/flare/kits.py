@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpcape.durable import write_private
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.secure_sum import Identity
-from dpcape.site_folder import write_private
 from dpcape.transport.flare.local_settings import COORDINATOR_KEY, SETTINGS_FILE, SiteSettings
 from dpcape.transport.flare.preset import authorization, server_resources, site_resources
 

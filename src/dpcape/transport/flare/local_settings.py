@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from dpcape.durable import write_private
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.noise import Replay
 from dpcape.privacy.site_ledger import check_approved
-from dpcape.site_folder import SiteFolder, write_private
+from dpcape.site_folder import SiteFolder
 
 SETTINGS_FILE = "dpcape.json"
 COORDINATOR_KEY = "coordinator.key"

@@ -1,0 +1,31 @@
+"""Files that are there completely or not at all, also after the power failed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpcape.privacy.head_copy import sync_folder
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Write a file only its owner can read, completely or not at all, durably."""
+    _write(path, content, mode=0o600)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file durably, completely or not at all."""
+    _write(path, text, mode=0o666)  # less what the user's umask takes away
+
+
+def _write(path: Path, content: str | bytes, *, mode: int) -> None:
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
