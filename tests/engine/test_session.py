@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,3 +107,58 @@ def test_a_job_that_died_with_its_server_is_given_up_and_not_followed_for_ever(
     with pytest.raises(TransportError, match="run with --again"):
         flare_run.compute(study, again)
     assert server.n_submitted == 2
+
+
+class FinishedServer(KilledServer):
+    """A server whose job is done; what it left can be fetched as often as one likes."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        (store / "dpcape").mkdir(parents=True)
+        (store / "dpcape" / "outcome.json").write_text(json.dumps({"state": "computed", "may_be_charged": True}))
+        for name in ("model.npz", "guarantee.json", "participants.json"):
+            (store / "dpcape" / name).write_text(name)
+
+    def is_over(self, job: str) -> bool:
+        return True
+
+    def status(self, job: str) -> str:
+        return "FINISHED:COMPLETED"
+
+    def fetch(self, job: str) -> Path:
+        copy = self.store.parent / "fetched" / "workspace"
+        shutil.copytree(self.store, copy)
+        return copy
+
+
+def test_a_result_that_did_not_fit_on_the_coordinators_disk_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FinishedServer(tmp_path / "store")
+
+    @contextlib.contextmanager
+    def opened(kit: Path) -> Iterator[KilledServer]:
+        yield server
+
+    copyfile = shutil.copyfile
+
+    def full(source: Path, target: Path, **options: bool) -> None:
+        if run.path in Path(target).parents:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        copyfile(source, target, **options)
+
+    monkeypatch.setattr(flare_run, "opened", opened)
+    study = Study.parse(STUDY, path=tmp_path / "study.toml")
+    run = RunFolder.begin(tmp_path / "runs" / "one", study)
+    with monkeypatch.context() as patched:
+        patched.setattr("dpcape.transport.flare.run.shutil.copyfile", full)
+        with pytest.raises(OSError, match="No space"):
+            flare_run.compute(study, run)
+    assert not run.has_result
+    # The same command again is let through, follows the same job and takes what it left.
+    same = RunFolder.begin(tmp_path / "runs" / "one", study)
+    same.require_unspent()
+    flare_run.compute(study, same)
+    assert same.has_result
+    assert same.is_charged
+    assert server.n_submitted == 1

@@ -104,18 +104,22 @@ def _submit(
 
 
 def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: dict[str, Any]) -> None:
-    """Move what a job left into the run's folder; note a charge before anything else, unless there was none."""
+    """Move what a job left into the run's folder, and note its charge and its end.
+
+    A full disk shows before anything is noted: the result is still at the server, and the next run fetches it again.
+    """
+    results = RESULTS if outcome.get("state") == "computed" else ()
+    for name in results:
+        shutil.copyfile(fetched / name, run.path / f"{name}.new")
     if outcome.get("may_be_charged", True):
         run.log("charging", site="any")
+    for name in reversed(results):
+        # The model comes last of the files that make a result.
+        (run.path / f"{name}.new").replace(run.path / name)
     run.log("ended", job=job, status=status)
     if (fetched / HEADS).is_file():
         run.keep_heads(json.loads((fetched / HEADS).read_text(encoding="utf-8")))
     _require_computed(status, outcome)
-    for name in RESULTS:
-        # The model comes last of the files that make a result.
-        shutil.copyfile(fetched / name, run.path / f"{name}.new")
-    for name in reversed(RESULTS):
-        (run.path / f"{name}.new").replace(run.path / name)
     run.log("saved")
 
 

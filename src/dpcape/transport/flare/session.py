@@ -114,6 +114,6 @@ def _engine(call: Callable[[], Any]) -> Any:
             return call()
     except Exception as error:
         raise TransportError(
-            f"the federation's server must carry out the request; got: {error}. If it was stopped, start it with "
-            "'dpcape federation serve' and give the same command again."
+            f"the federation's server must carry out the request; got: {str(error).rstrip('.')}. If it was stopped, "
+            "start it with 'dpcape federation serve' and give the same command again."
         ) from error
