@@ -93,4 +93,4 @@ def test_the_curve_of_tests_is_used_where_integer_noise_was_bounded_and_no_furth
         slack = most_hits(false_alarms, epsilon=epsilon, delta=DELTA, mu=mu) - best
         assert slack == pytest.approx(1e-6, rel=1e-6)
     # Where the pair says more it counts.
-    assert most_hits(0.05, epsilon=0.1, delta=0.0, mu=3.0) == math.exp(0.1) * 0.05
+    assert most_hits(0.5, epsilon=0.1, delta=0.0, mu=3.0) == pytest.approx(1 - math.exp(-0.1) * 0.5, rel=1e-12)
