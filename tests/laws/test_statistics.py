@@ -160,6 +160,16 @@ def test_replacing_a_unit_moves_the_total_by_at_most_the_sensitivity(case: Case,
 # Packing and rounding.
 
 
+@each_case
+def test_the_rounding_of_both_totals_is_in_the_sensitivity(case: Case) -> None:
+    statistic = case.statistic()
+    for n_records in (1, 1000, 10**6):
+        # A sum in blocks rounds each term this often; the error is at most that times the lengths (Higham 2002, 4.2).
+        depth = min(n_records, base.BLOCK_ROWS) + n_records // base.BLOCK_ROWS
+        assert statistic.rounding(n_records) >= depth * 2.0**-53 * n_records * statistic.radius
+        assert statistic.sensitivity(n_records) >= statistic.diameter + 2 * statistic.rounding(n_records)
+
+
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.integers(1, 7).flatmap(lambda n: hnp.arrays(np.float64, (n, n), elements=numbers)))
 def test_packing_inverts_and_keeps_lengths(square: Vector) -> None:
