@@ -20,12 +20,17 @@ def write_text(path: Path, text: str) -> None:
 
 def _write(path: Path, content: str | bytes, *, mode: int) -> None:
     data = content.encode("utf-8") if isinstance(content, str) else content
-    draft = path.with_name(path.name + ".new")
+    # Of this process alone: two runs may write the heads of ledgers beside them at the same time.
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
