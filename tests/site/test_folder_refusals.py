@@ -55,3 +55,14 @@ def test_a_ceiling_is_of_a_data_set_that_is_there(consortium: Consortium) -> Non
     with pytest.raises(InvalidParameter, match="a data set must be one of"):
         place.set_ceiling("another", Ceiling(1.0, 1e-5))
     assert place.chain.entries() == before
+
+
+def test_a_study_whose_kept_copy_differs_is_not_approved(consortium: Consortium) -> None:
+    """The copy is what is looked at later: it must be what the digest is of."""
+    place, study = consortium.sites["lyon"], consortium.study
+    copy = place.path / "studies" / place.keep(study) / "study.toml"
+    copy.write_text(copy.read_text(encoding="utf-8").replace("epsilon = 1.0", "epsilon = 0.1"), encoding="utf-8")
+    for act in (place.keep, place.approve, place.deny):
+        with pytest.raises(ProtocolError, match="must not change while it is reviewed"):
+            act(study)
+    assert place.state().approvals == {}
