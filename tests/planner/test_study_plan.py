@@ -208,7 +208,7 @@ def test_plot_and_page_card() -> None:
     plan = fed.plan(PCA(2, **PRIVACY), declared=Declared(shape="geometric", decay=0.5))
     axes = plan.plot()
     names = [line.get_label() for line in axes.get_lines()]
-    assert names[:4] == ["pooled data", "Cape", "conventional", "largest site alone"]
+    assert names[:4] == ["pooled data", "CAPE", "conventional", "largest site alone"]
     pooled, cape, conventional, alone = (np.array(line.get_ydata(), dtype=float) for line in axes.get_lines()[:4])
     assert (pooled <= cape).all()
     assert (cape <= conventional).all()

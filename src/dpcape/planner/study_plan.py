@@ -96,12 +96,14 @@ class StudyPlan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the expected error over epsilon (the noise, where there is no formula), beside the alternatives."""
+        from dpcape.report.card_content import PROTOCOLS
         from dpcape.report.plots import curves
 
+        protocol = type(self.protocol).__name__
         epsilons = np.geomspace(0.1, 10, 9).tolist()
         measure = self.measure or self._noise()
         by_name = {
-            _TITLES.get(key, type(self.protocol).__name__): [
+            _TITLES.get(key, PROTOCOLS.get(protocol, protocol)): [
                 np.nan if (error := way.error(measure, epsilon)) is None else error for epsilon in epsilons
             ]
             for key, way in self._scenarios().items()

@@ -14,6 +14,14 @@ from dpcape.report.card_ledger import Charged, Part, Spent, charges_part, decima
 FALSE_ALARMS = 0.05
 NEARLY_CERTAIN = 0.9
 
+# In words a reader of pages knows.
+PROTOCOLS = {
+    "Cape": "CAPE",
+    "SecureSum": "secure sum",
+    "Independent": "independent noise",
+    "Dealer": "dealer",
+    "Exact": "exact totals",
+}
 _SEEN = {
     "Cape": "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
     "sites; each site's own stays in the result.",

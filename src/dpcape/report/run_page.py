@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcape.privacy.guarantee import NONE, Guarantee, round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.report.card_content import LIMITS, STATUS, Card, card_of, tone_of
+from dpcape.report.card_content import LIMITS, PROTOCOLS, STATUS, Card, card_of, tone_of
 from dpcape.report.card_ledger import Charged, decimal
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from dpcape.run_folder import RunFolder
 
 _LARGEST_ARRAY = 2000
-_PROTOCOLS = {
-    "Cape": "CAPE",
-    "SecureSum": "secure sum",
-    "Independent": "independent noise",
-    "Dealer": "dealer",
-    "Exact": "exact totals",
-}
 _TITLES = {"pca": "PCA", "cca": "CCA", "kmeans": "k-means clusters", "joint_ica": "joint ICA", "mean": "means"}
 
 
@@ -131,7 +124,7 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
 
 
 def _protocol(guarantee: Guarantee) -> str:
-    name = _PROTOCOLS.get(guarantee.protocol, guarantee.protocol)
+    name = PROTOCOLS.get(guarantee.protocol, guarantee.protocol)
     return name if guarantee.status == NONE else f"{name}, up to {guarantee.n_colluding} colluding"
 
 
