@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -399,4 +400,6 @@ def test_correlations_of_views_that_have_nothing_in_common_stay_at_the_level_of_
     strong = np.repeat(generator.normal(size=(40_000, 1)) / 3, 2, axis=1)
     model = CCA(1, **BUDGET).fit(alone(views(strong[:, :1], strong[:, 1:], bounds=(1.0, 1.0))))
     assert model.correlations_[0] > 10 * model.noise_level_
-    assert model.plot_correlations().get_legend() is not None
+    axes = model.plot_correlations()
+    assert axes.get_legend() is not None
+    plt.close(axes.figure)

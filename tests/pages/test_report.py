@@ -124,6 +124,12 @@ def rehearsed(label: str, folder: Path, **options: Any) -> RunFolder:
         return run_in_process(study_of(label, folder, **options), folder / "run", rehearse=True, noise=noise)
 
 
+@pytest.fixture(autouse=True)
+def no_figures_of_others() -> None:
+    """Open figures are counted below; those of other tests of the same process are not meant."""
+    plt.close("all")
+
+
 def page_of(run: RunFolder) -> Node:
     return read_html((run.path / "report.html").read_text(encoding="utf-8"))
 
