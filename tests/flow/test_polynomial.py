@@ -247,6 +247,36 @@ def test_a_record_the_loss_has_no_numbers_for_contributes_zero_and_is_not_told()
     np.testing.assert_array_equal(statistic.total(whole), statistic.total(others))
 
 
+def test_zero_for_want_of_numbers_is_within_the_diameter() -> None:
+    """Contributions that lie together far from zero: without numbers for a record, zero is the farthest neighbour."""
+
+    @known_loss
+    class Far(LinearPredictorLoss):
+        name: ClassVar[str] = "test far from zero"
+        degree: ClassVar[int] = 1
+        parameter_bound: ClassVar[float] = 1.0
+
+        def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+            y = np.asarray(targets)
+            with np.errstate(invalid="ignore"):
+                return np.column_stack([5.5 + (y - 0.123) / (y - 0.123), 0.1 * y])
+
+        def intervals(self, facts: Facts) -> Vector:
+            return np.array([[5.0, 6.5], [-0.1, 0.1]])
+
+        def weights(self, facts: Facts) -> tuple[float, ...]:
+            return (1.0, 1.0)
+
+    X, y = linear_data(20)
+    statistic = polynomial_coefficients(facts_of(), loss="test far from zero")
+    totals = []
+    for last in (0.5, 0.123):
+        records = labelled(np.vstack([X, np.eye(3)[0]]), np.append(y, last), bound=1.0, response=(-1, 1))
+        totals.append(statistic.total(records))
+    moved = float(np.linalg.norm(totals[0] - totals[1]))
+    assert 6 < moved <= statistic.diameter + statistic.rounding(21)
+
+
 # Polynomials
 
 

@@ -39,7 +39,8 @@ class RecordLoss(ABC):
     -------
     A site scales each record's packed coefficients to :meth:`bound` at most, so that 2 * bound is a true diameter
     whatever :meth:`coefficients` returns. A smaller :meth:`stated_diameter` rests on the author's word: it is
-    searched for a violation before anything is released, and the guarantee lists it among its assumptions.
+    searched for a violation before anything is released, and the guarantee lists it among its assumptions. It never
+    counts as less than the bound: a record whose coefficients are not finite contributes zero.
     """
 
     name: ClassVar[str]

@@ -78,7 +78,8 @@ class PolynomialCoefficients(Statistic):
             rows, targets = block if isinstance(block, tuple) else (block, None)
             with np.errstate(all="ignore"):
                 contributions = self.loss.packed(rows, targets, self.facts)
-            # A site must answer whatever its records are: a refusal would tell that there is such a record.
+            # A site must answer whatever its records are: a refusal would tell that there is such a record. Zero is
+            # within the diameter of every contribution (checked_diameter).
             contributions[~np.isfinite(contributions).all(axis=1)] = 0.0
             result += contributions.sum(axis=0)
         return result
@@ -99,7 +100,8 @@ def checked_diameter(loss: str, facts: Facts) -> float:
     for subject, value in (("bound", bound), ("stated diameter", 1.0 if stated is None else stated)):
         if not 1e-100 <= value <= 1e100:
             raise InvalidParameter(f"the {subject} of the loss {loss!r} must be a positive number; got {value!r}.")
-    diameter = 2 * bound if stated is None else min(stated, 2 * bound)
+    # A record for which the loss has no numbers contributes zero, which is up to the bound away from the others.
+    diameter = 2 * bound if stated is None else min(max(stated, bound), 2 * bound)
     found = largest_distance(lambda rows, targets: chosen.packed(rows, targets, facts), facts)
     # Written so that NaN is refused too.
     if not found <= diameter * (1 + 1e-9):
