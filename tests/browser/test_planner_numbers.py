@@ -319,6 +319,8 @@ REFUSED = [
     (STUDIES[1], ([10] * 3, "dealer", 0, 2)),
     (STUDIES[1], ([10] * 3, "independent", 0, 4)),
     ({**STUDIES[1], "widths": [0]}, CONSORTIA[0]),
+    ({**STUDIES[1], "bounds": [2e-41]}, CONSORTIA[0]),
+    ({**STUDIES[1], "bounds": [1.5e41]}, CONSORTIA[0]),
     ({**STUDIES[12], "widths": [900]}, CONSORTIA[0]),
     ({**STUDIES[12], "widths": [4]}, CONSORTIA[0]),
     ({**STUDIES[12], "options": words(5, n_words=51)}, CONSORTIA[0]),
