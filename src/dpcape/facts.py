@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+# What a bound may be: no quotient by it, and no square of the noise of third moments, then overflows (records/clip.py).
+SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
 # What goes with the unit "record" of series of people.
 MANY_TIME_POINTS = "a person owns many time points; one time point is protected, not a person"
 

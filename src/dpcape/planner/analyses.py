@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import MANY_TIME_POINTS, Facts
+from dpcape.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, Facts
 from dpcape.planner import ica_releases, moment_releases
 from dpcape.planner.release import PlannedRelease, Setting
 from dpcape.statistics import (
@@ -269,11 +269,11 @@ PLANNED: dict[str, PlannedAnalysis] = {
 
 def facts_of(analysis: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> Facts:
     """Return the public facts of records of these dimensions."""
-    # Bounds as records have them (records/clip.py).
-    if any(width < 1 for width in widths) or any(not 1e-40 <= bound <= 1e40 for bound in bounds):
+    if any(width < 1 for width in widths) or any(not SMALLEST_BOUND <= bound <= LARGEST_BOUND for bound in bounds):
         given = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
         raise InvalidParameter(
-            f"features and bound must be positive, a bound between 1e-40 and 1e40; got {given[0]} and bound {given[1]}."
+            f"features and bound must be positive, a bound between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
+            f"got {given[0]} and bound {given[1]}."
         )
     kind, unit = PLANNED[analysis].kind, PLANNED[analysis].unit
     n_classes = {"logistic-regression": 2}.get(analysis, options.get("n_classes"))

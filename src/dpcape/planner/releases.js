@@ -250,7 +250,7 @@ function releasesOf(study) {
   if (study.widths.some((entry) => entry < 1) || study.bounds.some((entry) => !(entry >= 1e-40 && entry <= 1e40))) {
     const [widths, bounds] = [study.widths, study.bounds].map((all) => all.map((one) => general(one, 6)).join(" and "));
     throw new Refused(
-      `features and bound must be positive, a bound between 1e-40 and 1e40; got ${widths} and bound ${bounds}.`);
+      `features and bound must be positive, a bound between 1e-40 and 1e+40; got ${widths} and bound ${bounds}.`);
   }
   switch (study.analysis) {
     case "mean":

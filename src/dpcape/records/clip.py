@@ -34,9 +34,9 @@ from numbers import Real
 import numpy as np
 
 from dpcape.errors import InvalidParameter
+from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.schema.column import FloatArray, check_finite
 
-SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
 STRIP_ENTRIES = 1 << 17
 """Entries handled together: 1 MiB of float64, so that norms and scaling find them in the cache."""
 
