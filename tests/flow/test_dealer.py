@@ -107,7 +107,7 @@ def test_a_box_opens_for_its_terms_release_receiver_and_sites_only() -> None:
     right = (TERMS, 0, "lyon", SITES)
     KEYS["lyon"].open(box, _box_context(*right))
     for place, other in enumerate((b"other terms", 1, "oslo", SITES[:2])):
-        wrong = _box_context(*(other if at == place else part for at, part in enumerate(right)))  # type: ignore[arg-type]
+        wrong = _box_context(*(other if at == place else part for at, part in enumerate(right)))
         assert wrong != _box_context(*right)
         with pytest.raises(ProtocolError, match="unchanged"):
             KEYS["lyon"].open(box, wrong)

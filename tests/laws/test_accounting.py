@@ -471,13 +471,13 @@ def test_a_ceiling_needs_both_numbers_and_infinite_mu_is_infinite_spending() -> 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, True, "1", [1.0]])
 def test_a_ceiling_that_would_never_refuse_is_refused_itself(epsilon: object) -> None:
     with pytest.raises(InvalidParameter, match="a ledger's ceiling must be a positive finite epsilon"):
-        Ledger(epsilon=epsilon, delta=1e-5)  # type: ignore[arg-type]  # what users write
+        Ledger(epsilon=epsilon, delta=1e-5)
 
 
 @pytest.mark.parametrize("delta", [0, 1, 2.0, -1e-5, math.nan, True, "1e-5"])
 def test_the_delta_of_a_ceiling_lies_between_0_and_1(delta: object) -> None:
     with pytest.raises(InvalidParameter, match="a delta strictly between 0 and 1"):
-        Ledger(epsilon=1.0, delta=delta)  # type: ignore[arg-type]  # what users write
+        Ledger(epsilon=1.0, delta=delta)
 
 
 def test_a_ceiling_spoilt_later_still_refuses() -> None:

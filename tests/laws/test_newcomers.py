@@ -221,15 +221,15 @@ def test_sites_have_names(given: Any) -> None:
     with pytest.raises(InvalidParameter, match="in_process must be given a mapping from site name to records; got"):
         in_process(given)
     with pytest.raises(InvalidParameter, match="a site's name must be text; got 1"):
-        in_process({1: rows(NUMBERS, bound=1.0)})  # type: ignore[dict-item]  # what users write
+        in_process({1: rows(NUMBERS, bound=1.0)})
 
 
 def test_ledgers_and_noise_are_what_they_should_be() -> None:
     held = {"lyon": rows(NUMBERS, bound=1.0)}
     with pytest.raises(InvalidParameter, match="the ledger of 'lyon' must be a Ledger; got float"):
-        in_process(held, ledgers={"lyon": 3.0})  # type: ignore[dict-item]  # what users write
+        in_process(held, ledgers={"lyon": 3.0})
     with pytest.raises(InvalidParameter, match="noise must be left out, or a Replay for tests; got int"):
-        in_process(held, noise=3)  # type: ignore[arg-type]  # what users write
+        in_process(held, noise=3)
 
 
 @pytest.mark.parametrize("protocol", [Independent, "cape", None, 1])
@@ -247,13 +247,13 @@ def test_sites_are_put_on_a_line(sites: Any) -> None:
 def test_weights_and_shares_are_lists_of_numbers() -> None:
     line = in_process({"lyon": rows(NUMBERS, bound=1.0)})
     with pytest.raises(InvalidParameter, match="weights must map each site to a number; got list"):
-        Federation(line, protocol=Independent(), weights=[1.0])  # type: ignore[arg-type]  # what users write
+        Federation(line, protocol=Independent(), weights=[1.0])
     with pytest.raises(InvalidParameter, match="must be a number; got 'x'"):
-        Mean(**BUDGET).fit(Federation(line, protocol=Independent(), weights={"lyon": "x"}))  # type: ignore[dict-item]
+        Mean(**BUDGET).fit(Federation(line, protocol=Independent(), weights={"lyon": "x"}))
     federation = Federation(line, protocol=Independent())
     for shares in ("ab", 1.0, ["x"], [[0.5]]):
         with pytest.raises(InvalidParameter, match="shares must be"):
-            federation.allow(1.0, 1e-5, shares=shares)  # type: ignore[arg-type]  # what users write
+            federation.allow(1.0, 1e-5, shares=shares)
 
 
 def test_sites_with_other_ranges_are_told_what_to_change() -> None:
@@ -304,17 +304,17 @@ def test_missing_responses_and_labels_are_never_filled() -> None:
     gap = [0.0, math.nan, *[1.0] * 198]
     for kind in ({"response": (0, 1)}, {"classes": [0, 1]}):
         with pytest.raises(InvalidParameter, match="y must have no missing values") as refusal:
-            labelled(NUMBERS, gap, bound=1.0, **kind)  # type: ignore[arg-type]  # one of two keywords
+            labelled(NUMBERS, gap, bound=1.0, **kind)
         assert "missing=" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: rows(NUMBERS, bound=1.0, ranges=3), "ranges must be a list of"),  # type: ignore[arg-type]
+        (lambda: rows(NUMBERS, bound=1.0, ranges=3), "ranges must be a list of"),
         (lambda: rows(NUMBERS, bound=1.0, ranges="ab"), "ranges must be a list of"),
-        (lambda: subjects(None, bound=1.0, unit="record"), "arrays must be a list"),  # type: ignore[arg-type]
-        (lambda: subjects({"a": NUMBERS}, bound=1.0, unit="record"), "arrays must be a list"),  # type: ignore[arg-type]
+        (lambda: subjects(None, bound=1.0, unit="record"), "arrays must be a list"),
+        (lambda: subjects({"a": NUMBERS}, bound=1.0, unit="record"), "arrays must be a list"),
         (lambda: labelled(NUMBERS, ["a"] * 200, bound=1.0, response=(0, 1)), "name the public labels with classes="),
         (lambda: documents(["some text"]), "how often each word"),
         (lambda: documents([["a", "b"]]), "Count how often each word of a public vocabulary occurs"),

@@ -145,7 +145,7 @@ def test_a_run_said_again_to_a_restarted_site_gives_nothing(consortium: Consorti
         said.append(data)
         return answer(data)
 
-    members["lyon"].answer = overheard  # type: ignore[method-assign]
+    members["lyon"].answer = overheard
     consortium.study.estimator().fit(Federation(line, protocol=consortium.study.protocol()))
     restarted = SiteFolder(place.path).site_for(consortium.study)
     replies = [decode_from_site(restarted.answer(data))[1] for data in said]
