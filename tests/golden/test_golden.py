@@ -1,0 +1,28 @@
+"""Plans, shares, messages, digests and ledgers are what they were, bit for bit; so are help and pages.
+
+Words change when they are improved, and are then recorded again: ``python tests/golden/renew.py help cards``. Whatever
+is in ``cases.LASTING`` is recorded again only by a change that says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .cases import LASTING, WORDS, computed, difference, has_node, stored
+
+
+@pytest.mark.parametrize("family", LASTING)
+def test_vectors_are_as_recorded(family: str, tmp_path: Path) -> None:
+    if family == "scripts" and not has_node():
+        pytest.skip("node is not installed")
+    found = difference(family, stored(family), computed(family, tmp_path))
+    assert not found, f"{found}\n(plans, bytes and digests must stay; see tests/golden/renew.py)"
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.parametrize("family", WORDS)
+def test_words_and_pages_are_as_recorded(family: str, tmp_path: Path) -> None:
+    found = difference(family, stored(family), computed(family, tmp_path))
+    assert not found, f"{found}\n(if words were improved: python tests/golden/renew.py {family})"
