@@ -9,11 +9,11 @@ export MPLBACKEND ?= Agg
 
 .PHONY: demo docs test test-engine test-pages test-slow check format bench lock clean reproduce-quick
 
-$(VENV)/.ready: requirements/dev.txt pyproject.toml
+$(VENV)/.ready: requirements/dev.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement requirements/dev.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable . --editable papers
 	touch $@
 
 demo: $(VENV)/.ready

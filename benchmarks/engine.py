@@ -34,7 +34,7 @@ def measure(n_sites: int, place: Path) -> None:
     sys.path.insert(0, str(ROOT))
     from tests.engine.consortium import SUBJECTS, Consortium, study_text
 
-    from dpcape.run_folder import RunFolder
+    from dpcape.runs.folder import RunFolder
     from dpcape.study import Study
 
     names = [f"site-{number}" for number in range(n_sites)]

@@ -7,10 +7,10 @@ import resource
 import numpy as np
 from timing import least_cpu, show
 
-from dpcape.release.chain import Chain, Plan
-from dpcape.release.kernels import feature_pass, kernel_named
-from dpcape.release.priors import MultiplicativeGamma
-from dpcape.release.sampler import Features, Workspace, gibbs_sweep, svd_start
+from dpcape.factor_release.gibbs_sampler import Features, Workspace, gibbs_sweep, svd_start
+from dpcape.factor_release.kernels import feature_pass, kernel_named
+from dpcape.factor_release.markov_chain import Chain, Plan
+from dpcape.factor_release.priors import MultiplicativeGamma
 
 
 def naive_pass(gram, cross, squares, precision, local, tau, normals, exponentials, gammas, rate, loadings, rss):

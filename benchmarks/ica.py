@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from dpcape import subjects
-from dpcape.ica import rotate
+from dpcape.datasets import sources
 from dpcape.metrics import gain_index
-from dpcape.simulate import sources
+from dpcape.postprocessing import rotate
 from dpcape.statistics import fourth_moment
-from dpcape.statistics.base import BLOCK_ROWS
 from dpcape.statistics.infomax_scores import GhostStep
+from dpcape.statistics.statistic import BLOCK_ROWS
 
 
 def minima(candidates: Mapping[str, Callable[[], Any]], n_rounds: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 import numpy as np
 
 import dpcape
-from dpcape.release import FactorRelease, PrivateFactorModel, fit_bundle, read_bundle
+from dpcape.factor_release import FactorRelease, PrivateFactorModel, fit_bundle, read_bundle
 
 # Made data: 120 subjects, 2,000 features driven by 6 factors, a response that depends on two of them.
 rng = np.random.default_rng(7)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape import Cape, Federation, JointICA, in_process, subjects
-from dpcape.ica import cosine_basis
+from dpcape.datasets import simulated_fmri
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.simulate import simulated_fmri
+from dpcape.postprocessing import cosine_basis
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpcape import Cape, Federation, Independent, Mean, Replay, in_process, rows
 from dpcape.facts import Facts
-from dpcape.planning import equal_sites, plan_study
+from dpcape.planning.study_plan import equal_sites, plan_study
 from dpcape.statistics import first_moments
 
 # %%

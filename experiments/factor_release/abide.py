@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.release import FactorRelease
-from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.prepared.factor import load_abide
+from dpcape.factor_release import FactorRelease
+from dpcape_papers.data.factor import load_abide
+from dpcape_papers.experiments.data import DataFolder
 
 Array = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """The simulation of [KS18] section V.A: test error of the release and its competitors over sample sizes and factors.
 
-The model is described in ``dpcape.reproduce.prepared.factor``; p = 10,000, 10 factors, 70 % training.
+The model is described in ``dpcape_papers.data.factor``; p = 10,000, 10 factors, 70 % training.
 
 Run: python experiments/factor_release/simulation.py --out out/factor_release [--quick]
 Writes simulation.csv, factors.csv, simulation.png and simulation.txt. Nothing is asserted about who wins.
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import ConvergenceWarning
-from dpcape.release import FactorRelease
-from dpcape.reproduce.prepared.factor import simulate
+from dpcape.factor_release import FactorRelease
+from dpcape_papers.data.factor import simulate
 
 Array = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from run import fit, four_sites
 
+from dpcape.datasets import autocorrelation, simulated_fmri
 from dpcape.metrics import gain_index
 from dpcape.report.map_plots import (
     matched_maps,
@@ -15,7 +16,6 @@ from dpcape.report.map_plots import (
     plot_gain_index,
     plot_maps,
 )
-from dpcape.simulate import autocorrelation, simulated_fmri
 
 EPSILONS = (0.3, 1.0, 2.0)
 

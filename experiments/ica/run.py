@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
+from dpcape.datasets import SimulatedFmri, simulated_fmri
 from dpcape.errors import UtilityWarning
-from dpcape.ica import cosine_basis
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.simulate import SimulatedFmri, simulated_fmri
+from dpcape.postprocessing import cosine_basis
 
 DELTA = 1e-5
 ABIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "abide_cc200_timeseries.npz"

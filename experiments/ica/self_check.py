@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 
 from dpcape.estimators.joint_ica_stages import starts
-from dpcape.ica.rotation import rotate, tensor_values
+from dpcape.postprocessing.ica_rotation import rotate, tensor_values
 from dpcape.statistics.fourth_packing import packed_size4
 
 

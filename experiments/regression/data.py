@@ -1,13 +1,13 @@
-"""The data of the comparisons, read from the folder beside the project; see ``dpcape.reproduce.prepared``."""
+"""The data of the comparisons, read from the folder beside the project; see ``dpcape_papers.data``."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
 
-from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.prepared import regression as prepared
-from dpcape.reproduce.prepared.regression import Study, linear, logistic, split, two_gaussians
+from dpcape_papers.data import regression as prepared
+from dpcape_papers.data.regression import Study, linear, logistic, split, two_gaussians
+from dpcape_papers.experiments.data import DataFolder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FOLDER = DataFolder(DATA if DATA.exists() else None)

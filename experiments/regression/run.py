@@ -30,8 +30,8 @@ from dpcape import (
 )
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import log_loss, squared_loss
-from dpcape.published import regression as published
-from dpcape.reproduce.baselines import regression as baselines
+from dpcape_papers.baselines import regression as baselines
+from dpcape_papers.published import regression as published
 
 Vector = NDArray[np.float64]
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -20,8 +20,8 @@ from dpcape import (
 )
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import component_error
-from dpcape.reproduce.figures.tensor import simulated
-from dpcape.reproduce.figures.tensor.simulated import NOISE_VARIANCE, mixture_bound
+from dpcape_papers.figures.tensor import simulated
+from dpcape_papers.figures.tensor.simulated import NOISE_VARIANCE, mixture_bound
 
 N_RECORDS, N_SITES, DELTA = 100_000, 5, 1e-5
 SCHEMES = ("cape", "pooled", "conventional", "local", "exact")

@@ -14,7 +14,7 @@ import numpy as np
 from models import SCHEMES, error, federation, mixture, topics
 
 from dpcape.metrics import component_error
-from dpcape.reproduce.figures.tensor.simulated import guess
+from dpcape_papers.figures.tensor.simulated import guess
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

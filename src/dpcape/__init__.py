@@ -12,8 +12,8 @@ _WHERE = {
     "labelled": "records",
     "documents": "records",
     "subjects": "records",
-    "Schema": "schema",
-    "in_process": "transport.in_process",
+    "Schema": "records.schema",
+    "in_process": "site.in_process",
     "Federation": "federation",
     "Cape": "protocols",
     "SecureSum": "protocols",
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from dpcape.privacy import Ledger
     from dpcape.protocols import Cape, Dealer, Exact, Independent, SecureSum
     from dpcape.records import documents, labelled, rows, subjects, views
-    from dpcape.schema import Schema
-    from dpcape.transport.in_process import in_process
+    from dpcape.records.schema import Schema
+    from dpcape.site.in_process import in_process
 
 __all__ = [
     "CCA",

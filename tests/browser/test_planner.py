@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
-from dpcape.planner.analyses import PLANNED
-from dpcape.planner.page import write_planner
+from dpcape.planning.analyses import PLANNED
+from dpcape.planning.page import write_planner
+from dpcape.planning.rehearsal import outline
 from dpcape.study import Study
-from dpcape.study.outline import outline
 
 pytestmark = pytest.mark.browser
 

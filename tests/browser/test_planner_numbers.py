@@ -13,18 +13,19 @@ import pytest
 from scipy.special import erfcx
 
 from dpcape.errors import InvalidParameter
-from dpcape.planner.analyses import PLANNED, facts_of, options_of, parameters_of, releases_of
-from dpcape.planner.captured import kept_energy
-from dpcape.planner.curves import scenarios
-from dpcape.planner.expected_error import Declared, measure_of
-from dpcape.planner.page import write_planner
-from dpcape.planner.release import Setting
-from dpcape.planning import make_protocol, plan_study, plans_of, terms_of
-from dpcape.privacy.claim import guarantee_of
+from dpcape.guarantee.guarantee import guarantee_of
+from dpcape.pages.numbers import round_up
+from dpcape.planning.analyses import PLANNED, facts_of, options_of, parameters_of, releases_of
+from dpcape.planning.curves import scenarios
+from dpcape.planning.expected_error import Declared, measure_of
+from dpcape.planning.kept_energy import kept_energy
+from dpcape.planning.page import write_planner
+from dpcape.planning.release import Setting
+from dpcape.planning.study_plan import plan_study, plans_of, terms_of
 from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
-from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.ledger import Charge, spent_epsilon
 from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
+from dpcape.protocols.registry import make_protocol
 
 pytestmark = pytest.mark.browser
 RELATIVE = 1e-9

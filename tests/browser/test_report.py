@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dpcape.errors import DpcapeWarning
-from dpcape.report.card import card_html
-from dpcape.report.card_content import card_of
-from dpcape.report.card_ledger import Spent
-from dpcape.run import run_in_process
+from dpcape.guarantee.card import card_html
+from dpcape.guarantee.card_content import card_of
+from dpcape.guarantee.card_ledger import Spent
+from dpcape.runs.in_process import run_in_process
 from dpcape.study import Study
 
 pytestmark = pytest.mark.browser

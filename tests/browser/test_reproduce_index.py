@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dpcape.reproduce.cache import Kept
-from dpcape.reproduce.data import DataFolder
-from dpcape.reproduce.experiment import Setting
-from dpcape.reproduce.figures.analytic import FIGURE_3_3
-from dpcape.reproduce.folder import write_folder
-from dpcape.reproduce.index import write_index
+from dpcape_papers.experiments.cache import Kept
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.folder import write_folder
+from dpcape_papers.experiments.index import write_index
+from dpcape_papers.figures.analytic import FIGURE_3_3
 
 from .conftest import overflow, resized
 

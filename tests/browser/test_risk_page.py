@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcape.release.risk import assess_risk
-from dpcape.release.risk_page import risk_page
-from dpcape.release.sampler import principal_scores
+from dpcape.factor_release.gibbs_sampler import principal_scores
+from dpcape.factor_release.risk import assess_risk
+from dpcape.factor_release.risk_page import risk_page
 
 pytestmark = pytest.mark.browser
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from dpcape.cli import main
 from dpcape.privacy.ledger import Charge
 from dpcape.secure_sum import Identity
-from dpcape.site_folder import SiteFolder
-from dpcape.steward_page import StewardServer
+from dpcape.site.folder import SiteFolder
+from dpcape.steward import StewardServer
 from dpcape.study import Study
 
 pytestmark = pytest.mark.browser

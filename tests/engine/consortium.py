@@ -15,14 +15,14 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from dpcape import Federation, Replay, in_process
-from dpcape.run_folder import RunFolder
-from dpcape.site_folder import SiteFolder
+from dpcape.engines.flare import start_kit as serving
+from dpcape.engines.flare.admin_session import opened
+from dpcape.engines.flare.kits import FederationFolder
+from dpcape.engines.flare.submit import Listener, compute
+from dpcape.runs.folder import RunFolder
+from dpcape.site.folder import SiteFolder
 from dpcape.study import Study
-from dpcape.transport.base import Transport
-from dpcape.transport.flare import serving
-from dpcape.transport.flare.kits import FederationFolder
-from dpcape.transport.flare.run import Listener, compute
-from dpcape.transport.flare.session import opened
+from dpcape.transport.transport import Transport
 
 SITES = ["lima", "lyon", "oslo", "pune"]
 SEED = 11

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.secure_sum import Identity
-from dpcape.transport.flare import frames
-from dpcape.transport.flare.desk import Desk, Post
-from dpcape.transport.flare.frames import Ask, Reply, decode_ask, decode_reply, signed
+from dpcape.transport import frames
+from dpcape.transport.frames import Ask, Reply, decode_ask, decode_reply, signed
+from dpcape.transport.request_handler import Desk, Post
 
 COORDINATOR = Identity.from_private_bytes(bytes(range(32)))
 ROGUE = Identity.from_private_bytes(bytes(range(1, 33)))

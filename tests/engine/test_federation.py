@@ -16,16 +16,16 @@ pytest.importorskip("nvflare")
 
 import psutil
 
-from dpcape.doctor import examine
+from dpcape.cli.diagnosis import examine
+from dpcape.engines.flare import start_kit as serving
+from dpcape.engines.flare.admin_session import Coordination, opened
+from dpcape.engines.flare.job import JobSettings, write_job
+from dpcape.engines.flare.kits import FederationFolder
 from dpcape.errors import DpcapeError, LedgerRefused, SiteLost, TransportError
-from dpcape.privacy.site_ledger import Ceiling
-from dpcape.run_folder import RunFolder
-from dpcape.site_folder import SiteFolder
+from dpcape.runs.folder import RunFolder
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
 from dpcape.study import Study
-from dpcape.transport.flare import serving
-from dpcape.transport.flare.job import JobSettings, write_job
-from dpcape.transport.flare.kits import FederationFolder
-from dpcape.transport.flare.session import Coordination, opened
 
 from .consortium import SITES, SUBJECTS, VIEWS, Consortium
 
@@ -281,7 +281,7 @@ def test_replaced_site_with_new_kit_and_new_identity(consortium: Consortium) -> 
     consortium.approve(study, runs=3)
     # The coordinator remembers the old ledger's head: the new ledger is accepted under a new place for runs.
     run = RunFolder.begin(consortium.path / "after" / study.name, study)
-    from dpcape.transport.flare.run import compute
+    from dpcape.engines.flare.submit import compute
 
     with pytest.raises(DpcapeError):
         compute(study, run)

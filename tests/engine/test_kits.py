@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.doctor import examine
+from dpcape.cli.diagnosis import examine
+from dpcape.engines.flare.config import CONTROLLER, EXECUTOR, authorization
+from dpcape.engines.flare.job import JobSettings, read_heads, write_job
+from dpcape.engines.flare.kits import FederationFolder, check_names
 from dpcape.errors import InvalidParameter
-from dpcape.site_folder import SiteFolder
+from dpcape.site.folder import SiteFolder
+from dpcape.site.serving import SiteSettings
 from dpcape.study import Study
-from dpcape.transport.flare.job import JobSettings, read_heads, write_job
-from dpcape.transport.flare.kits import FederationFolder, check_names
-from dpcape.transport.flare.local_settings import SiteSettings
-from dpcape.transport.flare.preset import CONTROLLER, EXECUTOR, authorization
 
 STUDY = """[study]
 name = "first"
@@ -107,7 +107,7 @@ def test_what_a_federation_cannot_run_is_refused_before_it_is_submitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rest: str, message: str
 ) -> None:
     pytest.importorskip("nvflare")
-    from dpcape.transport.flare.run import federation_folder, job_settings
+    from dpcape.engines.flare.submit import federation_folder, job_settings
 
     monkeypatch.delenv("DPCAPE_FEDERATION", raising=False)
     given = study(tmp_path, kind, rest)

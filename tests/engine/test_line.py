@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
+from dpcape.engines.flare.live_table import table
 from dpcape.errors import LedgerRefused, SiteLost, TransportError
 from dpcape.secure_sum import Identity
-from dpcape.transport.flare.carrier import Carrier, Delivery
-from dpcape.transport.flare.desk import Desk, Post
-from dpcape.transport.flare.frames import Kind
-from dpcape.transport.flare.line import Call, FlareLine
-from dpcape.transport.flare.preset import PRESET, Timing
-from dpcape.transport.flare.status import Status
-from dpcape.transport.flare.table import table
+from dpcape.transport.carried_transport import Call, FlareLine
+from dpcape.transport.carrier import Carrier, Delivery
+from dpcape.transport.delivery_status import Status
+from dpcape.transport.frames import Kind
+from dpcape.transport.request_handler import Desk, Post
+from dpcape.transport.timing import PRESET, Timing
 
 COORDINATOR = Identity.from_private_bytes(bytes(range(32)))
 CALL = Call(job="job", study="d" * 64, identity=COORDINATOR)

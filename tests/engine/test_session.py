@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("nvflare")
 
+from dpcape.engines.flare import submit as flare_run
+from dpcape.engines.flare.admin_session import Coordination
 from dpcape.errors import TransportError
-from dpcape.run_folder import RunFolder
+from dpcape.runs.folder import RunFolder
 from dpcape.study import Study
-from dpcape.transport.flare import run as flare_run
-from dpcape.transport.flare.session import Coordination
 
 STUDY = """[study]
 name = "first"
@@ -151,7 +151,7 @@ def test_a_result_that_did_not_fit_on_the_coordinators_disk_is_fetched_again(
     study = Study.parse(STUDY, path=tmp_path / "study.toml")
     run = RunFolder.begin(tmp_path / "runs" / "one", study)
     with monkeypatch.context() as patched:
-        patched.setattr("dpcape.transport.flare.run.shutil.copyfile", full)
+        patched.setattr("dpcape.engines.flare.submit.shutil.copyfile", full)
         with pytest.raises(OSError, match="No space"):
             flare_run.compute(study, run)
     assert not run.has_result

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Replay, rows
-from dpcape.messages import FromSite, ToSite, decode_from_site, decode_to_site
-from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.calibration import Plan
 from dpcape.privacy.ledger import Ledger
+from dpcape.site.in_process import InProcess, in_process
 from dpcape.statistics import Statistic
-from dpcape.transport.base import Transport
-from dpcape.transport.in_process import InProcess, in_process
+from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site
+from dpcape.transport.transport import Transport
 
 SEED = 4711
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Replay, SecureSum, in_process, rows
-from dpcape import messages as m
 from dpcape.errors import DpcapeError, ProtocolError
-from dpcape.messages import decode_from_site, decode_to_site, encode
-from dpcape.privacy.calibrate import plan_release
+from dpcape.privacy.calibration import plan_release
 from dpcape.protocols import Protocol
-from dpcape.protocols.session import EPOCH_ROUNDS
+from dpcape.protocols.secure_session import EPOCH_ROUNDS
+from dpcape.site.in_process import InProcess
 from dpcape.statistics import Statistic, first_moments, second_moment
-from dpcape.transport.in_process import InProcess
+from dpcape.transport import messages as m
+from dpcape.transport.messages import decode_from_site, decode_to_site, encode
 
 from .lines import LosingLine, Loss, example_rows, line_of
 

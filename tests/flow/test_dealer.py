@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Replay
-from dpcape import messages as m
 from dpcape.errors import ProtocolError
-from dpcape.messages import decode_from_site, encode
 from dpcape.protocols.dealer import NoiseDealer, _box_context, _key_statement
 from dpcape.secure_sum import Identity
 from dpcape.secure_sum.box import BoxKey
 from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.transport import messages as m
+from dpcape.transport.messages import decode_from_site, encode
 
 SITES = ("lima", "lyon", "oslo")
 SIGNERS = {site: Identity.from_private_bytes(bytes([number] * 32)) for number, site in enumerate(SITES, 1)}

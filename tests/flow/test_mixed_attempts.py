@@ -10,7 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape import Cape, Federation, Replay, in_process, rows
-from dpcape.messages import (
+from dpcape.protocols import cape
+from dpcape.protocols.cape import agreement
+from dpcape.protocols.secure_session import words_of
+from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum
+from dpcape.statistics import first_moments
+from dpcape.transport.messages import (
     Array,
     Correct,
     Draw,
@@ -24,11 +29,6 @@ from dpcape.messages import (
     Vector,
     public_arrays,
 )
-from dpcape.protocols import cape
-from dpcape.protocols.cape import agreement
-from dpcape.protocols.session import words_of
-from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum
-from dpcape.statistics import first_moments
 
 SITES = ("lima", "lyon", "oslo", "rome")
 VICTIM, OTHERS = SITES[0], SITES[1:]

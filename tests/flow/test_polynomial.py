@@ -15,7 +15,7 @@ from dpcape import Cape, Exact, Federation, Independent, PolynomialLoss, Replay,
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.polynomial_loss import minimise_in_ball
 from dpcape.facts import Facts
-from dpcape.polynomial import PackedPolynomial
+from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics import RecordLoss, known_loss, polynomial_coefficients
 from dpcape.statistics.losses import LinearPredictorLoss
 from dpcape.statistics.monomials import monomials, multiplicities, powers

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
-from dpcape import messages as m
 from dpcape.errors import AllowanceExceeded, LedgerRefused, ProtocolError
-from dpcape.messages import decode_from_site, encode
-from dpcape.privacy.calibrate import plan_release
+from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.terms import Settings, Terms
 from dpcape.protocols import Protocol
 from dpcape.secure_sum import Identity
-from dpcape.site import Site
+from dpcape.site.site import Site
 from dpcape.statistics import first_moments, second_moment
+from dpcape.transport import messages as m
+from dpcape.transport.messages import decode_from_site, encode
 
 from .lines import LosingLine, example_rows, line_of
 

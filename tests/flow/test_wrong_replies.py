@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
-from dpcape import messages as m
 from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.messages import decode_from_site, decode_to_site, encode
 from dpcape.noise import NoiseSource
 from dpcape.protocols import Protocol
 from dpcape.protocols.dealer import NoiseDealer
 from dpcape.secure_sum import Identity
-from dpcape.site import Site
+from dpcape.site.in_process import InProcess
+from dpcape.site.site import Site
 from dpcape.statistics import second_moment
-from dpcape.transport.base import Transport
-from dpcape.transport.in_process import InProcess
+from dpcape.transport import messages as m
+from dpcape.transport.messages import decode_from_site, decode_to_site, encode
+from dpcape.transport.transport import Transport
 
 from .lines import LosingLine, example_rows
 

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from dpcape import errors, messages, run_folder
+from dpcape import errors
 from dpcape.cli import main
-from dpcape.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
-from dpcape.planner.analyses import PLANNED, options_of, releases_of
-from dpcape.planner.page import write_planner
-from dpcape.planner.release import Setting
-from dpcape.planning import make_protocol, plan_study
-from dpcape.privacy import chain
+from dpcape.guarantee.card import Spent, card_html, card_of, card_text
+from dpcape.planning.analyses import PLANNED, options_of, releases_of
+from dpcape.planning.page import write_planner
+from dpcape.planning.rehearsal import statistic_names
+from dpcape.planning.release import Setting
+from dpcape.planning.study_plan import plan_study
 from dpcape.privacy.ledger import Charge
-from dpcape.privacy.site_ledger import Ceiling
 from dpcape.privacy.terms import Terms
-from dpcape.report.card import Spent, card_html, card_of, card_text
-from dpcape.run import run_in_process
-from dpcape.site_folder import SiteFolder
+from dpcape.protocols.registry import make_protocol
+from dpcape.runs import folder as run_folder
+from dpcape.runs.in_process import run_in_process
+from dpcape.site import hash_chain
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
 from dpcape.statistics import first_moments, second_moment
-from dpcape.statistics.base import _KNOWN as KNOWN_STATISTICS
-from dpcape.steward_page.pages import Pages
+from dpcape.statistics.statistic import _KNOWN as KNOWN_STATISTICS
+from dpcape.steward.pages import Pages
 from dpcape.study import Study
-from dpcape.study.outline import statistic_names
-from dpcape.transport.base import Passing
+from dpcape.transport import messages
+from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
+from dpcape.transport.transport import Passing
 
 # Modules that ask what time it is, by the name `datetime`.
-CLOCKS = (chain, run_folder)
+CLOCKS = (hash_chain, run_folder)
 # The function of the planner page that plans a study.
 PLAN_FUNCTION = "planStudy"
 

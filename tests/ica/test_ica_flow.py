@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import chi2
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, rows, subjects
+from dpcape.datasets import simulated_fmri
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.simulate import simulated_fmri
 from dpcape.statistics import fourth_moment
 
 K, SHAPE = 4, (8, 8)
@@ -127,7 +127,7 @@ def test_infomax_warns_when_its_rounds_are_too_noisy():
 
 def test_a_middling_result_is_warned_of_in_other_words():
     from dpcape.estimators.joint_ica_stages import _checked
-    from dpcape.ica.self_check import ALL_CLEAR, value_of_noise
+    from dpcape.postprocessing.ica_self_check import ALL_CLEAR, value_of_noise
     from dpcape.statistics.fourth_packing import layout, packed_size4
 
     n = 20
@@ -220,8 +220,8 @@ def test_bad_input_is_refused_in_a_sentence():
 
 def test_pictures_are_drawn():
     plt = pytest.importorskip("matplotlib.pyplot")
+    from dpcape.datasets import autocorrelation
     from dpcape.report import map_plots
-    from dpcape.simulate import autocorrelation
 
     simulated = simulation(n_subjects=1)
     true = simulated.mixing

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcape.datasets import autocorrelation, garch, simulated_fmri
 from dpcape.errors import InvalidParameter
-from dpcape.ica import cosine_basis, rotate, tensor_values
-from dpcape.ica.infomax import Infomax
-from dpcape.ica.polish import first_widths, polished
-from dpcape.ica.self_check import clearance, least_clearance
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.simulate import autocorrelation, garch, simulated_fmri
+from dpcape.postprocessing import cosine_basis, rotate, tensor_values
+from dpcape.postprocessing.ica_infomax import Infomax
+from dpcape.postprocessing.ica_polish import first_widths, polished
+from dpcape.postprocessing.ica_self_check import clearance, least_clearance
 from dpcape.statistics.fourth_packing import layout, pack4, packed_size4, pair_products, traceless4, unpack4
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dpcape import subjects
 from dpcape.errors import InvalidParameter
-from dpcape.messages import decode_public, public_arrays
 from dpcape.statistics import (
     build,
     fourth_moment,
@@ -26,6 +25,7 @@ from dpcape.statistics import (
 )
 from dpcape.statistics.infomax_scores import GhostStep
 from dpcape.statistics.reduced import kept_subjects
+from dpcape.transport.messages import decode_public, public_arrays
 
 WIDTH, FEW = 6, 3
 BOUND = 2.0

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from dpcape import Cape, Dealer, Exact, Independent, Ledger, SecureSum, rows
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError, ViewUnprotected
 from dpcape.noise import LARGEST_SCALE
+from dpcape.pages.numbers import round_up
 from dpcape.privacy import Charge, compose, delta_of, epsilon_of, mu_of
-from dpcape.privacy.calibrate import calibrate, plan_release, target_mus, worst_exposures
+from dpcape.privacy.calibration import calibrate, plan_release, target_mus, worst_exposures
 from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import zcdp_delta_of
-from dpcape.privacy.guarantee import round_up
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
 from dpcape.protocols import Protocol

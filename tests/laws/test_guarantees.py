@@ -10,9 +10,9 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from dpcape import Cape, Independent, SecureSum, rows
+from dpcape.guarantee.guarantee import guarantee_of
 from dpcape.privacy import compose, epsilon_of
-from dpcape.privacy.calibrate import plan_release, target_mus
-from dpcape.privacy.claim import guarantee_of
+from dpcape.privacy.calibration import plan_release, target_mus
 from dpcape.privacy.inference import most_hits
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
 from dpcape.protocols import Protocol

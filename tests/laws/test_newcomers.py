@@ -33,9 +33,9 @@ from dpcape import (
     views,
 )
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
+from dpcape.factor_release import FactorRelease, PrivateFactorModel
 from dpcape.privacy import Ledger
 from dpcape.privacy.inference import most_hits, most_right
-from dpcape.release import FactorRelease, PrivateFactorModel
 
 from .estimator_case import EstimatorCase, all_estimators
 

@@ -17,9 +17,9 @@ from scipy import stats
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Replay, SecureSum, in_process, rows
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.federation import Allowance
-from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.adversary_view import View
+from dpcape.privacy.calibration import Plan
 from dpcape.privacy.terms import Settings
-from dpcape.privacy.view import View
 from dpcape.protocols import Protocol, from_settings
 from dpcape.secure_sum import zero_sum_share
 from dpcape.statistics import Statistic, first_moments, second_moment

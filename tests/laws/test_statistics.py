@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 from dpcape import rows
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics import base, build, centred_moments, first_moments, second_moment
+from dpcape.statistics import build, centred_moments, first_moments, second_moment
+from dpcape.statistics import statistic as base
 from dpcape.statistics.packing import pack, packed_size, unpack
 
 from .statistic_case import Case, all_cases

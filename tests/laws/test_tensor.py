@@ -13,15 +13,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from dpcape.metrics import component_error, match_components
-from dpcape.statistics.tensor_packing import (
-    CubeSum,
-    pack_tensor,
-    packed_tensor_size,
-    root_multiplicities,
-    triples,
-    unpack_tensor,
-)
-from dpcape.tensor import (
+from dpcape.postprocessing.tensor_power import (
     bounded_coordinates,
     multilinear,
     onto_simplex,
@@ -29,6 +21,14 @@ from dpcape.tensor import (
     spread_directions,
     tensor_noise_norm,
     whiten,
+)
+from dpcape.statistics.tensor_packing import (
+    CubeSum,
+    pack_tensor,
+    packed_tensor_size,
+    root_multiplicities,
+    triples,
+    unpack_tensor,
 )
 
 Array = NDArray[np.float64]

@@ -28,13 +28,13 @@ from dpcape import (
     subjects,
 )
 from dpcape.errors import InvalidParameter
-from dpcape.privacy.calibrate import plan_release
+from dpcape.guarantee.card import Card, Odds, Spent, card_html, card_of, card_terminal, card_text, scale_line
+from dpcape.guarantee.guarantee import CONDITIONAL, PUBLISHED, VERIFIED, Guarantee
+from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import delta_of, epsilon_of
-from dpcape.privacy.guarantee import CONDITIONAL, PUBLISHED, VERIFIED, Guarantee
 from dpcape.privacy.inference import most_hits, most_right
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
-from dpcape.report.card import Card, Odds, Spent, card_html, card_of, card_terminal, card_text, scale_line
 from dpcape.statistics import second_moment
 
 from .html_reader import read_html

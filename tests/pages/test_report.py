@@ -20,6 +20,8 @@ from dpcape import PCA, Federation, Independent, in_process, rows
 from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, UtilityWarning
 from dpcape.noise import Replay
+from dpcape.pages.style import environment, stylesheet
+from dpcape.pages.svg import svg_of
 from dpcape.report import citations
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import loadings, top_words
@@ -30,14 +32,12 @@ from dpcape.report.page import Picture, Section, Table, write_page
 from dpcape.report.plots import WAYS, curves
 from dpcape.report.release_plots import signal_bars
 from dpcape.report.release_sections import noise_length, noise_section, signal_share
-from dpcape.report.style import environment, stylesheet
-from dpcape.report.svg import svg_of
-from dpcape.reproduce.curves import COLOURS as SCHEMES
-from dpcape.run import run_in_process
-from dpcape.run_folder import RunFolder
+from dpcape.runs.folder import RunFolder
+from dpcape.runs.in_process import run_in_process
 from dpcape.statistics import second_moment
 from dpcape.study import Study
 from dpcape.study.analyses import analyses
+from dpcape_papers.experiments.curves import COLOURS as SCHEMES
 
 from .html_reader import Node, data_of, read_html
 
@@ -447,7 +447,7 @@ def test_citations_are_those_of_the_project() -> None:
 
 
 def test_templates_are_part_of_the_package() -> None:
-    names = {entry.name for entry in files("dpcape.report").joinpath("templates").iterdir()}
+    names = {entry.name for entry in files("dpcape.pages").joinpath("templates").iterdir()}
     assert {"page.html", "card.html", "style.css", "card.css", "colours.css"} <= names
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from dpcape import Replay
 from dpcape.audit import ADVERSARIES, CASES, Adversary, Finding, audit, lower_bounds
 from dpcape.cli import main
-from dpcape.estimators.base import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.privacy.gaussian import mu_of
 
 EPSILON, DELTA = 1.0, 1e-2

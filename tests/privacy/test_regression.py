@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, Replay, SecureSum, in_process
-from dpcape import federation as federation_module
 from dpcape.errors import DpcapeWarning
-from dpcape.privacy.calibrate import Plan, plan_release
+from dpcape.federation import federation as federation_module
+from dpcape.privacy.calibration import Plan, plan_release
 from dpcape.protocols import Protocol
 
 EPSILON, DELTA = 1.0, 1e-5

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from dpcape.errors import LedgerRefused
-from dpcape.privacy.chain import Chain
 from dpcape.privacy.ledger import Charge
-from dpcape.privacy.site_ledger import SiteLedger
+from dpcape.site.hash_chain import Chain
+from dpcape.site.ledger import SiteLedger
 
 
 def say(text: str) -> None:

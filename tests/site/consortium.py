@@ -8,10 +8,10 @@ from dpcape import Federation
 from dpcape.noise import OsNoise
 from dpcape.protocols.dealer import NoiseDealer
 from dpcape.secure_sum import Identity
-from dpcape.site import Site
-from dpcape.site_folder import SiteFolder
+from dpcape.site.folder import SiteFolder
+from dpcape.site.in_process import InProcess
+from dpcape.site.site import Site
 from dpcape.study import Study
-from dpcape.transport.in_process import InProcess
 
 SITES = ("lima", "lyon", "oslo")
 

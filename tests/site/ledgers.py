@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpcape.privacy.chain import Chain
 from dpcape.privacy.ledger import Charge
-from dpcape.privacy.site_ledger import SiteLedger
+from dpcape.site.hash_chain import Chain
+from dpcape.site.ledger import SiteLedger
 
 STUDY = "a" * 64
 KEY = "11" * 32

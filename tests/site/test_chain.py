@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dpcape.errors import LedgerRefused
-from dpcape.privacy.chain import Chain
-from dpcape.privacy.head_copy import Head, HeadCopy
+from dpcape.site.chain_head import Head, HeadCopy
+from dpcape.site.hash_chain import Chain
 
 from .ledgers import new_chain, note, opened
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpcape.doctor import examine
-from dpcape.site_folder import SiteFolder
+from dpcape.cli.diagnosis import examine
+from dpcape.site.folder import SiteFolder
 from dpcape.study import Study
 
 TEXT = """

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.site_ledger import Ceiling
-from dpcape.site_folder import SiteFolder
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
 
 from .consortium import Consortium
 

@@ -16,8 +16,8 @@ import pytest
 
 from dpcape.errors import LedgerRefused
 from dpcape.privacy import Ledger
-from dpcape.privacy.chain import Chain
-from dpcape.privacy.site_ledger import State
+from dpcape.site.hash_chain import Chain
+from dpcape.site.ledger import State
 
 from .ledgers import approve, ceiling, charge, new_chain, opened
 

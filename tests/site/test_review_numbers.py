@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dpcape.privacy.site_ledger import Ceiling
-from dpcape.review import review
-from dpcape.site_folder import SiteFolder
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
+from dpcape.steward.review import review
 from dpcape.study import Study
 
 from .consortium import Consortium

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpcape.cli import main
-from dpcape.site_folder import SiteFolder
+from dpcape.site.folder import SiteFolder
 
 from .consortium import Consortium
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,13 +12,14 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Mean
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.messages import Described, Refused, decode_from_site
-from dpcape.privacy.calibrate import plan_release
-from dpcape.privacy.head_copy import Head, HeadCopy
-from dpcape.privacy.site_ledger import Ceiling
-from dpcape.site_folder import SiteFolder
+from dpcape.privacy.calibration import plan_release
+from dpcape.site.chain_head import Head, HeadCopy
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
 from dpcape.statistics import second_moment
+from dpcape.steward.review import review_text
 from dpcape.study import Study
+from dpcape.transport.messages import Described, Refused, decode_from_site
 
 from .consortium import SITES, TEXT, Consortium
 
@@ -231,14 +233,14 @@ def test_a_meaningless_ceiling_registers_nothing(consortium: Consortium, tmp_pat
         place.add_data("cohort", tmp_path / "lyon.csv", epsilon=-1.0, delta=1e-5)
     assert place.data_sets() == {}
     with pytest.raises(InvalidParameter, match="dpcape site add"):
-        place.review(consortium.study)
+        review_text(place, consortium.study)
 
 
 def test_a_data_set_without_a_ceiling_is_neither_reviewed_nor_approved(consortium: Consortium, tmp_path: Path) -> None:
     """What a crash between the two files of ``add_data`` leaves."""
     place = SiteFolder.create(tmp_path / "new", name="lyon")
     (place.path / "data.json").write_text('{"cohort": {"path": "/nowhere", "content": ""}}')
-    for decide in (place.review, place.approve):
+    for decide in (partial(review_text, place), place.approve):
         with pytest.raises(InvalidParameter, match=r"got none for 'cohort'\. Set it: dpcape site budget"):
             decide(consortium.study)
 
@@ -364,7 +366,7 @@ def test_a_whole_folder_restored_is_noticed_by_what_the_coordinator_saw(consorti
 def test_review_is_in_words_and_reads_nothing(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Study, "records_for", lambda *args: pytest.fail("records were read"))
     place = consortium.sites["lyon"]
-    text = place.review(consortium.study)
+    text = review_text(place, consortium.study)
     for words in (
         consortium.study.digest(),
         "What leaves this site",
@@ -375,10 +377,10 @@ def test_review_is_in_words_and_reads_nothing(consortium: Consortium, monkeypatc
     ):
         assert words in text
     costly = consortium.variant("epsilon = 1.0", "epsilon = 1.3")
-    assert "ABOVE THE CEILING" in place.review(costly)
+    assert "ABOVE THE CEILING" in review_text(place, costly)
     exact = consortium.variant('"cape"\nn_colluding = 1', '"exact"')
-    assert "NOT AT ALL" in place.review(exact)
-    assert "No privacy guarantee" in place.review(exact)
+    assert "NOT AT ALL" in review_text(place, exact)
+    assert "No privacy guarantee" in review_text(place, exact)
     assert place.state().charges == []
 
 
@@ -391,7 +393,7 @@ def test_kept_studies_are_found_by_name_and_digest(consortium: Consortium) -> No
         with pytest.raises(InvalidParameter, match="must be a file, or one that was reviewed"):
             place.study(wrong)
     stranger = Study.parse(TEXT.replace("[sites.lyon]", "[sites.rome]"), path=consortium.folder / "study.toml")
-    for method in (place.review, place.approve, place.site_for):
+    for method in (partial(review_text, place), place.approve, place.site_for):
         with pytest.raises(InvalidParameter, match="must name the site 'lyon'"):
             method(stranger)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy import Ledger, epsilon_of
-from dpcape.privacy.chain import Chain
 from dpcape.privacy.ledger import Charge
-from dpcape.privacy.site_ledger import Ceiling, State
+from dpcape.site.hash_chain import Chain
+from dpcape.site.ledger import Ceiling, State
 
 from .ledgers import STUDY, approve, ceiling, charge, ledger, new_chain, opened
 

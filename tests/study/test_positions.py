@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.study.positions import positions
+from dpcape.study.toml_positions import positions
 
 names = st.one_of(
     st.from_regex(r"[A-Za-z0-9_-]{1,6}", fullmatch=True),

@@ -12,8 +12,8 @@ import pytest
 from dpcape import rows
 from dpcape.errors import InvalidParameter
 from dpcape.records import Records
+from dpcape.records.readers.files import mapped_arrays
 from dpcape.study import Study
-from dpcape.study.readers import mapped_arrays
 
 from .texts import HEAD
 

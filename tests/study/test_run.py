@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import dpcape.report.run_page
+import dpcape.runs.page
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
 from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.estimators.base import FederatedEstimator
-from dpcape.privacy.calibrate import plan_release
-from dpcape.review import how_noisy, review
-from dpcape.run import run_in_process, run_on_federation
-from dpcape.run_folder import RunFolder
-from dpcape.site_folder import SiteFolder
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.planning.rehearsal import declared_federation, made_up_records, outline, statistic_names
+from dpcape.privacy.calibration import plan_release
+from dpcape.runs.folder import RunFolder
+from dpcape.runs.in_process import run_in_process, run_on_federation
+from dpcape.site.folder import SiteFolder
 from dpcape.statistics import second_moment
+from dpcape.steward.review import how_noisy, review
 from dpcape.study import Study
 from dpcape.study.analyses import analyses
-from dpcape.study.outline import declared_federation, made_up_records, outline, statistic_names
 
 from .texts import ANALYSES, text_of
 
@@ -126,7 +126,7 @@ def test_a_crash_after_the_result_was_saved_loses_nothing(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(dpcape.report.run_page, "write_run_page", _crash)
+        patched.setattr(dpcape.runs.page, "write_run_page", _crash)
         with pytest.raises(KeyboardInterrupt):
             run_in_process(study, tmp_path / "run")
     saved = (tmp_path / "run" / "model.npz").read_bytes()
@@ -329,7 +329,7 @@ def test_a_study_that_names_a_federation_goes_to_its_engine(
         in_process = Study.parse(study.text, path=tmp_path / "study.toml")
         run_in_process(in_process, tmp_path / "elsewhere").model().save(out / "model.npz")
 
-    monkeypatch.setitem(sys.modules, "dpcape.transport.flare", SimpleNamespace(run_study=run_study))
+    monkeypatch.setitem(sys.modules, "dpcape.engines.flare", SimpleNamespace(run_study=run_study))
     with pytest.raises(ProtocolError, match="vanish"):
         run_on_federation(federated, tmp_path / "run")
     # Sites may have been charged before the job failed.

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 from dpcape import Replay
 from dpcape.cli import main
-from dpcape.privacy.guarantee import round_up
+from dpcape.guarantee.card import card_text
+from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.report.card import card_text
-from dpcape.report.run_page import run_card
-from dpcape.run import run_in_process
-from dpcape.run_folder import RunFolder
-from dpcape.site_folder import SiteFolder
+from dpcape.runs.folder import RunFolder
+from dpcape.runs.in_process import run_in_process
+from dpcape.runs.page import run_card
+from dpcape.site.folder import SiteFolder
 from dpcape.study import Study
 
 from .texts import text_of

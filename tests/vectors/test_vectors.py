@@ -14,7 +14,7 @@ import pytest
 
 from dpcape import Federation, Independent, in_process, rows
 from dpcape.privacy import View, compose, delta_of, epsilon_of, mu_of
-from dpcape.privacy.calibrate import calibrate, plan_release, worst_exposures
+from dpcape.privacy.calibration import calibrate, plan_release, worst_exposures
 from dpcape.privacy.gaussian import zcdp_delta_of
 from dpcape.protocols import Cape, Dealer, Protocol, SecureSum
 from dpcape.protocols.zero_sum import zero_sum_view

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.audit.adversaries import SITES, VICTIM, Adversary
-from dpcape.audit.stage import Held
-from dpcape.privacy.calibrate import Plan
-from dpcape.protocols.base import Integers
+from dpcape.audit.protocol_run import Held
+from dpcape.privacy.calibration import Plan
+from dpcape.protocols.protocol import Integers
 
 Rows = NDArray[np.float64]
 

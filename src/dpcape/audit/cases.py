@@ -27,8 +27,8 @@ from dpcape.estimators import (
     PolynomialLoss,
     TopicModel,
 )
+from dpcape.factor_release import PrivateFactorModel
 from dpcape.records import documents, labelled, rows, subjects, views
-from dpcape.release import PrivateFactorModel
 
 Vector = NDArray[np.float64]
 _CENTRES = np.array([[0.1, 0.0, 0.0], [-0.1, 0.0, 0.0]])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcape.audit.adversaries import VICTIM
 from dpcape.audit.cases import Case
-from dpcape.audit.transcript import Transcript
+from dpcape.audit.recorded_run import Transcript
 
 Vector = NDArray[np.float64]
 _N_CANDIDATES, _CLIMB_ROUNDS, _CLIMB_TRIALS = 240, 30, 40

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
@@ -14,36 +15,52 @@ from dpcape.errors import DpcapeError, LedgerRefused
 
 # command -> (module, one line of help)
 _COMMANDS = {
-    "account": ("planning", "Tell which guarantee given noise scales really have."),
+    "account": ("plan", "Tell which guarantee given noise scales really have."),
     "audit": ("audit", "Attack analyses through the real protocols; compare with what is promised."),
     "demo": ("demo", "Run a 4-site CAPE study on bundled data and write a report page."),
     "doctor": ("doctor", "Check clock, TLS, data, bounds, ledger and versions before a study."),
     "federation": ("federation", "Set up and look after a federation on NVIDIA FLARE."),
     "mechanisms": ("mechanisms", "Tell which mechanisms are verified, only claimed, or broken, and why."),
-    "plan": ("planning", "Tell how noisy a study would be, before anything is spent."),
+    "plan": ("plan", "Tell how noisy a study would be, before anything is spent."),
     "report": ("run", "Write the page of a run again, from its folder."),
-    "reproduce": ("reproduce", "Run figures and tables of the papers again, with a verdict on each claim."),
     "run": ("run", "Run a study, in process or on the federation it names."),
     "site": ("site", "Guard a site's data: identity, ceilings, approvals, ledger."),
 }
+# Commands of other distributions, and the distribution that has the one people look for.
+_ADDED = "dpcape.commands"
+_ELSEWHERE = {"reproduce": ("the papers' figures", "dpcape-papers")}
+
+
+def _added() -> dict[str, EntryPoint]:
+    """Return commands that installed distributions add; dpcape's own names stay its own."""
+    return {point.name: point for point in entry_points(group=_ADDED) if point.name not in _COMMANDS}
 
 
 class _Commands(click.Group):
     """Imports a command on first use; turns dpcape's own errors into one line and exit code 2 (3: refused)."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        return sorted([*_COMMANDS, *_added()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = import_module(f"dpcape.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-        return command
+        if cmd_name in _COMMANDS:
+            module = import_module(f"dpcape.cli.{_COMMANDS[cmd_name][0]}")
+            command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+            return command
+        added = _added().get(cmd_name)
+        if added is not None:
+            command = added.load()
+            return command
+        if cmd_name in _ELSEWHERE:
+            what, distribution = _ELSEWHERE[cmd_name]
+            ctx.fail(f"{cmd_name} needs {what}, which are not installed. Run: pip install {distribution}")
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+            own = {name: text for name, (_, text) in _COMMANDS.items()}
+            added = {name: point.load().get_short_help_str(limit=100) for name, point in _added().items()}
+            formatter.write_dl(sorted({**own, **added}.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -12,6 +12,6 @@ import click
 @click.option("--replay", type=int, default=None, help="Seed for replayable noise: reproducible, and no protection.")
 def demo(out: Path, replay: int | None) -> None:
     """Run a 4-site CAPE study on bundled data and write a report page."""
-    from dpcape.demo import run_demo
+    from dpcape.cli.demo_study import run_demo
 
     run_demo(out, replay)

@@ -44,7 +44,7 @@ def init(folder: Path, sites: tuple[str, ...], host: str, port: int, as_json: bo
 @_folder
 def serve(folder: Path) -> None:
     """Run the federation's server in the foreground."""
-    from dpcape.transport.flare.serving import become
+    from dpcape.engines.flare.start_kit import become
 
     _require_engine()
     become(_federation_folder(folder).server_kit)
@@ -124,14 +124,14 @@ def stop(folder: Path) -> None:
 
 def _federation_folder(folder: Path) -> Any:
     _require_engine()
-    from dpcape.transport.flare.kits import FederationFolder
+    from dpcape.engines.flare.kits import FederationFolder
 
     return FederationFolder(folder.resolve())
 
 
 def _with_server(folder: Path, ask: Callable[[Any], Any]) -> Any:
     made = _federation_folder(folder)
-    from dpcape.transport.flare.session import opened
+    from dpcape.engines.flare.admin_session import opened
 
     with opened(made.admin_kit) as coordination:
         return ask(coordination)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shutil
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from importlib.metadata import entry_points
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from dpcape.published.claims import Claim
+from dpcape.analyses.mechanisms import BROKEN, MECHANISMS, PUBLISHED, VERIFIED, Mechanism
+from dpcape.errors import InvalidParameter
+
+# Claims of papers come with the distribution that checks them.
+Claim = Any
 
 
 @click.command()
@@ -22,34 +27,58 @@ if TYPE_CHECKING:
 def mechanisms(listing: bool, key: str | None, as_json: bool) -> None:
     """Print mechanisms as verified, published claim only or broken, with reasons and references."""
     if key is not None:
-        from dpcape.published.claims import claim
-
-        _show_claim(claim(key), as_json)
+        _show_claim(_claim(key), as_json)
     elif listing:
         _show_claims(as_json)
     else:
         _show_mechanisms(as_json)
 
 
-def _show_mechanisms(as_json: bool) -> None:
-    from dpcape.mechanisms import MECHANISMS
+def _mechanisms() -> list[Mechanism]:
+    """Return dpcape's mechanisms with those of installed distributions, verified ones first."""
+    added = [entry for point in entry_points(group="dpcape.mechanisms") for entry in point.load()]
+    return sorted([*added, *MECHANISMS], key=lambda entry: (VERIFIED, PUBLISHED, BROKEN).index(entry.status))
 
+
+def _claims() -> dict[str, Claim]:
+    """Return the claims that installed distributions check."""
+    return {key: entry for point in entry_points(group="dpcape.claims") for key, entry in point.load().items()}
+
+
+def _claim(key: str) -> Claim:
+    claims = _required_claims()
+    if key not in claims:
+        near = difflib.get_close_matches(key, claims, n=3)
+        remedy = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise InvalidParameter(f"a claim must be one of {', '.join(claims)}; got {key!r}.{remedy}")
+    return claims[key]
+
+
+def _required_claims() -> dict[str, Claim]:
+    claims = _claims()
+    if not claims:
+        raise click.UsageError("The papers' claims are not installed. Run: pip install dpcape-papers")
+    return claims
+
+
+def _show_mechanisms(as_json: bool) -> None:
+    listed = _mechanisms()
     if as_json:
-        click.echo(json.dumps([asdict(entry) for entry in MECHANISMS]))
+        click.echo(json.dumps([asdict(entry) for entry in listed]))
         return
-    for entry in MECHANISMS:
+    known = _claims()
+    for entry in listed:
         audits = [f"dpcape audit {name}" for name in entry.analyses]
-        see = [*audits, *(f"dpcape mechanisms --claim {name}" for name in entry.claims)]
+        see = [*audits, *(f"dpcape mechanisms --claim {name}" for name in entry.claims if name in known)]
         _entry(entry.name, entry.status, {"Why": entry.reason, "Source": entry.reference, "See": "\n".join(see)})
 
 
 def _show_claims(as_json: bool) -> None:
-    from dpcape.published.claims import CLAIMS
-
+    claims = _required_claims()
     if as_json:
-        click.echo(json.dumps([_plain(entry) for entry in CLAIMS.values()]))
+        click.echo(json.dumps([_plain(entry) for entry in claims.values()]))
         return
-    for entry in CLAIMS.values():
+    for entry in claims.values():
         _entry(entry.key, entry.verdict, _texts(entry))
     click.echo("The numbers behind one of them: dpcape mechanisms --claim NAME.")
 

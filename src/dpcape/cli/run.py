@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from dpcape.federation import Release
-    from dpcape.run_folder import RunFolder
+    from dpcape.guarantee.release_record import Release
+    from dpcape.runs.folder import RunFolder
     from dpcape.study import Study
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -30,7 +30,7 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, as_json
     study = Study.load(study_file)
     base = out if out is not None else _default_folder(study, rehearse)
     if study.federation is not None and not rehearse:
-        from dpcape.run import run_on_federation
+        from dpcape.runs.in_process import run_on_federation
 
         folder = run_on_federation(study, base, again=again)
     else:
@@ -44,8 +44,8 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, as_json
 def report(folder: Path, as_json: bool) -> None:
     """Write the page of a run again, from its folder."""
     from dpcape.errors import InvalidParameter
-    from dpcape.report.run_page import write_run_page
-    from dpcape.run_folder import RunFolder
+    from dpcape.runs.folder import RunFolder
+    from dpcape.runs.page import write_run_page
 
     found = RunFolder(folder)
     if not found.has_result:
@@ -55,7 +55,7 @@ def report(folder: Path, as_json: bool) -> None:
 
 
 def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, quiet: bool) -> RunFolder:
-    from dpcape.run import run_in_process
+    from dpcape.runs.in_process import run_in_process
 
     def progress(release: Release) -> None:
         if not quiet:
@@ -85,7 +85,7 @@ def _show(folder: RunFolder, as_json: bool) -> None:
 def _print_card(folder: RunFolder) -> None:
     from rich.console import Console
 
-    from dpcape.report.card import card_terminal
-    from dpcape.report.run_page import run_card
+    from dpcape.guarantee.card import card_terminal
+    from dpcape.runs.page import run_card
 
     Console().print(card_terminal(run_card(folder)))

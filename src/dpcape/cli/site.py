@@ -15,8 +15,8 @@ from dpcape.cli.site_page import serve_page
 from dpcape.cli.site_serve import serve
 
 if TYPE_CHECKING:
-    from dpcape.review import Review
-    from dpcape.site_folder import SiteFolder
+    from dpcape.site.folder import SiteFolder
+    from dpcape.steward.review import Review
     from dpcape.study import Study
 
 
@@ -56,7 +56,7 @@ def _steward(command: Callable[..., None]) -> Callable[..., None]:
 @_json_option
 def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
     """Make a site folder with a new identity and an empty ledger."""
-    from dpcape.site_folder import SiteFolder
+    from dpcape.site.folder import SiteFolder
 
     folder = SiteFolder.create(path, name=name, keys=keys)
     show({"site": name, "folder": str(path), "keys": str(folder.keys), **_identity(folder)}, as_json)
@@ -84,11 +84,12 @@ def add(
 @_steward
 def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
     """Tell what a study would do here: what leaves, to whom, how noisy, and what the ledger would show."""
-    from dpcape.review import review as review_values
+    from dpcape.steward.review import review as review_values
+    from dpcape.steward.review import review_text
 
     place = _open(folder)
     found = _study(place, study)
-    text = place.review(found, data)
+    text = review_text(place, found, data)
     seen = review_values(place, found, place.chosen(data))
     if not as_json:
         _show_review(place, seen, text)
@@ -229,8 +230,8 @@ def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
         return
     from rich.console import Console
 
-    from dpcape.report.card import card_terminal
-    from dpcape.review import how_noisy, review_card, review_head
+    from dpcape.guarantee.card import card_terminal
+    from dpcape.steward.review import how_noisy, review_card, review_head
 
     console = Console()
     console.print(review_head(place, seen), markup=False, highlight=False)
@@ -239,7 +240,7 @@ def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
 
 
 def _open(folder: Path) -> SiteFolder:
-    from dpcape.site_folder import SiteFolder
+    from dpcape.site.folder import SiteFolder
 
     return SiteFolder(folder)
 
@@ -260,7 +261,7 @@ def _set_ceiling(
 ) -> None:
     """Set the parts of a ceiling that were named; what was not named stays."""
     from dpcape.errors import InvalidParameter
-    from dpcape.privacy.site_ledger import Ceiling
+    from dpcape.site.ledger import Ceiling
 
     now = place.state().ceilings.get(name)
     epsilon, delta = whole if now is None or whole[0] is not None else (now.epsilon, now.delta)
@@ -274,7 +275,7 @@ def _set_ceiling(
 
 def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
     from dpcape.errors import InvalidParameter
-    from dpcape.privacy.guarantee import round_up
+    from dpcape.pages.numbers import round_up
 
     state = place.state()
     if name not in state.ceilings:

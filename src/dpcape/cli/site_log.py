@@ -11,14 +11,14 @@ import click
 
 from dpcape.cli.output import show
 from dpcape.errors import InvalidParameter
-from dpcape.privacy.chain import Entry
-from dpcape.privacy.guarantee import round_up
-from dpcape.privacy.head_copy import Head
+from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import Charge, spent_epsilon
-from dpcape.privacy.site_ledger import State
+from dpcape.site.chain_head import Head
+from dpcape.site.hash_chain import Entry
+from dpcape.site.ledger import State
 
 if TYPE_CHECKING:
-    from dpcape.site_folder import SiteFolder
+    from dpcape.site.folder import SiteFolder
 
 
 def show_rows(place: SiteFolder, data: str | None, as_json: bool) -> None:

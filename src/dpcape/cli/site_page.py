@@ -30,9 +30,9 @@ def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes:
 
     STUDIES are study files to put on the page; those that were reviewed here before are there already.
     """
-    from dpcape.site_folder import SiteFolder
-    from dpcape.steward_page import StewardServer
-    from dpcape.steward_page.decisions import present
+    from dpcape.site.folder import SiteFolder
+    from dpcape.steward import StewardServer
+    from dpcape.steward.decisions import present
     from dpcape.study import Study
 
     site = SiteFolder(folder)

@@ -33,8 +33,8 @@ def serve(folder: Path, kit: Path, data: str | None, replay_for_tests: int | Non
 
     Nothing runs here that was not approved with 'dpcape site approve'.
     """
-    from dpcape.site_folder import SiteFolder
-    from dpcape.transport.flare.serving import become, prepare_site, require_own_kit
+    from dpcape.engines.flare.start_kit import become, prepare_site, require_own_kit
+    from dpcape.site.folder import SiteFolder
 
     site = SiteFolder(folder)
     require_own_kit(kit, site.name)

@@ -1,7 +1,7 @@
 """The analyses: a private mean of a bounded statistic, then ordinary linear algebra."""
 
-from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.cca import CCA
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.joint_ica import JointICA
 from dpcape.estimators.kmeans import KMeans
 from dpcape.estimators.linear_regression import LinearRegression

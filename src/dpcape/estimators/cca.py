@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.parameters import check_components, check_flag
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator, check_components
-from dpcape.estimators.parameters import check_flag
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.linalg import canonical, cross_noise_norm
+from dpcape.postprocessing.eigen import canonical, cross_noise_norm
 from dpcape.statistics import centred_moments, second_moment
 
 if TYPE_CHECKING:

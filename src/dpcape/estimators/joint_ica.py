@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.parameters import check_choice, check_number, check_whole
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
-from dpcape.estimators.base import FederatedEstimator
-from dpcape.estimators.parameters import check_choice, check_number, check_whole
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.ica.budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
-from dpcape.ica.infomax import Infomax
-from dpcape.ica.rotation import CONTRASTS
+from dpcape.postprocessing.ica_budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
+from dpcape.postprocessing.ica_infomax import Infomax
+from dpcape.postprocessing.ica_rotation import CONTRASTS
 from dpcape.privacy import mu_of
 from dpcape.statistics import subject_tensor
 
@@ -39,8 +39,8 @@ class JointICA(FederatedEstimator):
     delta : float.
     solver : "moment" releases one tensor of fourth moments and rotates it, which is post-processing; "infomax" is
         algorithm 6.1, one release per round.
-    basis : public orthonormal columns, (voxels, columns), such as :func:`~dpcape.ica.cosine_basis`; the private PCA
-        searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
+    basis : public orthonormal columns, (voxels, columns), such as :func:`~dpcape.postprocessing.cosine_basis`; the
+        private PCA searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
     kurtosis : "positive" (bursts and sparse courses, as in fMRI), "negative", or "mixed" signs.
     n_timepoints : int — usual number of time points of a subject, from public knowledge; sets clip radii at the subject
         unit and does not enter the guarantee.

@@ -13,12 +13,12 @@ from scipy.linalg import expm
 from dpcape.errors import UtilityWarning
 from dpcape.facts import Facts
 from dpcape.federation import Allowance
-from dpcape.ica.budget import N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS
-from dpcape.ica.infomax import Infomax
-from dpcape.ica.polish import first_widths, polished
-from dpcape.ica.rotation import rotate, tensor_values
-from dpcape.ica.self_check import ALL_CLEAR, clearance, least_clearance
-from dpcape.linalg import floored_whitener, noise_norm, top_eigen
+from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
+from dpcape.postprocessing.ica_budget import N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS
+from dpcape.postprocessing.ica_infomax import Infomax
+from dpcape.postprocessing.ica_polish import first_widths, polished
+from dpcape.postprocessing.ica_rotation import rotate, tensor_values
+from dpcape.postprocessing.ica_self_check import ALL_CLEAR, clearance, least_clearance
 from dpcape.statistics import (
     Statistic,
     fourth_moment,

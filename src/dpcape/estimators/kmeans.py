@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from dpcape.analyses.parameters import check_seed, check_whole
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
-from dpcape.estimators.parameters import check_seed, check_whole
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.class_labels import checked_responses
-from dpcape.estimators.regression_release import check_regression, interval, released_fit
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.least_squares import check_regression, interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
 
@@ -50,7 +50,7 @@ class LinearRegression(FederatedEstimator):
     -------
     One release of u u', u = (b, x, a y) (:func:`~dpcape.statistics.regression_moment`), with its joint diameter
     sqrt(2) (B^2 + a^2 + b^2). The theorem of the dissertation (8.1) gives each degree the whole budget instead; see
-    ``dpcape.published.regression``. Everything after the release is post-processing.
+    ``dpcape_papers.published.regression``. Everything after the release is post-processing.
 
     Edge cases
     ----------

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.parameters import shown
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.class_labels import accuracy_of
-from dpcape.estimators.parameters import shown
-from dpcape.estimators.regression_release import LeastSquares, check_regression, interval, released_fit
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.least_squares import LeastSquares, check_regression, interval, released_fit
 from dpcape.federation import Allowance, Federation
-from dpcape.logistic_scale import logistic_scale
+from dpcape.postprocessing.logistic_scale import logistic_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.estimators.base import FederatedEstimator, effective_share
-from dpcape.estimators.parameters import check_confidence
+from dpcape.analyses.parameters import check_confidence
+from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import first_moments
 

@@ -10,23 +10,29 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.parameters import is_number, shown
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
-from dpcape.estimators.decomposition import (
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.moment_decomposition import (
     LARGEST_FULL,
     check_design,
     check_number,
     decompose,
-    noise_strength,
     second_moment_share,
     warn_if_drowned,
 )
-from dpcape.estimators.parameters import is_number, shown
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.tensor_power import (
+    Coordinates,
+    Whitening,
+    noise_strength,
+    tensor_noise_norm,
+    whiten,
+    whitened_coordinates,
+)
 from dpcape.statistics import Statistic, second_moment, third_moment, whitened_third_moment
 from dpcape.statistics.tensor_packing import packed_tensor_size
 from dpcape.statistics.third_moments import checked_variance
-from dpcape.tensor import Coordinates, Whitening, tensor_noise_norm, whiten, whitened_coordinates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

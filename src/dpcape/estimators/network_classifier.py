@@ -11,10 +11,10 @@ from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.parameters import check_positive, check_seed, check_whole
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
 from dpcape.estimators.class_labels import accuracy_of
-from dpcape.estimators.parameters import check_positive, check_seed, check_whole
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.gradients import LARGEST_WEIGHT, n_outputs, network_gradient
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.parameters import check_components, check_flag, is_number, shown
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator, check_components
-from dpcape.estimators.parameters import check_flag, is_number, shown
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.linalg import noise_norm, top_eigen
-from dpcape.privacy.calibrate import plan_release
+from dpcape.postprocessing.eigen import noise_norm, top_eigen
+from dpcape.privacy.calibration import plan_release
 from dpcape.statistics import Statistic, centred_moments, second_moment
 
 if TYPE_CHECKING:

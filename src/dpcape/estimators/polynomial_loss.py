@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from dpcape.analyses.parameters import shown
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator
-from dpcape.estimators.parameters import shown
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.polynomial import PackedPolynomial
+from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics.diameter_search import halton
 from dpcape.statistics.polynomials import polynomial_coefficients
 

@@ -12,9 +12,10 @@ from scipy.sparse import csr_array, issparse
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from dpcape.analyses.parameters import shown
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.base import FederatedEstimator, check_names
-from dpcape.estimators.decomposition import (
+from dpcape.estimators.estimator import FederatedEstimator, check_names
+from dpcape.estimators.moment_decomposition import (
     LARGEST_FULL,
     Decomposition,
     check_design,
@@ -23,11 +24,17 @@ from dpcape.estimators.decomposition import (
     second_moment_share,
     warn_if_drowned,
 )
-from dpcape.estimators.parameters import shown
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.tensor_power import (
+    Coordinates,
+    Whitening,
+    bounded_coordinates,
+    onto_simplex,
+    tensor_noise_norm,
+    whiten,
+)
 from dpcape.statistics import Statistic, whitened_word_triples, word_pairs, word_shares, word_triples
 from dpcape.statistics.tensor_packing import packed_tensor_size
-from dpcape.tensor import Coordinates, Whitening, bounded_coordinates, onto_simplex, tensor_noise_norm, whiten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,15 +1,12 @@
-"""How much is revealed: exact accounting, calibration, ledgers and guarantees."""
+"""How much is revealed: exact accounting, calibration, and ledgers."""
 
+from dpcape.privacy.adversary_view import View
 from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
-from dpcape.privacy.guarantee import Guarantee, SiteGuarantee
 from dpcape.privacy.ledger import Charge, Ledger
-from dpcape.privacy.view import View
 
 __all__ = [
     "Charge",
-    "Guarantee",
     "Ledger",
-    "SiteGuarantee",
     "View",
     "compose",
     "delta_of",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.privacy.calibrate import Plan, Scheme, target_mus, worst_exposures
+from dpcape.privacy.calibration import Plan, Scheme, target_mus, worst_exposures
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.ledger import Charge, spent_epsilon
 from dpcape.privacy.terms import Terms, epsilon_reserve, tail_reserve

@@ -2,11 +2,11 @@
 
 from dpcape.errors import ProtocolError
 from dpcape.privacy.terms import Settings
-from dpcape.protocols.base import Coordinator, Protocol, SiteHalf
 from dpcape.protocols.cape import Cape
 from dpcape.protocols.dealer import Dealer
 from dpcape.protocols.exact import Exact
 from dpcape.protocols.independent import Independent
+from dpcape.protocols.protocol import Coordinator, Protocol, SiteHalf
 from dpcape.protocols.secure_sum import SecureSum
 
 _BY_NAME: dict[str, type[Protocol]] = {

@@ -15,11 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Vector
-from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.calibration import Plan
 from dpcape.privacy.terms import Settings, Terms
-from dpcape.protocols.base import Conversation, Coordinator, Guard, Integers, Outcome, SiteHalf
-from dpcape.protocols.session import (
+from dpcape.protocols.protocol import Conversation, Coordinator, Guard, Integers, Outcome, SiteHalf
+from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
     SessionCoordinator,
     SessionSite,
@@ -29,6 +28,7 @@ from dpcape.protocols.session import (
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
 from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
+from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Vector
 
 
 @dataclass(frozen=True, kw_only=True)

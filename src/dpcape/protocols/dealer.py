@@ -14,7 +14,24 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
-from dpcape.messages import (
+from dpcape.noise import NoiseSource
+from dpcape.privacy.calibration import Plan
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.protocols.independent import noisy_total
+from dpcape.protocols.protocol import (
+    Conversation,
+    Coordinator,
+    Guard,
+    Integers,
+    Outcome,
+    SiteHalf,
+    check_colluding,
+)
+from dpcape.protocols.zero_sum import ZeroSum, check_ratio
+from dpcape.secure_sum import Identity, zero_sum_share
+from dpcape.secure_sum.box import BoxKey, seal
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.transport.messages import (
     Array,
     Deal,
     Dealt,
@@ -27,23 +44,6 @@ from dpcape.messages import (
     decode_to_site,
     encode,
 )
-from dpcape.noise import NoiseSource
-from dpcape.privacy.calibrate import Plan
-from dpcape.privacy.terms import Settings, Terms
-from dpcape.protocols.base import (
-    Conversation,
-    Coordinator,
-    Guard,
-    Integers,
-    Outcome,
-    SiteHalf,
-    check_colluding,
-)
-from dpcape.protocols.independent import noisy_total
-from dpcape.protocols.zero_sum import ZeroSum, check_ratio
-from dpcape.secure_sum import Identity, zero_sum_share
-from dpcape.secure_sum.box import BoxKey, seal
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
 
 _log = logging.getLogger(__name__)
 

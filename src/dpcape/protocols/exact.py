@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.messages import Array, FromSite, Submit, ToSite, Vector
+from dpcape.privacy.adversary_view import View
 from dpcape.privacy.terms import Settings, Terms
-from dpcape.privacy.view import View
-from dpcape.protocols.base import Conversation, Coordinator, Guard, Protocol, Scales, SiteHalf
 from dpcape.protocols.independent import PlainCoordinator
+from dpcape.protocols.protocol import Conversation, Coordinator, Guard, Protocol, Scales, SiteHalf
+from dpcape.transport.messages import Array, FromSite, Submit, ToSite, Vector
 
 
 @dataclass(frozen=True)

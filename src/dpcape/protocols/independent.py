@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.messages import Array, FromSite, Request, Submit, ToSite, Vector
-from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.adversary_view import View
+from dpcape.privacy.calibration import Plan
 from dpcape.privacy.terms import Settings, Terms
-from dpcape.privacy.view import View
-from dpcape.protocols.base import (
+from dpcape.protocols.protocol import (
     Conversation,
     Coordinator,
     Guard,
@@ -23,6 +22,7 @@ from dpcape.protocols.base import (
     SiteHalf,
     check_minimum,
 )
+from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, Vector
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,21 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.messages import Array, FromSite, Request, Submit, ToSite, Vector
-from dpcape.privacy.calibrate import Plan
+from dpcape.privacy.adversary_view import View
+from dpcape.privacy.calibration import Plan
 from dpcape.privacy.terms import Settings, Terms
-from dpcape.privacy.view import View
-from dpcape.protocols.base import Conversation, Coordinator, Guard, Outcome, Protocol, Scales, SiteHalf, with_colluders
 from dpcape.protocols.independent import noisy_total
-from dpcape.protocols.session import (
+from dpcape.protocols.protocol import (
+    Conversation,
+    Coordinator,
+    Guard,
+    Outcome,
+    Protocol,
+    Scales,
+    SiteHalf,
+    with_colluders,
+)
+from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
     SessionCoordinator,
     SessionSite,
@@ -24,6 +32,7 @@ from dpcape.protocols.session import (
     words_of,
 )
 from dpcape.secure_sum import from_ring, to_ring
+from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, Vector
 
 
 @dataclass(frozen=True, kw_only=True)

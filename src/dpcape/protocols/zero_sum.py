@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.privacy.view import View
-from dpcape.protocols.base import Protocol, Scales, with_colluders
+from dpcape.privacy.adversary_view import View
+from dpcape.protocols.protocol import Protocol, Scales, with_colluders
 
 
 class ZeroSum(Protocol):

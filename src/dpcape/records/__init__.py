@@ -27,7 +27,7 @@ from dpcape.records.counts import Counts
 from dpcape.records.features import Features
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.labels import Codes, Response
-from dpcape.schema import Schema
+from dpcape.records.schema import Schema
 
 __all__ = [
     "Documents",

@@ -35,7 +35,7 @@ import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
-from dpcape.schema.column import FloatArray, check_finite
+from dpcape.records.schema.column import FloatArray, check_finite
 
 STRIP_ENTRIES = 1 << 17
 """Entries handled together: 1 MiB of float64, so that norms and scaling find them in the cache."""

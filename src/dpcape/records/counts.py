@@ -10,8 +10,8 @@ from scipy.sparse import csr_array, issparse
 
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import strips
-from dpcape.schema.column import FloatArray
-from dpcape.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
+from dpcape.records.schema.column import FloatArray
+from dpcape.records.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 
 MINIMUM_WORDS = 3
 """Topic models are estimated from ordered triples of words, so a shorter document says nothing."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
-from dpcape.schema import Schema
-from dpcape.schema.column import FloatArray, check_finite
-from dpcape.schema.schema import as_it_is
-from dpcape.schema.table import ArrayTable, Table, Values, read_table
+from dpcape.records.schema import Schema
+from dpcape.records.schema.column import FloatArray, check_finite
+from dpcape.records.schema.schema import as_it_is
+from dpcape.records.schema.table import ArrayTable, Table, Values, read_table
 
 TABLE_ENTRIES = 1 << 20
 """Entries read together from a pandas or polars table: 8 MiB of float64."""
@@ -26,8 +26,8 @@ class Features:
     data : array, list of lists, pandas or polars table; kept, never copied whole, never changed.
     subject : what messages call it.
     bound : largest Euclidean norm of a row, already checked.
-    ranges : see `dpcape.schema.Schema.of`; None takes the numbers as they are.
-    missing : see `dpcape.schema.Schema.with_missing`.
+    ranges : see `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
+    missing : see `dpcape.records.schema.Schema.with_missing`.
     feature_names : names of the raw columns.
     """
 

@@ -18,7 +18,7 @@ from dpcape.facts import Facts
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features
 from dpcape.records.labels import Codes, Response
-from dpcape.schema.column import FloatArray
+from dpcape.records.schema.column import FloatArray
 
 
 class Records:

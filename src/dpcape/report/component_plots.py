@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dpcape.report.plots import COLOURS, new_axes
+from dpcape.pages.style import COLOURS
+from dpcape.report.plots import new_axes
 
 Matrix = NDArray[np.float64]
 

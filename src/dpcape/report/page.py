@@ -14,10 +14,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from dpcape._version import __version__
-from dpcape.privacy.guarantee import Guarantee
-from dpcape.report.card import Card, card_html, card_of
-from dpcape.report.style import environment
-from dpcape.report.svg import svg_of
+from dpcape.guarantee.card import Card, card_html, card_of
+from dpcape.guarantee.guarantee import Guarantee
+from dpcape.pages.style import environment
+from dpcape.pages.svg import svg_of
 
 __all__ = ["Picture", "Section", "Table", "svg_of", "write_page"]
 

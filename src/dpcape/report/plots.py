@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from dpcape.pages.style import COLOURS
+
 Matrix = NDArray[np.float64]
 
-# Okabe and Ito's palette: told apart by colour-blind readers; line styles tell the curves apart in print.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8c8c8c")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
-# A way of working has one colour in every picture, also in those of `dpcape.reproduce` and on the planner's page.
+# A way of working has one colour in every picture, also in those of `dpcape_papers` and on the planner's page.
 WAYS = {
     "pooled": (COLOURS[0], ":"),
     "cape": (COLOURS[2], "-"),

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from dpcape.report.plots import COLOURS, new_axes
+from dpcape.pages.style import COLOURS
+from dpcape.report.plots import new_axes
 
 Numbers = NDArray[np.int_]
 # A bar of less than a fiftieth of the longest cannot be compared with its noise.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpcape.federation import Release
+from dpcape.guarantee.release_record import Release
 from dpcape.report.loading_sections import figure_of
 from dpcape.report.page import Picture, Section, Table
 from dpcape.report.release_plots import rounds, signal_bars

@@ -1,15 +1,15 @@
 """What may be asked of records; each statistic knows its own sensitivity."""
 
-from dpcape.statistics.base import Statistic, build, known
 from dpcape.statistics.clusters import cluster_sums
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.gradients import network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.moments import centred_moments, first_moments, histogram, second_moment
-from dpcape.statistics.objectives import regression_moment
 from dpcape.statistics.poisson_loss import PoissonLoss
 from dpcape.statistics.polynomials import polynomial_coefficients
+from dpcape.statistics.regression_moment import regression_moment
+from dpcape.statistics.statistic import Statistic, build, known
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,

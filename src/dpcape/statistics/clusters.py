@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.moments import row_bound
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 
 Vector = NDArray[np.float64]
 _LARGEST_CENTRE = 1e102

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from dpcape.facts import Facts
-from dpcape.statistics.base import Statistic, known
 from dpcape.statistics.fourth_packing import layout, packed_size4, pair_products
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
+from dpcape.statistics.statistic import Statistic, known
 
 Vector = NDArray[np.float64]
 

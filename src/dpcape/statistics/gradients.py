@@ -16,7 +16,7 @@ from scipy.special import expit, softmax
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 
 Vector = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 
 Vector = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from scipy.linalg.blas import dsyrk
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 
 Vector = NDArray[np.float64]
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})

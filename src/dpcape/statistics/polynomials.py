@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.losses import LinearPredictorLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 
 Vector = NDArray[np.float64]
 LARGEST_SIZE = 200_000

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
-from dpcape.statistics.base import BLOCK_ROWS
+from dpcape.statistics.statistic import BLOCK_ROWS
 
 Vector = NDArray[np.float64]
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import Statistic, known
 from dpcape.statistics.fourth_packing import pack4, packed_size4, pair_products, traceless4
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, kept_subjects
+from dpcape.statistics.statistic import Statistic, known
 
 Vector = NDArray[np.float64]
 

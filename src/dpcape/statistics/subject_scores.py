@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.facts import Facts
-from dpcape.statistics.base import known
 from dpcape.statistics.reduced import checked_matrix, checked_positive, kept_subjects
+from dpcape.statistics.statistic import known
 from dpcape.statistics.subject_moments import InBall, whitened
 
 Vector = NDArray[np.float64]

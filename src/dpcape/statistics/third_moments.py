@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.moments import row_bound
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.tensor_packing import (
     CubeSum,
     packed_tensor_size,

@@ -29,8 +29,8 @@ from scipy.sparse import csr_array
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.base import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
 from dpcape.statistics.tensor_packing import (
     CubeSum,
     packed_tensor_size,

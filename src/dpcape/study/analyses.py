@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpcape.estimators.base import FederatedEstimator
+    from dpcape.estimators.estimator import FederatedEstimator
 
 # Given by the study's own fields.
 _OWN = {"epsilon", "delta"}
@@ -25,7 +25,7 @@ def analyses() -> dict[str, type[FederatedEstimator]]:
     """
     # Imported here: reading a study needs no estimator before it is asked what the analysis is.
     import dpcape
-    from dpcape.estimators.base import FederatedEstimator
+    from dpcape.estimators.estimator import FederatedEstimator
 
     public = (getattr(dpcape, name) for name in dpcape.__all__)
     found = [entry for entry in public if inspect.isclass(entry) and issubclass(entry, FederatedEstimator)]

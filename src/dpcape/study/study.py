@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.facts import Facts
-from dpcape.planning import make_protocol
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
 from dpcape.protocols import Exact, Protocol
+from dpcape.protocols.registry import make_protocol
 from dpcape.records import Records
+from dpcape.records.data_plan import DataPlan
 from dpcape.study.analyses import analyses, parameters
-from dpcape.study.data import DataPlan, read_data
-from dpcape.study.members import Member, read_members
-from dpcape.study.section import Section, Source, is_number, without_dates
+from dpcape.study.data import read_data
+from dpcape.study.sites import Member, read_members
+from dpcape.study.toml_reader import Section, Source, is_number, without_dates
 
 if TYPE_CHECKING:
-    from dpcape.estimators.base import FederatedEstimator
+    from dpcape.estimators.estimator import FederatedEstimator
 
 PROTOCOLS = ("cape", "secure-sum", "independent", "dealer", "exact")
 TABLES = ("study", "protocol", "sites", "data", "federation")
@@ -173,14 +174,14 @@ class Study:
 
     def records_for(self, site: str, source: str | Path) -> Records:
         """Build the records of a site from a local file."""
-        from dpcape.study.readers import open_file
+        from dpcape.records.readers.files import open_file
 
         self._require_site(site)
         return self.data.records(open_file(source, self.data))
 
     def synthetic_records(self, site: str, n_records: int) -> Records:
         """Make up records of the declared shape; nothing real is touched."""
-        from dpcape.study.synthetic import MadeUp
+        from dpcape.study.made_up import MadeUp
 
         return self.data.records(MadeUp(self.data, n_records, self.sites.index(self._require_site(site))))
 
@@ -190,7 +191,7 @@ class Study:
 
     def shares(self, n_records: Mapping[str, int]) -> tuple[float, ...]:
         """Return the shares of mu^2 the analysis asks for, one per release."""
-        from dpcape.study.outline import declared_federation
+        from dpcape.planning.rehearsal import declared_federation
 
         return tuple(self.estimator()._shares(declared_federation(self, n_records)))
 

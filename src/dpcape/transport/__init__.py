@@ -1,5 +1,5 @@
 """How messages travel between coordinator and sites."""
 
-from dpcape.transport.base import Transport
+from dpcape.transport.transport import Transport
 
 __all__ = ["Transport"]

@@ -1,0 +1,44 @@
+"""The claims as a page: ``python -m dpcape_papers.claims.page docs/papers.md`` renews the page's middle part."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dpcape_papers.claims.claim import Claim
+from dpcape_papers.claims.registry import CLAIMS
+
+BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
+
+
+def claims_text() -> str:
+    """Return a table of verdicts and a section for every claim, with numbers computed now."""
+    rows = [f"| [{c.key}](#{c.key}) | {c.source} | **{c.verdict}** |" for c in CLAIMS.values()]
+    table = "\n".join(["| claim | where | verdict |", "|---|---|---|", *rows])
+    return "\n\n".join([table, *(_section(c) for c in CLAIMS.values())])
+
+
+def renewed(page: str) -> str:
+    """Return the page with the part between the marks computed anew."""
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n\n{claims_text()}\n\n{END}{tail}"
+
+
+def _section(claim: Claim) -> str:
+    numbers = "\n".join(f"* {line}" for line in claim.evidence().lines)
+    figures = f" and `dpcape reproduce {' '.join(claim.figures)} --quick --out out`" if claim.figures else ""
+    return "\n\n".join(
+        [
+            f"### {claim.key}",
+            f"*{claim.source}*: {claim.says}",
+            f"**{claim.verdict.capitalize()}.** {claim.correct}",
+            numbers,
+            f"Shown by `dpcape mechanisms --claim {claim.key}`{figures}.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.write_text(renewed(target.read_text(encoding="utf-8")), encoding="utf-8")

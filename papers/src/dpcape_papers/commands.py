@@ -1,0 +1,125 @@
+"""``dpcape reproduce``: a command that this package adds to dpcape's."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from dpcape_papers.experiments.experiment import Experiment, Setting
+    from dpcape_papers.experiments.runner import Report
+
+
+@click.command(short_help="Run figures and tables of the papers again, with a verdict on each claim.")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--list", "as_list", is_flag=True, help="Name every figure and table and stop; + takes --method.")
+@click.option("--all", "every", is_flag=True, help="All of them.")
+@click.option("--quick", is_flag=True, help="About half a minute each: fewer runs, smaller sizes.")
+@click.option("--data", default=None, help="Folder of the data; DPCAPE_DATA or ../shared/data if absent.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True)
+@click.option("--runs", type=click.IntRange(min=1), default=None, help="Runs to average; the papers' 10 if absent.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@click.option("--method", "methods", multiple=True, metavar="MODULE:NAME", help="A method of your own to compare.")
+@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), default=None, help="OUT/.cache if absent.")
+def reproduce(
+    names: tuple[str, ...],
+    as_list: bool,
+    every: bool,
+    quick: bool,
+    data: str | None,
+    out: Path,
+    runs: int | None,
+    jobs: int,
+    methods: tuple[str, ...],
+    cache: Path | None,
+) -> None:
+    """Run figures and tables of the papers again: data, picture, and a verdict on each claim of the text."""
+    from dpcape_papers.experiments.registry import choose, experiments
+
+    if as_list:
+        _list(list(experiments().values()))
+        return
+    # Imported here: what compares methods takes a second to import, and a list should not.
+    from dpcape_papers.experiments.comparison import load_method
+    from dpcape_papers.experiments.data import find_data
+    from dpcape_papers.experiments.experiment import Setting
+
+    chosen = choose(list(experiments()) if every else names)
+    if not chosen:
+        raise click.UsageError("Name an experiment, or use --all or --list.")
+    for method in methods:
+        load_method(method)  # a wrong name is told before anything runs
+    setting = Setting(quick=quick, data=find_data(data), runs=runs, methods=methods)
+    _run(chosen, setting, out, cache or out / ".cache", jobs)
+
+
+def _list(known: Sequence[Experiment]) -> None:
+    width = max(len(one.name) for one in known)
+    for one in known:
+        mark = "+" if one.extendable else " "
+        click.echo(f"{one.name:<{width}} {mark} {one.label}: {one.title}")
+
+
+def _run(chosen: Sequence[Experiment], setting: Setting, out: Path, cache: Path, jobs: int) -> None:
+    import matplotlib as mpl
+    from rich.console import Console
+
+    from dpcape_papers.experiments.index import write_index
+    from dpcape_papers.experiments.registry import experiments
+    from dpcape_papers.experiments.runner import run
+
+    mpl.use("Agg")
+    # Whoever ends the process by name gets what Ctrl-C gets: finished cells and figures stay.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with _Bars(Console(stderr=True)) as progress:
+            reports = run(chosen, setting, out, cache=cache, jobs=jobs, progress=progress)
+    finally:
+        click.echo(f"Index: {write_index(out, list(experiments()))}")
+    failed = [report for report in reports if report.failures]
+    for report in failed:
+        for failure in report.failures:
+            click.echo(f"{report.experiment.name}: {failure}", err=True)
+    if failed:
+        click.echo(f"{len(failed)} of {len(reports)} failed; the others are complete.", err=True)
+        sys.exit(1)
+
+
+class _Bars:
+    """One bar per experiment while it runs, one line when it is through."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Progress(*columns, console=console, transient=True)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Bars:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+
+    def begin(self, experiment: Experiment, n_cells: int, n_kept: int) -> None:
+        self._tasks[experiment.name] = self._bars.add_task(experiment.name, total=n_cells, completed=n_kept)
+
+    def advance(self, experiment: Experiment) -> None:
+        self._bars.advance(self._tasks[experiment.name])
+
+    def end(self, report: Report) -> None:
+        from dpcape_papers.experiments.index import outcome_counts
+
+        self._bars.remove_task(self._tasks.pop(report.experiment.name))
+        said = "failed" if report.failures else outcome_counts([verdict.outcome for verdict in report.verdicts])
+        self._bars.console.print(f"{report.experiment.name}: {said}", highlight=False)

@@ -1,0 +1,1 @@
+"""Running experiments: cells, their cache, results, pictures and the index page."""

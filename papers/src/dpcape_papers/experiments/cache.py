@@ -1,0 +1,176 @@
+"""Results of cells, kept by content: the same function, options, code, data and library versions give the same rows."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpcape
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import Cell
+from dpcape_papers.experiments.results import Row
+
+PACKAGE = Path(dpcape.__file__).parent
+PAPERS = Path(__file__).parents[1]
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
+# What shows results but computes none; figures are looked at one by one.
+_NOT_COMPUTING = (
+    "dpcape/cli/",
+    "dpcape/planning/",
+    "dpcape/report/",
+    "dpcape/runs/",
+    "dpcape/steward/",
+    "dpcape_papers/claims/",
+    "dpcape_papers/commands.py",
+    "dpcape_papers/experiments/cache.py",
+    "dpcape_papers/experiments/curves.py",
+    "dpcape_papers/experiments/folder.py",
+    "dpcape_papers/experiments/index.py",
+    "dpcape_papers/experiments/registry.py",
+    "dpcape_papers/experiments/runner.py",
+    "dpcape_papers/figures/",
+    "dpcape_papers/verdicts/",
+)
+_SOURCE = (".py", ".toml")
+_FIGURES = "dpcape_papers.figures"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a cell gave: its rows, how long a processor took, and what was warned of on the way."""
+
+    rows: list[Row]
+    seconds: float
+    warnings: list[str]
+
+
+class Cache:
+    """A folder with one JSON file per cell; a file that is damaged or of another cell counts as absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, key: str) -> Kept | None:
+        """Return what is kept under a key, if it is whole."""
+        try:
+            entry = json.loads(self._path(key).read_text(encoding="utf-8"))
+            kept, digest = entry["kept"], entry["digest"]
+            if entry["key"] != key or _digest(_text(kept)) != digest:
+                return None
+            return Kept(**kept)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def store(self, key: str, kept: Kept) -> Kept:
+        """Write a result; readers see the old file or the new one, never half of one. Return it as it reads back."""
+        body = json.loads(_text(vars(kept)))
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may be writing the same result.
+        draft = path.with_suffix(f".{os.getpid()}.draft")
+        draft.write_text(_text({"key": key, "digest": _digest(_text(body)), "kept": body}), encoding="utf-8")
+        draft.replace(path)
+        return Kept(**body)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"
+
+
+def key_of(cell: Cell, data: DataFolder) -> str:
+    """Return the digest of everything that decides a cell's rows."""
+    module = cell.compute.__module__
+    methods: Iterable[str] = cell.options.get("methods", ())
+    facts = {
+        "compute": f"{module}.{cell.compute.__qualname__}",
+        "options": dict(cell.options),
+        "files": {name: data.digest(name) for name in cell.files},
+        "source": source_digest(),
+        "figure": _figure_digest(module),
+        "methods": {name: _file_digest(name.partition(":")[0]) for name in methods},
+        "versions": library_versions(),
+    }
+    return _digest(_text(facts))
+
+
+@cache
+def source_digest() -> str:
+    """Return the digest of all source of the two packages that computes."""
+    total = hashlib.sha256()
+    for package in (PACKAGE, PAPERS):
+        for path in sorted(package.rglob("*")):
+            name = f"{package.name}/{path.relative_to(package).as_posix()}"
+            if path.suffix in _SOURCE and not name.startswith(_NOT_COMPUTING):
+                total.update(f"{name}\0{len(path.read_bytes())}\0".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+@cache
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute."""
+    return {name: version(name) for name in LIBRARIES}
+
+
+@cache
+def _figure_digest(module: str) -> str:
+    """Return the digest of the module a cell's function lives in, and of the figure modules it imports."""
+    found = {module}
+    waiting = [module]
+    while waiting:
+        for name in _figures_imported(waiting.pop()) - found:
+            found.add(name)
+            waiting.append(name)
+    return _digest("".join(f"{name} {_file_digest(name)}\n" for name in sorted(found)))
+
+
+def _figures_imported(module: str) -> set[str]:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return set()
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = resolve_name("." * node.level + (node.module or ""), spec.parent or None)
+            names |= {start, *(f"{start}.{alias.name}" for alias in node.names)}
+    return {name for name in names if name.startswith(_FIGURES) and _is_module(name)}
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # a name inside a module that is no package
+        return False
+
+
+def _file_digest(module: str) -> str:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return "absent"
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"options and rows must hold JSON values; got {value!r}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

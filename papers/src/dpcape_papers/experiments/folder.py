@@ -1,0 +1,103 @@
+"""The folder of one reproduced figure: data.csv, figure.png, figure.svg, verdicts.json, about.json."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+
+from dpcape._version import __version__
+from dpcape_papers.experiments.cache import Kept, library_versions
+from dpcape_papers.experiments.experiment import Cell, Experiment, Setting, Verdict
+from dpcape_papers.experiments.results import Results
+
+DATA, PICTURE, DRAWING, VERDICTS, ABOUT = "data.csv", "figure.png", "figure.svg", "verdicts.json", "about.json"
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a folder holds, read back."""
+
+    name: str
+    path: Path
+    about: Mapping[str, Any]
+    verdicts: Sequence[Verdict]
+
+
+def write_folder(
+    out: Path, experiment: Experiment, setting: Setting, done: Sequence[tuple[Cell, Kept]]
+) -> list[Verdict]:
+    """Draw and judge the rows of an experiment and write its folder; return the verdicts."""
+    results = Results(row for _, kept in done for row in kept.rows)
+    verdicts = experiment.judge(results)
+    folder = out / experiment.name
+    folder.mkdir(parents=True, exist_ok=True)
+    # The two that make a folder count are written last.
+    results.write(folder / DATA)
+    _draw(experiment, results, folder)
+    _write_json(folder / VERDICTS, [asdict(verdict) for verdict in verdicts])
+    _write_json(folder / ABOUT, about(experiment, setting, done))
+    return verdicts
+
+
+def read_folder(path: Path) -> Reproduced | None:
+    """Return what a folder holds, or None if it is not complete."""
+    try:
+        found = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+        verdicts = [Verdict(**entry) for entry in json.loads((path / VERDICTS).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return None
+    return Reproduced(path.name, path, found, verdicts) if (path / DRAWING).is_file() else None
+
+
+def about(experiment: Experiment, setting: Setting, done: Sequence[tuple[Cell, Kept]]) -> dict[str, Any]:
+    """Return where the numbers come from: options and seeds, versions, data, time."""
+    files = sorted({name for cell, _ in done for name in cell.files})
+    return {
+        "name": experiment.name,
+        "paper": experiment.paper,
+        "label": experiment.label,
+        "title": experiment.title,
+        "substitutes": experiment.substitutes,
+        "note": experiment.note,
+        "quick": setting.quick,
+        "seconds": round(sum(kept.seconds for _, kept in done), 3),
+        "versions": {
+            "dpcape": __version__,
+            "python": platform.python_version(),
+            **library_versions(),
+            "matplotlib": version("matplotlib"),
+        },
+        "data": {name: setting.data.digest(name) for name in files},
+        "warnings": sorted({text for _, kept in done for text in kept.warnings}),
+        "cells": [
+            {
+                "compute": f"{cell.compute.__module__}.{cell.compute.__qualname__}",
+                "options": dict(cell.options),
+                "seconds": round(kept.seconds, 3),
+            }
+            for cell, kept in done
+        ],
+    }
+
+
+def _draw(experiment: Experiment, results: Results, folder: Path) -> None:
+    figure = experiment.draw(results)
+    try:
+        figure.savefig(folder / PICTURE, dpi=130)
+        # Nothing of the machine or the hour: the same rows give the same file.
+        with mpl.rc_context({"svg.hashsalt": experiment.name}):
+            figure.savefig(folder / DRAWING, metadata={"Date": None})
+    finally:
+        plt.close(figure)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,72 @@
+"""The page over all figures reproduced so far: every verdict first, then the pictures."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+
+from dpcape._version import __version__
+from dpcape_papers.experiments.experiment import PAPERS, Outcome
+from dpcape_papers.experiments.folder import DRAWING, Reproduced, read_folder
+
+_CLASSES = dict(zip(get_args(Outcome), ("holds", "conditions", "fails", "open"), strict=True))
+
+
+def write_index(out: Path, names: Sequence[str]) -> Path:
+    """Write ``index.html`` over the folders of these experiments that are complete; return its path."""
+    found = [read_folder(out / name) for name in names]
+    figures = [_shown(one) for one in found if one is not None]
+    environment = Environment(
+        loader=PackageLoader("dpcape_papers.experiments"),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    verdicts = [verdict for figure in figures for verdict in figure["verdicts"]]
+    page = environment.get_template("index.html").render(
+        figures=figures,
+        papers=_by_paper(figures),
+        classes=_CLASSES,
+        n_known=len(names),
+        n_verdicts=len(verdicts),
+        n_quick=sum(figure["about"]["quick"] for figure in figures),
+        counts=outcome_counts([verdict.outcome for verdict in verdicts]),
+        version=__version__,
+    )
+    path = out / "index.html"
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def outcome_counts(outcomes: Sequence[str]) -> str:
+    """Return how many claims came out how, in words."""
+    counts = Counter(outcomes)
+    words = dict(zip(get_args(Outcome), ("hold", "hold under conditions", "fail", "not shown"), strict=True))
+    return ", ".join(
+        f"{counts[outcome]} {outcome if counts[outcome] == 1 else word}" for outcome, word in words.items()
+    )
+
+
+def _shown(figure: Reproduced) -> Mapping[str, Any]:
+    # As an image the drawing keeps its identifiers to itself; inline, those of thirty drawings would collide.
+    drawing = base64.b64encode((figure.path / DRAWING).read_bytes()).decode()
+    return {
+        "name": figure.name,
+        "about": figure.about,
+        "verdicts": figure.verdicts,
+        "image": f"data:image/svg+xml;base64,{drawing}",
+    }
+
+
+def _by_paper(figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    groups = [
+        {"title": title, "figures": [figure for figure in figures if figure["about"]["paper"] == paper]}
+        for paper, title in PAPERS.items()
+    ]
+    return [group for group in groups if group["figures"]]

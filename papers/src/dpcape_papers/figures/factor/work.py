@@ -1,0 +1,53 @@
+"""The work behind figures 2 to 4 of Kundu and Suthaharan."""
+
+from __future__ import annotations
+
+from dpcape_papers.data.factor import CONNECTIVITY, PHENOTYPES
+from dpcape_papers.experiments.experiment import Cell, Setting, Work
+from dpcape_papers.figures.factor.cells import connectivity, simulation
+from dpcape_papers.figures.factor.claims import judge_connectivity, judge_number, judge_size
+from dpcape_papers.figures.factor.drawing import draw_connectivity, draw_number, draw_size
+
+_ATTACKED_SIZE = 100
+
+
+def _size_cells(setting: Setting) -> list[Cell]:
+    fixed = {"n_features": setting.choose(2_000, 10_000), "n_factors": "adaptive", "along": "n", **_chain(setting)}
+    return [
+        Cell(simulation, {**fixed, "n": n, "run": run, "attack": n == _ATTACKED_SIZE and run < 2})
+        for n in (50, 100, 150, 200)
+        for run in range(setting.n_runs(6))
+    ]
+
+
+def _number_cells(setting: Setting) -> list[Cell]:
+    fixed = {"n": 100, "n_features": setting.choose(2_000, 10_000), "along": "n_factors", **_chain(setting)}
+    return [
+        Cell(simulation, {**fixed, "n_factors": number, "run": run, "attack": False})
+        for number in setting.choose((4, 8, 10, 12, 16), (4, 6, 8, 9, 10, 11, 12, 14, 16, 20))
+        for run in range(setting.n_runs(4))
+    ]
+
+
+def _connectivity_cells(setting: Setting) -> list[Cell]:
+    # 49 subjects, 8 to 25 factors as in the paper, and one number beyond.
+    numbers = setting.choose((8, 18, 25, 30), (8, 10, 12, 14, 16, 18, 20, 22, 25, 30))
+    chain = {"n_burn_in": setting.choose(40, 400), "n_draws": setting.choose(40, 200), "every": setting.choose(3, 1)}
+    return [
+        Cell(
+            connectivity,
+            {"n": 49, "n_factors": number, "run": run, **chain, "attack": number == 18 and run < 2},
+            (CONNECTIVITY, PHENOTYPES),
+        )
+        for number in numbers
+        for run in range(setting.n_runs(4))
+    ]
+
+
+def _chain(setting: Setting) -> dict[str, int]:
+    return {"n_burn_in": setting.choose(100, 400), "n_draws": setting.choose(60, 200)}
+
+
+BY_SIZE = Work(_size_cells, draw_size, judge_size)
+BY_NUMBER = Work(_number_cells, draw_number, judge_number)
+OF_IMAGES = Work(_connectivity_cells, draw_connectivity, judge_connectivity)

@@ -1,0 +1,225 @@
+"""Figures 6.2 to 6.4: q_NGI and overall epsilon against epsilon per round, number of people, and delta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from dpcape.metrics import gain_index
+from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_lines
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import Cell, Setting
+from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, row
+from dpcape_papers.figures.ica.methods import (
+    Found,
+    cape_djica_found,
+    djica,
+    dp_djica_found,
+    joint_ica,
+    overall,
+)
+from dpcape_papers.figures.ica.series import ABIDE, Series, real, seed_of, simulated, some
+from dpcape_papers.published.ica import DjicaComparison
+
+ERROR, OVERALL = "q_NGI", "overall epsilon"
+CLAIMED, MOMENTS = "ε claimed, theorem 6.1", "ε claimed, section 6.3.2"
+TIME_POINT, PERSON = "real ε of one time point", "real ε of one person"
+DP_DJICA, SAME = "DP-djICA", "CAPE at the published noise's real ε"
+_COLOURS = COLOURS | {
+    DP_DJICA: "#E69F00",
+    SAME: "#56B4E9",
+    CLAIMED: "#6A5ACD",
+    MOMENTS: "#808000",
+    TIME_POINT: "#8B4513",
+    PERSON: "#B22222",
+}
+DELTA, DELTA_ROUND = 1e-5, 1e-2
+
+
+def compute(
+    data: DataFolder,
+    *,
+    source: str,
+    n_subjects: int,
+    n_components: int,
+    n_iter: int,
+    epsilons: Sequence[float],
+    exact_at: Sequence[float],
+    delta: float,
+    delta_round: float,
+    run: int,
+    side: int = 0,
+    n_timepoints: int = 0,
+) -> list[Row]:
+    """Return q_NGI of every algorithm on one data set, and chapter 6's and the true overall epsilons.
+
+    The unmixing without noise is computed if ``exact_at`` names epsilons at which it is to be drawn.
+    """
+    series, truths = _data(data, source, n_subjects, n_components, n_iter, run, side, n_timepoints)
+    frame = {"panel": f"{series.name}, {n_subjects} people", "run": run, "n_subjects": n_subjects, "asked_delta": delta,
+             "source": source}  # fmt: skip
+    found: list[Row] = []
+    if exact_at:
+        value = gain_index(djica(series, n_components, n_iter=n_iter).unmixing, truths["infomax"])
+        found += [_row(frame, "non-private", NON_PRIVATE, epsilon, ERROR, value) for epsilon in exact_at]
+    for index, epsilon in enumerate(epsilons):
+        seed = 1000 * (run + 1) + index
+        noise: dict[str, Any] = {"epsilon": epsilon, "delta_round": delta_round, "delta": delta, "n_iter": n_iter}
+        runs = {
+            ("CAPE", PUBLISHED): cape_djica_found(series, n_components, seed=seed, **noise),
+            ("local", PUBLISHED): cape_djica_found(series, n_components, seed=seed, alone=True, **noise),
+            (DP_DJICA, PUBLISHED): dp_djica_found(series, n_components, epsilon=epsilon, n_iter=n_iter // 2, seed=seed),
+        }
+        # The whole analysis for the epsilon of one published round, and for what all published rounds really cost.
+        totals = overall(series, **noise)
+        for curve, total in {"CAPE": epsilon, "local": epsilon, SAME: totals.verified_epsilon}.items():
+            scheme = "local" if curve == "local" else "CAPE"
+            result = joint_ica(series, n_components, scheme=scheme, epsilon=total, delta=delta, seed=seed)
+            runs[curve, VERIFIED] = result
+        for (curve, kind), result in runs.items():
+            truth = truths["infomax" if kind == PUBLISHED else "moment"]
+            found.append(_row(frame, curve, kind, epsilon, ERROR, gain_index(result.unmixing, truth), result, delta))
+        found += _overall_rows(frame, epsilon, totals)
+    return found
+
+
+def _data(
+    data: DataFolder, source: str, n_subjects: int, n_components: int, n_iter: int, run: int, side: int,
+    n_timepoints: int,
+) -> tuple[Series, dict[str, Any]]:  # fmt: skip
+    """Return the people, and the maps each kind of algorithm is measured against."""
+    if source == "simulated":
+        series = simulated(
+            seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
+        )
+        return series, {"infomax": series.truth, "moment": series.truth}
+    everybody, truths = _everybody(data, n_components, n_iter)
+    return some(everybody, n_subjects, seed_of(run)), truths
+
+
+@lru_cache(maxsize=1)
+def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[Series, dict[str, Any]]:
+    """Return all people, with a pseudo truth: their analysis without noise, each kind of algorithm its own."""
+    series = real(data)
+    exact = joint_ica(series, n_components, scheme="exact", epsilon=1.0, delta=DELTA, seed=0)
+    return series, {"infomax": djica(series, n_components, n_iter=n_iter).mixing, "moment": exact.mixing}
+
+
+def _overall_rows(frame: dict[str, Any], epsilon: float, totals: DjicaComparison) -> list[Row]:
+    values = {
+        (CLAIMED, PUBLISHED): totals.claimed_epsilon,
+        (MOMENTS, PUBLISHED): totals.claimed_moments,
+        (TIME_POINT, VERIFIED): totals.verified_epsilon,
+        (PERSON, VERIFIED): totals.verified_subject,
+    }
+    return [
+        _row(frame, curve, kind, epsilon, OVERALL, value)
+        for (curve, kind), value in values.items()
+        if not math.isnan(value)
+    ]
+
+
+def _row(
+    frame: dict[str, Any], curve: str, kind: str, epsilon: float, measure: str, value: float,
+    found: Found | None = None, delta: float | None = None,
+) -> Row:  # fmt: skip
+    return row(
+        curve=curve,
+        calibration=kind,
+        x=epsilon,
+        measure=measure,
+        value=value,
+        claimed_epsilon=None if found is None else found.claimed,
+        verified_epsilon=None if found is None else found.verified,
+        delta=delta,
+        asked_epsilon=epsilon,
+        **frame,
+    )
+
+
+def cells(
+    setting: Setting,
+    *,
+    sizes: Mapping[str, Sequence[int]],
+    epsilons: Sequence[float],
+    deltas: Sequence[float] = (DELTA,),
+    quick_runs: int = 3,
+) -> list[Cell]:
+    """Return one cell per source, number of people, delta and run; in full runs one per epsilon, too."""
+    made = []
+    for source, numbers in sizes.items():
+        for n_subjects in numbers:
+            for delta in deltas:
+                for run in range(setting.n_runs(quick_runs)):
+                    options = {
+                        **_sizes(setting, source),
+                        "n_subjects": n_subjects,
+                        "delta": delta,
+                        # The papers' noise is for delta .01 per round, except where they vary delta.
+                        "delta_round": DELTA_ROUND if len(deltas) == 1 else delta,
+                        "run": run,
+                    }
+                    groups = [list(epsilons)] if setting.quick else [[epsilon] for epsilon in epsilons]
+                    for index, group in enumerate(groups):
+                        exact_at = list(epsilons) if index == 0 else []
+                        files = (ABIDE,) if source == "real" else ()
+                        made.append(Cell(compute, {**options, "epsilons": group, "exact_at": exact_at}, files))
+    return made
+
+
+def _sizes(setting: Setting, source: str) -> dict[str, Any]:
+    if source == "real":
+        return {"source": source, "n_components": setting.choose(4, 20), "n_iter": setting.choose(80, 200)}
+    return {
+        "source": source,
+        "n_components": setting.choose(6, 20),
+        "n_iter": setting.choose(160, 200),
+        "side": setting.choose(12, 30),
+        "n_timepoints": setting.choose(100, 250),
+    }
+
+
+def against(results: Results, x: str, *, fixed: str, symbol: str) -> Results:
+    """Return rows against another column, panels by source and by the value of the ``fixed`` column."""
+    return Results(
+        {**r, "x": r[x], "panel": f"{str(r['panel']).rsplit(', ', 1)[0]}, {symbol}={_short(r[fixed])}"} for r in results
+    )
+
+
+def _short(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def draw(results: Results, x_label: str) -> Figure:
+    """Draw q_NGI above, overall epsilons below, one column per panel."""
+    panels = results.values("panel")
+    figure, grid = plt.subplots(
+        2, len(panels), figsize=(max(3.5 * len(panels), 10.0), 7.8), squeeze=False, sharex="col", layout="constrained"
+    )
+    for column, panel in enumerate(panels):
+        rows = results.where(panel=panel)
+        draw_curves(grid[0, column], rows.series(measure=ERROR), Look("", "q_NGI (0 is perfect)"), _COLOURS)
+        look = Look(x_label, "overall ε of capeDJICA", log_y=True)
+        draw_curves(grid[1, column], rows.series(measure=OVERALL), look, _COLOURS)
+        grid[0, column].set_title(str(panel), fontsize="medium")
+        grid[0, column].set_ylim(bottom=0)
+        if rows.values("source") == ["real"]:
+            grid[1, column].set_title("rounds only (PCA unprotected: ε = ∞)", fontsize="small")
+    legend_below(figure)
+    _note(figure, results)
+    return figure
+
+
+def _note(figure: Figure, results: Results) -> None:
+    """Say above the legend which epsilons were claimed and which are real, source by source."""
+    lines = ["as published, claimed ε (theorem 6.1; DP-djICA: its paper) → real ε of one time point at δ"]
+    for source, name in {str(r["source"]): str(r["panel"]).split(",")[0] for r in results}.items():
+        rows = results.where(measure=ERROR, calibration=PUBLISHED, source=source)
+        lines += [f"{name}, {line}" for line in true_epsilon_lines(rows)]
+    figure.legends[0].set_title("\n".join(lines))
+    figure.legends[0].get_title().set(fontsize="small", multialignment="center")

@@ -1,0 +1,124 @@
+"""The schemes of figure 4.1: each by dpcape's protocols, and as published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape import PCA, Cape, Exact, Federation, Independent, Replay, in_process, rows
+from dpcape.metrics import captured_energy
+from dpcape.protocols.protocol import Protocol
+from dpcape.statistics import second_moment
+from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Fit, Method, Task
+from dpcape_papers.published import pca as published
+from dpcape_papers.published.cape import assumed_colluding, cape_exposure
+
+Matrix = NDArray[np.float64]
+MEASURE = "captured energy"
+
+
+def energy(components: Matrix, task: Task) -> float:
+    """Return q^CE, in the units of the data."""
+    return captured_energy(components, task.options["moment"])
+
+
+def _federation(sites: Mapping[str, Matrix], protocol: Protocol, seed: int) -> Federation:
+    return Federation(
+        in_process({name: rows(held, bound=1.0) for name, held in sites.items()}, noise=Replay(seed)), protocol=protocol
+    )
+
+
+def _fitted(sites: Mapping[str, Matrix], protocol: Protocol, task: Task, epsilon: float, seed: int) -> Answer:
+    model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta)
+    model.fit(_federation(sites, protocol, seed))
+    return Answer(model.components_, None if isinstance(protocol, Exact) else model.guarantee_.epsilon)
+
+
+def _pooled(task: Task) -> dict[str, Matrix]:
+    return {"all": np.vstack(list(task.sites.values()))}
+
+
+def _one_site(task: Task) -> dict[str, Matrix]:
+    # As the authors do: the last site.
+    name = list(task.sites)[-1]
+    return {name: task.sites[name]}
+
+
+def _everyone(task: Task) -> dict[str, Matrix]:
+    return dict(task.sites)
+
+
+def _by_protocol(chosen: Callable[[Task], dict[str, Matrix]], protocol: Callable[[Task], Protocol]) -> Fit:
+    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+        return _fitted(chosen(task), protocol(task), task, epsilon, seed)
+
+    return fit
+
+
+def _cape(task: Task) -> Protocol:
+    return Cape(n_colluding=assumed_colluding(len(task.sites)))
+
+
+def _dpdis_verified(task: Task, epsilon: float, seed: int) -> Answer:
+    """Release each site's moment under its own noise, then take the published road to directions."""
+    noisy, real = [], 0.0
+    for index, (name, held) in enumerate(task.sites.items()):
+        alone = _federation({name: held}, Independent(), 1000 * seed + index)
+        private = alone.allow(epsilon, task.delta)
+        noisy.append(np.asarray(private.mean(second_moment(alone.facts))))
+        real = max(real, private.guarantee().epsilon)
+    return Answer(published.dpdis_pca(noisy, task.options["n_components"]), real)
+
+
+def _moments(task: Task) -> list[Matrix]:
+    moments: list[Matrix] = task.options["moments"]  # computed once per task
+    return moments
+
+
+def _scale(task: Task, epsilon: float) -> float:
+    return published.moment_scale(len(_one_site(task).popitem()[1]), epsilon=epsilon, delta=task.delta)
+
+
+def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int], Matrix], exposed: bool) -> Fit:
+    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+        rng = np.random.default_rng([seed, 41])  # protects nothing
+        directions = draw(_moments(task), _scale(task, epsilon), rng, task.options["n_components"])
+        n_sites = len(task.sites)
+        exposure = cape_exposure(n_sites, assumed_colluding(n_sites)) if exposed else 1.0
+        return Answer(directions, published.verified_epsilon(epsilon=epsilon, delta=task.delta, exposure=exposure))
+
+    return fit
+
+
+def _published_cape(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+    return published.leading_directions(published.cape_moment(moments, scale=scale, rng=rng), n_components)
+
+
+def _published_conventional(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+    noisy = published.conventional_moments(moments, scale=scale, rng=rng)
+    return published.leading_directions(np.mean(noisy, axis=0), n_components)
+
+
+def _published_local(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+    noisy = published.conventional_moments(moments[-1:], scale=scale, rng=rng)
+    return published.leading_directions(noisy[0], n_components)
+
+
+def _published_dpdis(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+    return published.dpdis_pca(published.conventional_moments(moments, scale=scale, rng=rng), n_components)
+
+
+METHODS = (
+    Method("non-private", NON_PRIVATE, _by_protocol(_pooled, lambda _: Exact())),
+    Method("pooled", VERIFIED, _by_protocol(_pooled, lambda _: Independent())),
+    Method("CAPE", VERIFIED, _by_protocol(_everyone, _cape)),
+    Method("conventional", VERIFIED, _by_protocol(_everyone, lambda _: Independent())),
+    Method("DPdisPCA", VERIFIED, _dpdis_verified),
+    Method("local", VERIFIED, _by_protocol(_one_site, lambda _: Independent())),
+    Method("CAPE", PUBLISHED, _as_published(_published_cape, exposed=True)),
+    Method("conventional", PUBLISHED, _as_published(_published_conventional, exposed=False)),
+    Method("DPdisPCA", PUBLISHED, _as_published(_published_dpdis, exposed=False)),
+    Method("local", PUBLISHED, _as_published(_published_local, exposed=False)),
+)

@@ -1,0 +1,109 @@
+"""What figures 8.1 to 8.3 compute: one panel's sweep over epsilon, N or delta in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape_papers.data import regression as prepared
+from dpcape_papers.experiments.comparison import Task, compare, load_method
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import Cell
+from dpcape_papers.experiments.results import Row
+from dpcape_papers.figures.regression.methods import ERROR, LOSS, error, loss, papers_methods
+
+Vector = NDArray[np.float64]
+N_SITES = 5
+# Public maximum of the response: Crime is a share, BlogFeedback counts comments.
+REAL = {
+    "Crime": ("communities_crime.csv.gz", prepared.crime, 1.0, (1994, 99)),
+    "BlogFeedback (for Twitter)": ("blogfeedback_test.npz", prepared.blog, 100.0, (7624, 80)),
+}
+
+
+def panel_cells(panel: Mapping[str, Any], n_runs: int) -> list[Cell]:
+    """Return the cells of one panel, one per run."""
+    files = [REAL[panel["source"]][0]] if panel["source"] in REAL else []
+    return [Cell(sweep, {**panel, "run": run}, files) for run in range(n_runs)]
+
+
+def sweep(
+    data: DataFolder,
+    *,
+    source: str,
+    vary: str,
+    values: Sequence[float],
+    epsilon: float,
+    delta: float,
+    n_records: int,
+    run: int,
+    methods: Sequence[str] = (),
+) -> list[Row]:
+    """Fit every method at every value of what varies; the two others stay as given.
+
+    Parameters
+    ----------
+    source : "D=20" for synthetic records of that width, or a name among ``REAL``.
+    vary : "epsilon", "N" or "delta"; ``values`` are its values.
+    n_records : total number of records; 0 for all there are.
+    methods : names of further methods.
+    """
+    compared = [*papers_methods(), *map(load_method, methods)]
+    rows: list[Row] = []
+    for value in values:
+        here = {"epsilon": epsilon, "N": n_records, "delta": delta} | {vary: value}
+        name, task = make_task(data, source, n_records=int(here["N"]), delta=here["delta"], seed=run)
+        measures = {LOSS: loss} | ({ERROR: error} if "truth" in task.options else {})
+        panel = panel_name(name, vary, epsilon=epsilon, delta=delta, n_records=n_records or task.options["n_records"])
+        rows += compare(
+            task, compared, panel=panel, epsilons=[here["epsilon"]], run=run, seed=run, measures=measures, x=value
+        )
+    return [{**row, "source": name, "vary": vary} for row in rows]
+
+
+def panel_name(name: str, vary: str, *, epsilon: float, delta: float, n_records: int) -> str:
+    """Return the title of a panel: the data, and what does not vary."""
+    fixed = {"epsilon": f"ε = {epsilon:g}", "N": f"N = {n_records:,}", "delta": f"δ = {delta:g}"}
+    return ", ".join([name, *(text for key, text in fixed.items() if key != vary)])
+
+
+def make_task(data: DataFolder, source: str, *, n_records: int, delta: float, seed: int) -> tuple[str, Task]:
+    """Return the name of the data and the task: unit rows at five sites of equal size."""
+    if source.startswith("D="):
+        study = prepared.linear(int(source[2:]), n_records, seed=seed)
+        return f"synthetic, D = {source[2:]}", _task(study.features, study.target, delta, seed, study.truth)
+    name, X, y = _real(data, source)
+    keep = np.random.default_rng([seed, 0]).permutation(len(X))[: n_records or len(X)]  # protects nothing
+    return name, _task(X[keep], y[keep], delta, seed, None)
+
+
+def _task(X: Vector, y: Vector, delta: float, seed: int, truth: Vector | None) -> Task:
+    each = len(X) // N_SITES
+    order = np.random.default_rng([seed, 1]).permutation(len(X))  # protects nothing
+    parts = [order[number * each : (number + 1) * each] for number in range(N_SITES)]
+    sites = {f"site{number}": (X[part], y[part]) for number, part in enumerate(parts, start=1)}
+    options: dict[str, Any] = {"n_records": each * N_SITES} | ({} if truth is None else {"truth": truth})
+    return Task(sites, delta, options)
+
+
+def _real(data: DataFolder, source: str) -> tuple[str, Vector, Vector]:
+    """Return name, rows clipped to length 1 and responses in [0, 1]; simulated ones if the file is absent."""
+    file, load, largest, shape = REAL[source]
+    if not data.has(file):
+        return f"simulated in place of {source.split()[0]}", *_stand_in(*shape)
+    study = load(data)
+    lengths = np.linalg.norm(study.features, axis=1, keepdims=True)
+    return source, study.features / np.maximum(lengths, study.bound), np.clip(study.target / largest, 0.0, 1.0)
+
+
+def _stand_in(n_records: int, width: int) -> tuple[Vector, Vector]:
+    """Return rows with a decaying spectrum and a skewed response, shaped like the real data."""
+    generator = np.random.default_rng(8)  # protects nothing
+    scales = 1 / np.arange(1, width + 1)
+    X = generator.standard_normal((n_records, width)) * scales + 0.1
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    score = X @ generator.standard_normal(width) + 0.5 * generator.standard_normal(n_records)
+    return X, np.clip(np.exp(score - 1.5), 0.0, 1.0)

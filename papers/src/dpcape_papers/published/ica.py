@@ -1,0 +1,272 @@
+"""djICA, DP-djICA and capeDJICA as published, and what they really guarantee. For comparison only.
+
+Nothing here is used to protect records. The PCA of DP-djICA rests on a result its authors retracted, so whatever runs
+with it says "no guarantee: retracted". Generators are handed in by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import chi2
+
+from dpcape.postprocessing.ica_infomax import Infomax, opposes
+from dpcape.privacy import epsilon_of
+from dpcape.statistics.infomax_scores import GhostStep
+from dpcape.statistics.statistic import BLOCK_ROWS
+from dpcape_papers.published.cape import cape_exposure
+from dpcape_papers.published.regression import classical_multiplier
+
+Matrix = NDArray[np.float64]
+
+RETRACTED = "no guarantee: retracted"
+
+
+@dataclass(frozen=True)
+class DjicaComparison:
+    """What chapter 6 claims of capeDJICA, and what holds at the same noise.
+
+    Attributes
+    ----------
+    claimed_epsilon, claimed_delta : theorem 6.1, basic composition (2 J epsilon_i, 2 J delta_i).
+    claimed_moments : epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its
+        moment generating function is wrong.
+    verified_epsilon : per time point, against the aggregator and the colluding sites, at ``delta``.
+    verified_output_only : per time point, against somebody who sees nothing but the results.
+    verified_subject : per person owning ``n_timepoints`` time points, against the aggregator and the colluding sites.
+    """
+
+    claimed_epsilon: float
+    claimed_delta: float
+    claimed_moments: float
+    delta: float
+    verified_epsilon: float
+    verified_output_only: float
+    verified_subject: float
+
+
+def cape_djica(
+    *,
+    epsilon_round: float,
+    delta_round: float,
+    n_iter: int,
+    n_sites: int,
+    n_colluding: int,
+    delta: float,
+    n_records: int,
+    n_timepoints: int,
+    gradient_bound: float = 1.0,
+    with_pca: bool = False,
+) -> DjicaComparison:
+    """Compare the claims of section 6.3 with what the noise of eq. 6.9 gives; G and h are released in every round.
+
+    With ``with_pca`` the second moment of capePCA is a release more, under noise for the same epsilon and delta and the
+    printed sensitivity 1/N, which is sqrt(2)/N for a replaced time point. One site alone (``n_sites`` 1) has no view
+    beyond its output.
+    """
+    per_sensitivity = classical_multiplier(epsilon_round, delta_round)
+    output = math.sqrt(2 * n_iter + 2 * with_pca) / per_sensitivity
+    seen = output * cape_exposure(n_sites, n_colluding)
+    sensitivity = 2 * gradient_bound / n_records
+    return DjicaComparison(
+        claimed_epsilon=2 * n_iter * epsilon_round,
+        claimed_delta=2 * n_iter * delta_round,
+        claimed_moments=moments_claim(sensitivity, per_sensitivity * sensitivity, 2 * n_iter, delta),
+        delta=delta,
+        verified_epsilon=epsilon_of(delta, seen),
+        verified_output_only=epsilon_of(delta, output),
+        verified_subject=epsilon_of(delta, n_timepoints * seen),
+    )
+
+
+def clipped_infomax(
+    rows: Matrix,
+    *,
+    n_iter: int,
+    clip: float,
+    bias_clip: float,
+    noise: float = 0.0,
+    rng: Generator | None = None,
+    learning_rate: float = 1.0,
+) -> Matrix:
+    """Run algorithm 6.1 on reduced, whitened rows and return its last unmixing.
+
+    ``noise`` is the papers' multiplier of the sensitivities 2 clip/N and 2 bias_clip/N; of N rows it is what is left in
+    the mean over the sites, where the zero-sum part has cancelled. The printed algorithm adds none to G, the text does.
+    """
+    n_rows, width = rows.shape
+    scales = np.repeat([clip, bias_clip], [width**2, width]) * 2 * noise / n_rows
+    state = Infomax(width, n_iter, learning_rate)
+    while state.done < n_iter:
+        step = GhostStep(state.unmixing, state.bias, clip=clip, bias_clip=bias_clip)
+        for start in range(0, n_rows, BLOCK_ROWS):
+            step.add(rows[start : start + BLOCK_ROWS])
+        mean = step.total() / n_rows
+        if rng is not None:
+            mean = mean + scales * rng.standard_normal(mean.size)
+        state.step(mean[: width**2].reshape(width, width), mean[width**2 :])
+    return state.unmixing
+
+
+def moments_claim(sensitivity: float, scale: float, n_releases: int, delta: float) -> float:
+    """Return the epsilon that section 6.3.2 prints, NaN where it has none. It can be far too small."""
+    a = 1 / (2 * n_releases * sensitivity)
+    b = -sensitivity / (2 * scale**2)
+    c = math.log(delta) - n_releases * math.log(scale / math.sqrt(sensitivity))
+    c += n_releases * sensitivity**3 / (8 * scale**4)
+    inside = b * b - 4 * a * c
+    return (-b + math.sqrt(inside)) / (2 * a) if inside >= 0 else math.nan
+
+
+def djica(
+    rows_by_site: Sequence[Matrix], *, n_iter: int, learning_rate: float | None = None, tolerance: float = 1e-6
+) -> Matrix:
+    """Return the unmixing of the non-private djICA on reduced, whitened rows (Baker et al. 2015)."""
+    return _gradient_ascent(rows_by_site, n_iter, learning_rate, tolerance, epsilon=None, rng=None)
+
+
+@dataclass(frozen=True)
+class DpDjica:
+    """The outcome of DP-djICA as published.
+
+    Attributes
+    ----------
+    unmixing : (components, voxels).
+    claimed_epsilon : eps_pca + J eps, per time point, "pure".
+    verified : always :data:`RETRACTED`, because of the Wishart step.
+    verified_iterations : J eps, the part of the claim that holds per time point if the clipping is public (theorem 1);
+        per person it is larger by the number of time points.
+    """
+
+    unmixing: Matrix
+    claimed_epsilon: float
+    verified: str
+    verified_iterations: float
+
+
+def dp_djica(
+    rows_by_site: Sequence[Matrix],
+    n_components: int,
+    *,
+    epsilon_pca: float,
+    epsilon_round: float,
+    n_iter: int,
+    rng: Generator,
+    learning_rate: float | None = None,
+) -> DpDjica:
+    """Run algorithms 1 to 3 of DP-djICA as printed, rows clipped to norm 1/(2 sqrt(D)); "no guarantee: retracted"."""
+    width = rows_by_site[0].shape[1]
+    clipped = [_clipped(rows, 1 / (2 * math.sqrt(width))) for rows in rows_by_site]
+    directions = private_global_pca(clipped, n_components, epsilon=epsilon_pca, rng=rng)
+    reduced = [rows @ directions for rows in clipped]
+    turn = _gradient_ascent(reduced, n_iter, learning_rate, 1e-6, epsilon=epsilon_round, rng=rng)
+    return DpDjica(
+        unmixing=turn @ directions.T,
+        claimed_epsilon=epsilon_pca + n_iter * epsilon_round,
+        verified=RETRACTED,
+        verified_iterations=n_iter * epsilon_round,
+    )
+
+
+def private_global_pca(rows_by_site: Sequence[Matrix], n_components: int, *, epsilon: float, rng: Generator) -> Matrix:
+    """Run PrivateGlobalPCA (algorithm 2), sites in random order; "no guarantee: retracted"."""
+    carried: Matrix | None = None
+    for index in rng.permutation(len(rows_by_site)):
+        local = _private_local_pca(rows_by_site[index].T, n_components, epsilon, rng)
+        both = local if carried is None else np.hstack([local, carried])
+        # Perturbing what is already released gains no privacy, only error; kept, because it is what was published.
+        carried = local if carried is None else _private_local_pca(both, n_components, epsilon, rng)
+    assert carried is not None
+    normed: Matrix = carried / np.linalg.norm(carried, axis=0)
+    return normed
+
+
+def _private_local_pca(columns: Matrix, n_components: int, epsilon: float, rng: Generator) -> Matrix:
+    """Run PrivateLocalPCA (algorithm 1): add a Wishart matrix of d + 1 degrees of freedom and scale 1/(2 eps)."""
+    width = len(columns)
+    draws = rng.standard_normal((width, width + 1)) / math.sqrt(2 * epsilon)
+    values, vectors = np.linalg.eigh(columns @ columns.T + draws @ draws.T)
+    result: Matrix = vectors[:, -n_components:] * np.sqrt(values[-n_components:])
+    return result
+
+
+def wishart_delta(epsilon: float, extra_degrees: int, scale: float) -> float:
+    """Return the exact delta of adding Wishart_d(d + m, scale I) to a sum of x x', |x| <= 1, one record zeroed.
+
+    With m = 1 and scale = 1/(2 eps) this is the published mechanism: delta is 1 - exp(-eps) at *every* epsilon.
+    Sound choices need more degrees of freedom (Sheffet 2019), e.g. m = 33 at scale 1 for (1, 1e-5). The loss
+    depends on Y, a chi-squared variable with m + 1 degrees of freedom.
+    """
+    half = (extra_degrees - 1) / 2
+
+    def lost(y: float) -> float:
+        if scale * y <= 1:
+            return 1.0
+        loss = -half * math.log1p(-1 / (scale * y)) - 1 / (2 * scale)
+        return max(0.0, -math.expm1(epsilon - loss))
+
+    def gained(y: float) -> float:
+        loss = -half * math.log1p(1 / (scale * y)) + 1 / (2 * scale)
+        return max(0.0, -math.expm1(epsilon - loss))
+
+    return max(_expected(lost, extra_degrees + 1, 1 / scale), _expected(gained, extra_degrees + 1, 1 / scale))
+
+
+def _expected(value: object, degrees: int, edge: float) -> float:
+    """Integrate a function of a chi-squared variable, in pieces that meet where it is not smooth."""
+    law = chi2(degrees)
+    points = sorted({0.0, edge, *law.ppf([1e-15, 1e-9, 1e-6, 1e-4, 0.01, 0.1, 0.5, 0.9]), float(law.isf(1e-15))})
+
+    def weighted(y: float) -> float:
+        return float(value(y) * law.pdf(y))  # type: ignore[operator]  # a function
+
+    return sum(quad(weighted, low, high, limit=200)[0] for low, high in pairwise(points))
+
+
+def _gradient_ascent(
+    rows_by_site: Sequence[Matrix],
+    n_iter: int,
+    learning_rate: float | None,
+    tolerance: float,
+    *,
+    epsilon: float | None,
+    rng: Generator | None,
+) -> Matrix:
+    """Run algorithm 3: natural-gradient infomax, with Laplace noise inside Z if an epsilon is given."""
+    width = rows_by_site[0].shape[1]
+    n_rows = sum(len(rows) for rows in rows_by_site)
+    turn, bias, last = np.eye(width), np.zeros(width), np.zeros((width, width))
+    rate = 0.015 / math.log(width) if learning_rate is None else learning_rate
+    for _ in range(n_iter):
+        gradient, shift = np.zeros((width, width)), np.zeros(width)
+        for rows in rows_by_site:
+            sources = rows @ turn.T + bias
+            if epsilon is not None and rng is not None:
+                # |W|_1 is the largest column sum; the noised Z is used everywhere, or z would be revealed.
+                sources = sources + rng.laplace(scale=np.abs(turn).sum(axis=0).max() / epsilon, size=sources.shape)
+            scores = -np.tanh(sources / 2)
+            gradient += scores.T @ sources
+            shift += scores.sum(axis=0)
+        change = rate * (np.eye(width) + gradient / n_rows) @ turn
+        # Learning-rate adjustment (algorithm 3, line 15): too large a rate ends in a cycle of two iterates.
+        rate *= 0.8 if opposes(change, last) else 1.0
+        last = change
+        turn, bias = turn + change, bias + rate * shift / n_rows
+        if not np.isfinite(turn).all() or np.abs(turn).max() > 1e6:
+            turn, bias, rate = np.eye(width), np.zeros(width), rate / 2
+        elif float((change**2).sum()) < tolerance:
+            break
+    return turn
+
+
+def _clipped(rows: Matrix, bound: float) -> Matrix:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    result: Matrix = rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+    return result

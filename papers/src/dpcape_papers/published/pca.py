@@ -1,0 +1,105 @@
+"""capePCA and DPdisPCA as published, and the epsilon their noise really has. For comparison only.
+
+Noise is sized by the classical formula for a sensitivity of 1/n (dissertation, section 4.2), which is the distance
+between two second moments when a record is blanked; replacing it moves them by sqrt(2)/n. Nothing here is used to
+protect records; generators are handed in by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
+from numpy.typing import NDArray
+
+from dpcape.privacy import epsilon_of
+from dpcape_papers.published.regression import classical_multiplier
+
+Matrix = NDArray[np.float64]
+
+# Times n and the squared bound: as printed (blank one record), and for the papers' neighbours (replace one record).
+PRINTED_SENSITIVITY = 1.0
+REPLACE_ONE_SENSITIVITY = math.sqrt(2)
+
+
+def moment_scale(n_records: int, *, epsilon: float, delta: float, sensitivity: float = PRINTED_SENSITIVITY) -> float:
+    """Return the standard deviation the papers add to each entry of a second moment of ``n_records`` records."""
+    return sensitivity * classical_multiplier(epsilon, delta) / n_records
+
+
+def verified_epsilon(
+    *,
+    epsilon: float,
+    delta: float,
+    exposure: float = 1.0,
+    copies: int = 1,
+    sensitivity: float = PRINTED_SENSITIVITY,
+) -> float:
+    """Return the epsilon, at the same delta, of a second moment released with the papers' noise.
+
+    Parameters
+    ----------
+    exposure : how much more than one release the adversary sees, see `cape_exposure`; 1 for a site's own noise.
+    copies : how often each record was repeated before it was counted: a person then owns that many records.
+    sensitivity : what the noise was sized for, times the number of records.
+    """
+    mu = REPLACE_ONE_SENSITIVITY / sensitivity * exposure * copies / classical_multiplier(epsilon, delta)
+    return epsilon_of(delta, mu)
+
+
+def symmetric_noise(rng: Generator, size: int, scale: float) -> Matrix:
+    """Return a symmetric matrix whose upper triangle, diagonal included, is independent with one scale (AG)."""
+    upper = np.triu(rng.normal(scale=scale, size=(size, size)))
+    result: Matrix = upper + np.triu(upper, 1).T
+    return result
+
+
+def cape_moment(moments: Sequence[Matrix], *, scale: float, rng: Generator) -> Matrix:
+    """Return the aggregate of algorithm 4.1, whose sites use ``scale``.
+
+    The terms E_s cancel, and the mean of S symmetric matrices of scale tau/sqrt(S) has scale tau/S: it is drawn at
+    once.
+    """
+    mean: Matrix = np.mean(moments, axis=0)
+    return mean + symmetric_noise(rng, len(mean), scale / len(moments))
+
+
+def conventional_moments(moments: Sequence[Matrix], *, scale: float, rng: Generator) -> list[Matrix]:
+    """Return what sites send without correlated noise: each its moment with noise of this scale."""
+    return [moment + symmetric_noise(rng, len(moment), scale) for moment in moments]
+
+
+def leading_directions(matrix: Matrix, n_components: int) -> Matrix:
+    """Return rows: directions of the largest *singular* values, as algorithm 4.1 has it (step 8).
+
+    A noisy moment is indefinite, so this may pick directions whose eigenvalue is large and negative.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    order = np.argsort(-np.abs(values))[:n_components]
+    rows: Matrix = vectors[:, order].T
+    return rows
+
+
+def partial_square_root(matrix: Matrix, rank: int) -> Matrix:
+    """Return what a site of DPdisPCA sends: leading directions (columns) times the roots of their singular values."""
+    values, vectors = np.linalg.eigh(matrix)
+    order = np.argsort(-np.abs(values))[:rank]
+    root: Matrix = vectors[:, order] * np.sqrt(np.abs(values[order]))
+    return root
+
+
+def dpdis_pca(noisy_moments: Sequence[Matrix], n_components: int, *, rank: int | None = None) -> Matrix:
+    """Return directions (rows) of DPdisPCA from the sites' noisy moments.
+
+    Each site sends a partial square root of rank ``rank`` (default: twice the number of directions), the aggregator
+    averages the products. Pure post-processing.
+
+    References
+    ----------
+    H. Imtiaz and A. D. Sarwate, *Differentially private distributed principal component analysis*, ICASSP 2018.
+    """
+    rank = min(len(noisy_moments[0]), 2 * n_components if rank is None else rank)
+    stacked = np.hstack([partial_square_root(matrix, rank) for matrix in noisy_moments])
+    return leading_directions(stacked @ stacked.T, n_components)

@@ -1,0 +1,192 @@
+"""capeAGN as published (dissertation, chapter 5), and what its noise really guarantees. For comparison only.
+
+Nothing here is used to protect records. Mixtures: the printed sensitivity of the second moment, 1/N, is a spectral norm
+and too small by sqrt(2) for one replaced record; that of the third moment is too large. Topics: the printed moments
+t1 t2' and t1 (x) t2 (x) t3 are not symmetric while the noise that stays in the sum is, so the difference of the
+released matrix and its transpose carries no noise at all. Generators are handed in by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.postprocessing.tensor_power import multilinear, power_method
+from dpcape.privacy import View, compose, epsilon_of
+from dpcape.statistics.statistic import BLOCK_ROWS
+from dpcape.statistics.tensor_packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
+from dpcape.statistics.third_moments import corrected, longest
+from dpcape_papers.published.cape import cape_exposure
+from dpcape_papers.published.pca import symmetric_noise
+
+Array = NDArray[np.float64]
+
+MODELS = ("mixture", "topics")
+SCHEMES = ("CAPE", "conventional", "local", "pooled")
+
+
+@dataclass(frozen=True)
+class AgnNoise:
+    """The noise of eqs. 5.3 and 5.4, half of epsilon and delta for each moment, and what it is worth.
+
+    Attributes
+    ----------
+    second_scale, third_scale : standard deviation of every distinct entry of the moments that are decomposed.
+    claimed_epsilon : theorem 5.1 (and plain composition for the other schemes), at ``delta``.
+    verified_epsilon : at the same delta, one record replaced, against the aggregator and the colluding sites; infinite
+        for topics as printed. For mixtures an upper bound, which adds up the worst cases of both moments.
+    verified_second : the same for the second moment alone, exactly: no less can be true of both.
+    verified_symmetrised : the same if topics' moments were made symmetric before noise is added.
+    """
+
+    second_scale: float
+    third_scale: float
+    claimed_epsilon: float
+    delta: float
+    verified_epsilon: float
+    verified_second: float
+    verified_symmetrised: float
+
+
+def agn_noise(
+    model: str,
+    scheme: str,
+    *,
+    epsilon: float,
+    delta: float,
+    site_size: int,
+    n_sites: int,
+    n_colluding: int,
+    n_features: int,
+    noise_variance: float = 0.0,
+) -> AgnNoise:
+    """Return the published noise of one of the schemes, and its claimed and verified epsilon.
+
+    Parameters
+    ----------
+    model : "mixture" (rows of norm at most one) or "topics".
+    scheme : "CAPE" (algorithm 5.1), "conventional" (every site full noise), "local" (one site alone) or "pooled".
+    noise_variance : of the mixture, in units of rows of norm at most one.
+    """
+    if model not in MODELS or scheme not in SCHEMES:
+        raise InvalidParameter(f"model and scheme must be of {MODELS} and {SCHEMES}; got {model!r} and {scheme!r}.")
+    per_sensitivity = math.sqrt(2 * math.log(1.25 / (delta / 2))) / (epsilon / 2)
+    claimed = claimed_sensitivities(model, n_features, noise_variance)
+    true = true_sensitivities(model, n_features, noise_variance)
+    fewer = {"CAPE": n_sites, "conventional": math.sqrt(n_sites), "local": 1.0, "pooled": n_sites}[scheme]
+    second, third = (value * per_sensitivity / site_size / fewer for value in claimed)
+    exposure = cape_exposure(n_sites, n_colluding) if scheme == "CAPE" else 1.0
+    mus = [exposure * real / (printed * per_sensitivity) for real, printed in zip(true, claimed, strict=True)]
+    symmetrised = epsilon_of(delta, compose(mus))
+    verified, second_alone = symmetrised, epsilon_of(delta, mus[0])
+    if model == "topics":
+        n = n_sites if scheme in ("CAPE", "conventional") else 1
+        verified = second_alone = epsilon_of(delta, asymmetry_exposure(n, cancelling=scheme == "CAPE"))
+    return AgnNoise(second, third, epsilon, delta, verified, second_alone, symmetrised)
+
+
+def claimed_sensitivities(model: str, n_features: int, noise_variance: float = 0.0) -> tuple[float, float]:
+    """Return the printed sensitivities of both moments times the number of records (section 5.2)."""
+    if model == "topics":
+        return math.sqrt(2), math.sqrt(2)
+    return 1.0, 2 + 6 * n_features * noise_variance
+
+
+def true_sensitivities(model: str, n_features: int, noise_variance: float = 0.0) -> tuple[float, float]:
+    """Return the true ones for one replaced record; for topics those of symmetric moments."""
+    if model == "topics":
+        return math.sqrt(2), math.sqrt(2)
+    return math.sqrt(2), 2 * longest(1.0, np.ones(1), square=float(n_features), variance=noise_variance)
+
+
+def asymmetry_exposure(n_sites: int, *, cancelling: bool) -> float:
+    """Return the exposure of one entry of an asymmetric moment whose mirror image carries the same noise.
+
+    Every site sends the entry and its mirror image: both with its symmetric noise, and, if ``cancelling``, with
+    zero-sum noise that differs between the two. A replaced document moves the entry and not the image.
+    """
+    same = np.eye(n_sites)
+    zero_sum = same - 1 / n_sites if cancelling else 0 * same
+    entry = np.hstack([same, zero_sum, 0 * same])
+    mirror = np.hstack([same, 0 * same, zero_sum])
+    view = View(np.vstack([same, 0 * same]), np.vstack([entry, mirror]), np.ones(3 * n_sites))
+    return float(view.exposures().max())
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second and third moments of one holder's records, as the papers form them."""
+
+    second: Array
+    third: Array
+
+
+def mixture_moments(rows: Array, noise_variance: float) -> Moments:
+    """Return M2 and M3 of rows (section 5.1.2), rows clipped to norm one."""
+    clipped = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+    n_rows, width = clipped.shape
+    cubes = CubeSum(width, BLOCK_ROWS)
+    for start in range(0, n_rows, BLOCK_ROWS):
+        cubes.add(np.ascontiguousarray(clipped[start : start + BLOCK_ROWS].T))
+    packed = corrected(cubes.entries(), clipped.sum(axis=0), np.eye(width), noise_variance)
+    second = clipped.T @ clipped / n_rows - noise_variance * np.eye(width)
+    return Moments(second, unpack_tensor(packed / n_rows, width))
+
+
+def word_moments(words: NDArray[np.int64], n_words: int) -> Moments:
+    """Return M2 and M3 of documents' first three words, in their order and so not symmetric (section 5.2)."""
+    first, second, third = words[:, 0], words[:, 1], words[:, 2]
+    pairs = np.bincount(first * n_words + second, minlength=n_words**2)
+    triples = np.bincount((first * n_words + second) * n_words + third, minlength=n_words**3)
+    return Moments(
+        pairs.reshape(n_words, n_words) / len(words), triples.reshape(n_words, n_words, n_words) / len(words)
+    )
+
+
+def agn(moments: Moments, n_components: int, *, noise: AgnNoise | None, rng: Generator) -> tuple[Array, Array]:
+    """Return (strengths, rows sqrt(w_k) a_k) of algorithm 5.1 and the tensor power method; no noise if None.
+
+    The zero-sum noise of the sites cancels in the mean that is decomposed here; it enters the accounting only.
+    """
+    second, third = (moments.second + moments.second.T) / 2, _symmetric(moments.third)
+    if noise is not None:
+        second = second + symmetric_noise(rng, len(second), noise.second_scale)
+        third = third + symmetric_tensor_noise(rng, len(second), noise.third_scale)
+    values, vectors = np.linalg.eigh(second)
+    # The papers take singular values: the largest in size, whatever their sign.
+    order = np.argsort(-np.abs(values))[:n_components]
+    roots = np.sqrt(np.maximum(np.abs(values[order]), 1e-12))
+    strengths, found = power_method(multilinear(third, vectors[:, order] / roots), n_components)
+    return strengths, ((vectors[:, order] * roots) @ found).T
+
+
+def mixture_means(strengths: Array, halves: Array) -> Array:
+    """Return the component means a_k."""
+    means: Array = halves * strengths[:, None]
+    return means
+
+
+def topic_vectors(halves: Array) -> Array:
+    """Return probability vectors: negative entries set to zero, then scaled to sum one (section 5.4.2)."""
+    upright = halves * np.where(halves.sum(axis=1) < 0, -1.0, 1.0)[:, None]
+    positive = np.maximum(upright, 0.0)
+    vectors: Array = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
+    return vectors
+
+
+def symmetric_tensor_noise(rng: Generator, size: int, scale: float) -> Array:
+    """Return a symmetric tensor of iid distinct entries."""
+    entries = rng.normal(scale=scale, size=packed_tensor_size(size))
+    # Packed entries carry the root of their multiplicity, which the papers' noise does not.
+    return unpack_tensor(entries * root_multiplicities(size), size)
+
+
+def _symmetric(tensor: Array) -> Array:
+    orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+    mean: Array = np.mean([np.transpose(tensor, order) for order in orders], axis=0)
+    return mean

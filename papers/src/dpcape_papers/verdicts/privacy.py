@@ -1,0 +1,63 @@
+"""Whether the noise of a published curve has the epsilon it was sold with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpcape_papers.experiments.experiment import Outcome, Verdict
+from dpcape_papers.experiments.results import PUBLISHED, Results, Row, number
+from dpcape_papers.verdicts.comparing import Curve
+
+_ROUNDING = 1e-9
+
+
+class _Setting(NamedTuple):
+    claimed: float
+    real: float
+    delta: float
+
+    @property
+    def broken(self) -> bool:
+        return self.real > self.claimed * (1 + _ROUNDING)
+
+    def __str__(self) -> str:
+        real = "infinite" if math.isinf(self.real) else f"{self.real:.3g}"
+        return f"claimed {self.claimed:.3g} is really {real}" + (f" at delta {self.delta:g}" if self.delta else "")
+
+
+def judge_privacy(results: Results, *, theorem: str, where: str, curve: str = "CAPE") -> Verdict:
+    """Judge the noise of a published curve against the theorem it was calibrated by."""
+    outcome, numbers = privacy_claim(results, curve)
+    return Verdict(f"The noise gives the stated (epsilon, delta) ({theorem}).", where, outcome, numbers)
+
+
+def privacy_claim(results: Results, curve: str, *, pure: bool = False) -> tuple[Outcome, str]:
+    """Compare claimed with verified epsilon over all published settings of a curve: one broken claim fails.
+
+    With ``pure`` no delta is claimed, whatever delta the rows are about.
+    """
+    rows = [r for r in Curve(curve, PUBLISHED).of(results) if r["claimed_epsilon"] is not None]
+    settings = sorted({_setting(r, pure) for r in rows})
+    broken = [one for one in settings if one.broken]
+    if not broken:
+        tightest = max(settings, key=lambda one: one.real / one.claimed)
+        return "holds", f"kept at all {len(settings)} settings; nearest to its limit: {tightest}"
+    worst = max(broken, key=lambda one: one.real / one.claimed)
+    kept = [one for one in settings if not one.broken]
+    return "fails", f"broken at {len(broken)} of {len(settings)} settings; worst: {worst}{_kept(kept)}"
+
+
+def _setting(row: Row, pure: bool) -> _Setting:
+    delta = 0.0 if pure or row["delta"] is None else number(row, "delta")
+    return _Setting(number(row, "claimed_epsilon"), number(row, "verified_epsilon"), delta)
+
+
+def _kept(kept: Sequence[_Setting]) -> str:
+    """Say where the claim is true: at small epsilon the classical formula adds more noise than it need."""
+    if not kept:
+        return ""
+    low, high = kept[0].claimed, kept[-1].claimed
+    where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    return f"; kept at the other {len(kept)}, claimed {where}, where the classical formula has noise to spare"

@@ -1,0 +1,1 @@
+"""One description per analysis: parameters, releases, shares and standing, without its estimator."""

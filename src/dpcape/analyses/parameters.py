@@ -1,0 +1,87 @@
+"""Parameters of analyses, refused in one sentence before any site is asked for anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+
+
+def check_whole(name: str, value: Any, least: int, most: int) -> int:
+    """Return a whole number between two ends."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        raise InvalidParameter(f"{name} must be a whole number from {least} to {most} here; got {shown(value)}.")
+    return int(value)
+
+
+def check_number(name: str, value: Any, least: float, most: float) -> float:
+    """Return a number between two ends; an infinite end stands for any finite number."""
+    if not is_number(value) or not least <= float(value) <= min(most, 1e300):
+        ends = f"of at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+        raise InvalidParameter(f"{name} must be a finite number {ends}; got {shown(value)}.")
+    return float(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a positive finite number."""
+    if not is_number(value) or not 0 < float(value) < math.inf:
+        raise InvalidParameter(f"{name} must be a positive finite number; got {shown(value)}.")
+    return float(value)
+
+
+def check_confidence(value: Any) -> float:
+    """Return the probability with which intervals are meant to hold."""
+    if not is_number(value) or not 0 < float(value) < 1:
+        raise InvalidParameter(f"confidence must be strictly between 0 and 1; got {shown(value)}.")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value; text such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"{name} must be True or False; got {shown(value)}.")
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of some words."""
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join(repr(choice) for choice in choices)
+        raise InvalidParameter(f"{name} must be one of {words}; got {shown(value)}.")
+    return value
+
+
+def check_seed(value: Any) -> None:
+    """Refuse what cannot seed a public start."""
+    if value is not None:
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not whole or not 0 <= int(value) < 2**32:
+            raise InvalidParameter(
+                f"random_state must be a whole number from 0 to {2**32 - 1}, or None for another start each time; "
+                f"got {shown(value)}."
+            )
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether something is one real number: no text, no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message: one line, not long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_components(n_components: int | str, largest: int, *, name: str = "n_components") -> int | None:
+    """Return the number of components asked for, or None for "auto"."""
+    if isinstance(n_components, str) and n_components == "auto":
+        return None
+    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
+        raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {shown(n_components)}.")
+    return check_whole(name, n_components, 1, largest)

@@ -1,0 +1,135 @@
+"""An audit from start to end: run, search for the worst neighbours, attack, bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.audit.adversaries import VICTIM, Adversary
+from dpcape.audit.attack import scores
+from dpcape.audit.bounds import lower_bounds
+from dpcape.audit.cases import Case
+from dpcape.audit.neighbours import Neighbours, worst_pair
+from dpcape.audit.protocol_run import Stage
+from dpcape.audit.recorded_run import Transcript, run_once
+from dpcape.noise import NoiseSource
+from dpcape.protocols.protocol import Integers, on_grid
+
+Rows = NDArray[np.float64]
+ALPHA = 1e-6
+# Coordinates of one run of a stage; keeps an audit within a few hundred megabytes.
+_ENTRIES = 2_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an audit came to.
+
+    Attributes
+    ----------
+    claimed_epsilon, delta : what is promised.
+    epsilon, gaussian_epsilon : lower bounds, both true except with probability ``alpha``.
+    reached : part of the allowed mu that the worst pair of persons found uses.
+    """
+
+    analysis: str
+    adversary: str
+    status: str
+    n_releases: int
+    claimed_epsilon: float
+    delta: float
+    epsilon: float
+    gaussian_epsilon: float
+    reached: float
+    n_trials: int
+    alpha: float = ALPHA
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the promise was found false."""
+        return max(self.epsilon, self.gaussian_epsilon) > self.claimed_epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**asdict(self), "refuted": self.refuted}
+
+
+def audit(
+    case: Case,
+    adversary: Adversary,
+    *,
+    epsilon: float,
+    delta: float,
+    n_trials: int,
+    noise: Callable[[int], NoiseSource],
+    seed: int = 1,
+    factors: Mapping[str, float] | None = None,
+) -> Finding:
+    """Attack one analysis under one protocol.
+
+    Parameters
+    ----------
+    noise : ``noise(k)`` returns the source of the k-th batch of trials.
+    seed : of the made-up records and of the search for the worst neighbours.
+    factors : fractions of the noise to leave ("own", "draw", "dealer"), to see the audit object; None: all of it.
+    """
+    transcript = run_once(case, adversary.protocol, epsilon=epsilon, delta=delta, seed=seed)
+    pair = worst_pair(case, transcript, seed=seed)
+    attack = _Attack(case, adversary, transcript, pair, dict(factors or {}))
+    still = attack.scores(n_trials, moved=False, noise=lambda k: noise(2 * k))
+    moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
+    bounds = lower_bounds(still, moved, delta=delta, alpha=ALPHA)
+    guarantee = transcript.guarantee
+    return Finding(
+        analysis=case.name,
+        adversary=adversary.name,
+        status=guarantee.status,
+        n_releases=len(transcript.requests),
+        claimed_epsilon=guarantee.sites[VICTIM].epsilon,
+        delta=delta,
+        epsilon=bounds.epsilon,
+        gaussian_epsilon=bounds.gaussian_epsilon,
+        reached=pair.reached,
+        n_trials=n_trials,
+    )
+
+
+class _Attack:
+    def __init__(
+        self,
+        case: Case,
+        adversary: Adversary,
+        transcript: Transcript,
+        pair: Neighbours,
+        factors: Mapping[str, float],
+    ) -> None:
+        self._adversary, self._transcript, self._factors = adversary, transcript, factors
+        background = case.numbers(0)[VICTIM]
+        self._records = [case.records(np.vstack([unit, background[1:]])) for unit in (pair.first, pair.second)]
+
+    def scores(self, n_trials: int, *, moved: bool, noise: Callable[[int], NoiseSource]) -> Rows:
+        """Return the score of every trial, added up over the releases."""
+        total = np.zeros(n_trials)
+        for number in range(len(self._transcript.requests)):
+            total += self._of_release(number, n_trials, moved, noise)
+        return total
+
+    def _of_release(self, number: int, n_trials: int, moved: bool, noise: Callable[[int], NoiseSource]) -> Rows:
+        request, terms = self._transcript.requests[number], self._transcript.terms
+        steps = [self._steps(number, records) for records in self._records]
+        room = max(1, _ENTRIES // steps[0].size)
+        parts = []
+        for batch, begin in enumerate(range(0, n_trials, room)):
+            stage = Stage(self._adversary, terms, request, noise=noise(batch).child(number), factors=self._factors)
+            held = stage.run(steps[moved], min(room, n_trials - begin))
+            parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
+        return np.concatenate(parts)
+
+    def _steps(self, number: int, records: Any) -> Integers:
+        """Return the victim's weighted total on the grid, as its site computes it."""
+        total = self._transcript.statistics[number].total(records) * self._transcript.terms.coefficient(VICTIM)
+        return on_grid(total, self._transcript.requests[number].plan.step)

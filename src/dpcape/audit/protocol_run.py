@@ -1,0 +1,163 @@
+"""Real coordinators and site halves, run on many copies of a release at once.
+
+Noise is independent from coordinate to coordinate, so one run on a vector repeated N times shows N times what an
+adversary sees of the release. Other sites hold 0: what they hold is a constant the adversary may know anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpcape.audit.adversaries import VICTIM, Adversary
+from dpcape.noise import NoiseSource
+from dpcape.privacy.calibration import Plan
+from dpcape.privacy.terms import Terms
+from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.protocols.protocol import Integers
+from dpcape.secure_sum import Identity
+from dpcape.transport import messages as m
+
+
+@dataclass
+class Held:
+    """What the adversary holds after a run, in grid steps: what the aggregator reads, what colluding sites drew."""
+
+    releases: dict[str, Integers] = field(default_factory=dict)
+    sums: dict[str, Integers] = field(default_factory=dict)
+    drawn: dict[tuple[str, str], Integers] = field(default_factory=dict)  # (site, "draw" or "own")
+
+    def read(self, what: str, site: str, vector: Integers) -> None:
+        """Keep what the coordinator could read."""
+        if what == "release":
+            self.releases[site] = vector
+        else:
+            self.sums[what] = vector
+
+
+class Watched(NoiseSource):
+    """Noise of another source, with what some sites draw written down; at a fraction of its scale if asked.
+
+    ``factors`` maps a purpose ("own", "draw", "dealer") to the fraction: what an audit with teeth must notice.
+    """
+
+    replayable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        inner: NoiseSource,
+        *,
+        held: Held,
+        watched: Collection[str],
+        factors: Mapping[str, float],
+        labels: tuple[str | int, ...] = (),
+    ) -> None:
+        self._inner, self._held, self._watched = inner, held, watched
+        self._factors, self._labels = factors, labels
+
+    def child(self, *labels: str | int) -> Watched:
+        return Watched(
+            self._inner.child(*labels),
+            held=self._held,
+            watched=self._watched,
+            factors=self._factors,
+            labels=self._labels + labels,
+        )
+
+    def _stream(self) -> Any:
+        return self._inner._stream()
+
+    def integer_gaussian(self, scale: float, size: int) -> Integers:
+        purpose = next((str(label) for label in self._labels if label in ("own", "draw", DEALER)), "")
+        drawn = self._inner.integer_gaussian(scale * self._factors.get(purpose, 1.0), size)
+        if self._labels[0] in self._watched:
+            self._held.drawn[str(self._labels[0]), purpose] = drawn
+        return drawn
+
+
+class _Guard:
+    """Hands a site half its plan and its statistic, repeated."""
+
+    def __init__(self, name: str, stage: Stage, steps: Integers) -> None:
+        self.name, self.terms = name, stage.terms
+        self.identity = stage.signers[name]
+        self.pinned: Mapping[str, bytes] = stage.pinned
+        self._stage, self._steps = stage, steps
+
+    def begin(self, request: m.Request) -> Plan:
+        return self._stage.plan
+
+    def size(self, request: m.Request) -> int:
+        return self._steps.size
+
+    def steps(self, request: m.Request) -> Integers:
+        return self._steps.copy()
+
+    def noise(self, *labels: str | int) -> NoiseSource:
+        return self._stage.noise.child(self.name, *labels)
+
+
+class Stage:
+    """One run of a protocol's release; also the coordinator's line to the site halves."""
+
+    def __init__(
+        self,
+        adversary: Adversary,
+        terms: Terms,
+        request: m.Request,
+        *,
+        noise: NoiseSource,
+        factors: Mapping[str, float],
+    ) -> None:
+        self.terms, self.plan, self._request = terms, request.plan, request
+        self._adversary = adversary
+        self.held = Held()
+        self.noise = Watched(noise, held=self.held, watched=adversary.colluding, factors=factors)
+        self.signers = {name: Identity.generate() for name in (*terms.sites, DEALER)}
+        self.pinned = {name: signer.public for name, signer in self.signers.items()}
+        self._dealer = NoiseDealer(self.signers[DEALER], self.noise)
+        self._dealer.pin(self.pinned)
+
+    def run(self, victim_steps: Integers, n_trials: int) -> Held:
+        """Run the release on ``n_trials`` copies and return what the adversary then holds."""
+        repeated = np.tile(victim_steps, n_trials)
+        zeros = np.zeros_like(repeated)
+        protocol = self._adversary.protocol
+        self._halves = {
+            name: protocol.site_half(_Guard(name, self, repeated if name == VICTIM else zeros))
+            for name in self.terms.sites
+        }
+        coordinator = protocol.coordinator(self, self.terms)
+        coordinator.on_read = self.held.read
+        coordinator.run(self._request, self.plan, repeated.size)
+        return self.held
+
+    @property
+    def identities(self) -> Mapping[str, bytes]:
+        """Public keys of the sites."""
+        return self.pinned
+
+    @property
+    def keys(self) -> Mapping[str, bytes]:
+        """Box keys of the site halves."""
+        return {name: half.key() for name, half in self._halves.items()}
+
+    @property
+    def dealer(self) -> str:
+        """Name of the noise dealer."""
+        return DEALER
+
+    def ask(self, messages: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Hand messages to the halves; sites that are to be lost do not answer when asked for their release."""
+        replies, missing = {}, []
+        for name, message in messages.items():
+            if name in self._adversary.lost and isinstance(message, m.Submit):
+                missing.append(name)
+            elif name == DEALER:
+                replies[name] = m.decode_from_site(self._dealer.answer(m.encode(message)))[1]
+            else:
+                replies[name] = self._halves[name].answer(message)
+        return replies, tuple(missing)

@@ -1,0 +1,212 @@
+"""What must be in order before a study: looked at one by one, with a sentence for whoever has to mend it.
+
+Everything here is read-only and spends nothing. What is said about data is public: that it can be read, and that it has
+the columns and bounds of the study.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from dpcape._version import __version__
+from dpcape.errors import DpcapeError, InvalidParameter
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import check_approved
+from dpcape.study import Study
+
+TESTED_ENGINE = "2.9."
+_MIN_FREE_BYTES = 2**30
+_SOON = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its subject, whether it is in order, and what was seen."""
+
+    subject: str
+    good: bool
+    text: str
+
+
+def examine(
+    *, study: Study | None = None, folder: Path | None = None, kit: Path | None = None, federation: Path | None = None
+) -> list[Finding]:
+    """Look at everything that the given parts allow to look at."""
+    checks: list[tuple[str, Callable[[], str]]] = [("versions", _versions), ("disk", _disk)]
+    if folder is not None:
+        checks += [("identity", lambda: _identity(folder)), ("ledger", lambda: _ledger(folder))]
+    if folder is not None and study is not None:
+        checks += [("approval", lambda: _approval(folder, study)), ("data and bounds", lambda: _data(folder, study))]
+    if kit is not None:
+        checks += [("permissions", lambda: _permissions(kit)), ("clock", lambda: _certificates(kit))]
+        checks += [("TLS", lambda: _handshake(kit))]
+    findings = [_checked(subject, check) for subject, check in checks]
+    if federation is not None:
+        findings += _both_ends(federation, study)
+    return findings
+
+
+def _checked(subject: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, True, check())
+    except (DpcapeError, OSError, ValueError, KeyError) as error:
+        return Finding(subject, False, f"{error}" or type(error).__name__)
+
+
+def _versions() -> str:
+    try:
+        engine = version("nvflare")
+    except PackageNotFoundError:
+        return f"dpcape {__version__}; NVIDIA FLARE is not installed, which only a federation needs"
+    if not engine.startswith(TESTED_ENGINE):
+        raise InvalidParameter(
+            f"nvflare must be {TESTED_ENGINE}*, which was tested; got {engine}. Install dpcape[engine]."
+        )
+    return f"dpcape {__version__}, nvflare {engine}"
+
+
+def _disk() -> str:
+    free = shutil.disk_usage(Path.cwd()).free
+    if free < _MIN_FREE_BYTES:
+        raise InvalidParameter(f"at least 1 GiB must be free here; got {free / 2**30:.2f} GiB. Make room.")
+    return f"{free / 2**30:.0f} GiB free"
+
+
+def _identity(folder: Path) -> str:
+    site = SiteFolder(folder)
+    others = sorted(set(site.pinned()) - {site.name})
+    return f"{site.name}, fingerprint {site.identity.fingerprint()}; pinned: {', '.join(others) or 'nobody yet'}"
+
+
+def _ledger(folder: Path) -> str:
+    head = SiteFolder(folder).chain.verify()
+    return f"{head.length} rows, chain and head agree"
+
+
+def _approval(folder: Path, study: Study) -> str:
+    data = check_approved(SiteFolder(folder).state(), study.digest())
+    return f"{study.name} ({study.digest()[:16]}) is approved for data set {data}"
+
+
+def _data(folder: Path, study: Study) -> str:
+    site = SiteFolder(folder)
+    sets = site.data_sets()
+    if not sets:
+        raise InvalidParameter("a site must have a data set; got none. Use: dpcape site add.")
+    approved = site.state().approvals.get(study.digest())
+    name = approved[0] if approved else next(iter(sets))
+    facts = study.records_for(site.name, sets[name]["path"]).facts()
+    if facts.shape_facts() != study.facts():
+        raise InvalidParameter("records must have the columns and bounds the study declares; got others.")
+    return f"data set {name} can be read; columns and bounds are the study's"
+
+
+def _permissions(kit: Path) -> str:
+    open_to_others = [path.name for path in kit.rglob("*.key") if path.stat().st_mode & 0o077]
+    if open_to_others:
+        raise InvalidParameter(f"keys must be readable by their owner alone; got {open_to_others[0]}. Run chmod 600.")
+    return "keys of the kit are private"
+
+
+def _certificates(kit: Path) -> str:
+    """Compare this machine's clock with the certificates' time of validity."""
+    now = datetime.now(UTC)
+    certificate = x509.load_pem_x509_certificate(_startup(kit, "client.crt", "server.crt").read_bytes())
+    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+        raise InvalidParameter(
+            f"the clock must lie within the certificate's time ({certificate.not_valid_before_utc:%Y-%m-%d} to "
+            f"{certificate.not_valid_after_utc:%Y-%m-%d}); got {now:%Y-%m-%d %H:%M} UTC. "
+            "Set the clock, or ask for a new kit."
+        )
+    left = certificate.not_valid_after_utc - now
+    hint = "; ask for a new kit soon" if left < _SOON else ""
+    return f"{now:%Y-%m-%d %H:%M:%S} UTC; the certificate is valid for {left.days} more days{hint}"
+
+
+def _handshake(kit: Path) -> str:
+    """Connect to the server with the kit's certificate, as FLARE would."""
+    host, port = _server_of(kit)
+    context = ssl.create_default_context(cafile=str(kit / "startup" / "rootCA.pem"))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(_startup(kit, "client.crt", "server.crt"), _startup(kit, "client.key", "server.key"))
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host, port), timeout=5) as raw,
+            context.wrap_socket(raw, server_hostname=host) as secured,
+        ):
+            # Under TLS 1.3 a refused client certificate shows at the first read, not at the handshake.
+            secured.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+            answered = bool(secured.recv(9))
+            protocol = secured.version()
+    except OSError as error:
+        raise InvalidParameter(f"the server at {host}:{port} must accept this kit; got {error}.") from error
+    if not answered:
+        raise InvalidParameter(f"the server at {host}:{port} must accept this kit; it closed the connection.")
+    return f"{host}:{port} accepts this kit ({protocol}, both sides authenticated)"
+
+
+def _server_of(kit: Path) -> tuple[str, int]:
+    for name in ("fed_client.json", "fed_server.json"):
+        path = kit / "startup" / name
+        if path.is_file():
+            target = json.loads(path.read_text(encoding="utf-8"))["servers"][0]["service"]["target"]
+            host, _, port = str(target).rpartition(":")
+            return host, int(port)
+    raise InvalidParameter("a kit must name its server; got none. Give the kit of a site or of the server.")
+
+
+def _startup(kit: Path, *names: str) -> Path:
+    for name in names:
+        if (kit / "startup" / name).is_file():
+            return kit / "startup" / name
+    raise InvalidParameter(f"a kit must hold {names[0]}; got none.")
+
+
+def _both_ends(federation: Path, study: Study | None) -> list[Finding]:
+    """Ask the server who is there and, with a study, every site whether it is ready: versions and clocks of all."""
+    from dpcape.engines.flare.admin_session import opened
+    from dpcape.engines.flare.kits import FederationFolder
+    from dpcape.engines.flare.submit import check_sites
+
+    def present() -> str:
+        folder = FederationFolder(federation)
+        with opened(folder.admin_kit) as coordination:
+            absent = sorted(set(folder.site_names()) - set(coordination.connected()))
+        if absent:
+            raise InvalidParameter(f"every site must be connected; got nothing from {', '.join(absent)}.")
+        return "every site is connected"
+
+    def ready(place: str) -> str:
+        assert study is not None
+        check_sites(study, Path(place))
+        return "every site is ready and holds what the study declares"
+
+    findings = [_checked("federation", present)]
+    if study is None or not findings[0].good:
+        return findings
+    with tempfile.TemporaryDirectory() as place:
+        finding = _checked("sites", lambda: ready(place))
+        ends = Path(place) / "ends.json"
+        known = json.loads(ends.read_text(encoding="utf-8")) if ends.is_file() else {}
+    return [*findings, finding, *(_end(name, entry) for name, entry in known.items() if name != "coordinator")]
+
+
+def _end(site: str, entry: dict[str, Any]) -> Finding:
+    from dpcape.runs.study_run import MAX_CLOCK_SECONDS
+
+    apart = float(entry["clock_apart"])
+    good = entry["dpcape"] == __version__ and apart <= MAX_CLOCK_SECONDS
+    return Finding(f"site {site}", good, f"dpcape {entry['dpcape']} (here {__version__}), clock {apart:.1f} s apart")

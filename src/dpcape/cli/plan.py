@@ -1,0 +1,237 @@
+"""``dpcape plan`` and ``dpcape account``: what a study would cost, before anything is spent."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpcape.cli.output import show
+
+# What a plan cannot do without; a page can.
+NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
+USUAL_RATIO = 100.0
+ANALYSES = (
+    "mean",
+    "pca",
+    "centred-pca",
+    "cca",
+    "centred-cca",
+    "linear-regression",
+    "logistic-regression",
+    "polynomial-loss",
+    "network-classifier",
+    "kmeans",
+    "topic-model",
+    "whitened-topic-model",
+    "mixture-model",
+    "whitened-mixture-model",
+    "joint-ica",
+    "infomax-joint-ica",
+    "subject-joint-ica",
+    "subject-infomax-joint-ica",
+)
+
+
+def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
+    options = (
+        click.option("--sites", type=click.IntRange(min=1), required=required, help="Number of sites."),
+        click.option("--colluding", type=click.IntRange(min=0), required=required, help="Sites that may collude."),
+        click.option(
+            "--protocol", type=click.Choice(["cape", "secure-sum", "independent", "dealer"]), required=required
+        ),
+        click.option(
+            "--minimum-sites",
+            type=click.IntRange(min=1),
+            default=None,
+            help="Sites that must finish; all if absent.",
+        ),
+        click.option("--delta", type=float, required=required),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."),
+    )
+
+    def decorated(command: Any) -> Any:
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorated
+
+
+@click.command()
+@click.option("--analysis", type=click.Choice(ANALYSES), default=None)
+@click.option("--features", default=None, help="Columns; for cca of both views, e.g. 60,40 (one number is halved).")
+@click.option("--records", type=click.IntRange(min=1), default=None, help="Records of all sites together.")
+@click.option("--bound", default="1", show_default=True, help="Largest norm of a record; for cca one or two numbers.")
+@click.option("--epsilon", type=float, default=None)
+@click.option("--cancelling-ratio", type=float, default=USUAL_RATIO, show_default=True)
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Of the analysis, as in a study file: n_iter=20.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Write one offline page to try numbers in; it starts with those that are given, and none is needed.",
+)
+@_privacy_options(required=False)
+def plan(html: Path | None, as_json: bool, **given: Any) -> None:
+    """Tell how noisy a study would be, before anything is spent."""
+    missing = [name for name in NEEDED if given[name] is None]
+    if html is None and missing:
+        raise click.UsageError(f"Missing option '--{missing[0].replace('_', '-')}'.")
+    result = None if missing else _planned(**given)
+    if html is not None:
+        _write_page(html, given, quiet=as_json)
+    if result is not None:
+        show(result if as_json else _readable(result), as_json)
+
+
+def _readable(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan with one line for each release instead of all its numbers."""
+    releases = enumerate(result.get("releases", []), start=1)
+    lines = {f"release {number}": _line(entry) for number, entry in releases}
+    return {**{name: value for name, value in result.items() if name != "releases"}, **lines}
+
+
+def _line(entry: dict[str, Any]) -> str:
+    often = f", {entry['times']} times" if entry["times"] > 1 else ""
+    limit = {"relative": ", relative to the largest contribution", "at most": " at most"}.get(
+        entry.get("known", ""), ""
+    )
+    name = entry["statistic"].replace("_", " ")
+    return f"{name}{often}: aggregate scale {entry['aggregate_scale']:.6g}{limit}; share {entry['share']:.4g} of mu^2"
+
+
+def _planned(
+    *,
+    analysis: str,
+    features: str,
+    records: int,
+    bound: str,
+    epsilon: float,
+    cancelling_ratio: float,
+    sites: int,
+    colluding: int,
+    protocol: str,
+    minimum_sites: int | None,
+    delta: float,
+    parameters: Sequence[str],
+) -> dict[str, Any]:
+    from dpcape.planning import study_plan as planning
+    from dpcape.planning.analyses import PLANNED, releases_of
+    from dpcape.planning.release import Setting
+    from dpcape.protocols.registry import make_protocol
+
+    widths = _pair(features, int, "features", _has_views(analysis), halve=True)
+    bounds = _pair(bound, float, "bound", _has_views(analysis), halve=False)
+    scheme = make_protocol(
+        protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
+    )
+    sizes = planning.equal_sites(records, sites)
+    setting = Setting(sizes, scheme, epsilon, delta)
+    result = planning.plan_study(
+        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=setting),
+        sizes=sizes,
+        protocol=scheme,
+        epsilon=epsilon,
+        delta=delta,
+    )
+    note = PLANNED[analysis].note
+    return {"analysis": analysis, "features": list(widths), **result, **({"note": note} if note else {})}
+
+
+def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
+    from dpcape.planning.analyses import options_of
+    from dpcape.planning.page import write_planner
+    from dpcape.planning.study_plan import equal_sites
+
+    if given["cancelling_ratio"] != USUAL_RATIO:
+        raise click.UsageError(f"The page plans with --cancelling-ratio {USUAL_RATIO:g}; leave out one of the two.")
+    # The page's controls, by their names there.
+    start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
+    start["minimum"] = given["minimum_sites"]
+    if given["features"] is not None and given["analysis"] is not None:
+        views = _has_views(given["analysis"])
+        widths = _pair(given["features"], int, "features", views, halve=True)
+        bounds = _pair(given["bound"], float, "bound", views, halve=False)
+        start |= dict(zip(("features", "features-y"), widths, strict=False))
+        start |= dict(zip(("bound", "bound-y"), bounds, strict=False))
+    if given["records"] is not None and given["sites"] is not None:
+        sizes = list(equal_sites(given["records"], given["sites"]).values())
+        start["records"] = sizes[0] if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+    options = _parameters(given["parameters"])
+    # The page starts with PCA.
+    options_of(given["analysis"] or "pca", options)
+    write_planner(path, {**{name: value for name, value in start.items() if value is not None}, "options": options})
+    click.echo(f"Wrote {path}", err=quiet)
+
+
+def _has_views(analysis: str) -> bool:
+    return analysis in ("cca", "centred-cca")
+
+
+def _parameters(texts: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, the value as in a study file."""
+    read: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            read[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise click.BadParameter(f"must be NAME=VALUE, such as n_iter=20; got {text!r}") from error
+    return read
+
+
+@click.command()
+@click.option("--sensitivity", type=float, required=True, help="Of one site's statistic.")
+@click.option("--own-scale", type=float, required=True, help="Standard deviation of a site's own noise.")
+@click.option("--shared-scale", type=float, default=0.0, show_default=True, help="Of a site's cancelling draw.")
+@_privacy_options(required=True)
+def account(
+    sensitivity: float,
+    own_scale: float,
+    shared_scale: float,
+    sites: int,
+    colluding: int,
+    protocol: str,
+    minimum_sites: int | None,
+    delta: float,
+    as_json: bool,
+) -> None:
+    """Tell which guarantee given noise scales really have."""
+    from dpcape.planning import study_plan as planning
+    from dpcape.protocols.registry import make_protocol
+
+    result = planning.account(
+        protocol=make_protocol(protocol, n_colluding=colluding, minimum_sites=minimum_sites),
+        n_sites=sites,
+        sensitivity=sensitivity,
+        own_scale=own_scale,
+        shared_scale=shared_scale,
+        delta=delta,
+    )
+    show(result, as_json)
+
+
+def _pair(text: str, kind: type, name: str, two: bool, *, halve: bool) -> tuple[Any, ...]:
+    """Read one number, or for two views two (one number stands for both, or is halved)."""
+    try:
+        values = tuple(kind(part) for part in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"must be numbers separated by a comma; got {text!r}", param_hint=name) from error
+    if len(values) > (2 if two else 1):
+        raise click.BadParameter(
+            f"takes {'one or two numbers' if two else 'one number'}; got {text!r}", param_hint=name
+        )
+    if two and len(values) == 1:
+        value = values[0]
+        return (value - value // 2, value // 2) if halve else (value, value)
+    return values

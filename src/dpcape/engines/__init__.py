@@ -1,0 +1,1 @@
+"""Federated-learning engines that carry frames between coordinator and sites."""

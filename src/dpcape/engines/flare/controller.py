@@ -1,0 +1,84 @@
+"""What FLARE starts at the server for one job: the Federation over the job's line, and the study's estimator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.signal import Signal
+
+from dpcape.engines.flare.config import STATUS_TOPIC
+from dpcape.engines.flare.job import RESULT_FOLDER, STUDY_FOLDER, read_heads
+from dpcape.engines.flare.push_carrier import PushCarrier, core_cell_of
+from dpcape.engines.flare.task_carrier import TaskCarrier
+from dpcape.runs.study_run import EVENTS, Conduct
+from dpcape.secure_sum import Identity
+from dpcape.site.serving import COORDINATOR_KEY
+from dpcape.study import Study
+from dpcape.transport.carried_transport import Call, FlareLine
+from dpcape.transport.carrier import Carrier
+from dpcape.transport.delivery_status import Status
+from dpcape.transport.timing import PRESET
+
+
+class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
+    """Runs one study.
+
+    Parameters
+    ----------
+    carrier : str — "push", or "tasks" for the fallback.
+    only_check : bool — stop once all sites are ready and described: nothing is opened, nothing charged.
+    start : float — seconds for all sites to be ready.
+    """
+
+    def __init__(self, carrier: str = "push", only_check: bool = False, start: float = PRESET.start) -> None:
+        super().__init__()
+        self._carrier_name, self._only_check, self._start = carrier, only_check, start
+        self._status: Status | None = None
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Read the study and let the one who submitted the job ask how it stands."""
+        workspace: Any = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+        job = fl_ctx.get_job_id()
+        config = Path(workspace.get_app_config_dir(job))
+        self._study, self._heads = Study.load(config / STUDY_FOLDER / "study.toml"), read_heads(config)
+        key = Path(workspace.get_site_config_dir()) / COORDINATOR_KEY
+        self._call = Call(job=job, study=self._study.digest(), identity=Identity.from_private_bytes(key.read_bytes()))
+        self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
+        self._out.mkdir(mode=0o700, exist_ok=True)
+        self._status = Status(self._study.sites, self._out / EVENTS)
+        fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._tell)
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Carry the study through; a failure ends the job as failed, with the reason in its results."""
+        assert self._status is not None
+        line = FlareLine(
+            self._study.sites,
+            self._carrier(fl_ctx),
+            call=self._call,
+            status=self._status,
+            timing=replace(PRESET, start=self._start),
+            is_cancelled=lambda: bool(abort_signal.triggered),
+        )
+        conduct = Conduct(self._study, line, status=self._status, out=self._out, seen_heads=self._heads)
+        failure = conduct.run(only_check=self._only_check)
+        if failure:
+            self.system_panic(failure, fl_ctx)
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing is left open."""
+
+    def _carrier(self, fl_ctx: FLContext) -> Carrier:
+        core_cell = core_cell_of(fl_ctx.get_engine())
+        if self._carrier_name == "tasks" or core_cell is None:
+            return TaskCarrier(self, fl_ctx)
+        return PushCarrier(core_cell, self._call.job)
+
+    def _tell(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:
+        assert self._status is not None
+        after = data.get("after", 0) if isinstance(data, dict) else 0
+        return self._status.snapshot(after if isinstance(after, int) else 0)

@@ -1,0 +1,197 @@
+"""Start-up kits through FLARE's own provisioning, then hardened: policy, stores, permissions, coordinator's key."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpcape.engines.flare.config import authorization, server_resources, site_resources
+from dpcape.errors import InvalidParameter, TransportError
+from dpcape.files import write_private
+from dpcape.secure_sum import Identity
+from dpcape.site.serving import COORDINATOR_KEY, SETTINGS_FILE, SiteSettings
+
+PROJECT = "dpcape"
+ADMIN = "coordinator@dpcape.org"
+SERVER_KIT, ADMIN_KIT = "server", "admin"
+_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", "dealer"}
+# FLARE reads a dot as a level of its names.
+_SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_PROVISION_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class FederationFolder:
+    """A coordinator's folder: project file, kits, and the keys that must not leave it.
+
+    ::
+
+        project.yml       what FLARE provisions from
+        coordinator.key   signs every request to a site
+        provision/        FLARE's workspace; state/cert.json holds the root key of all certificates
+        kits/NAME         one kit per participant: server, admin, and every site
+    """
+
+    path: Path
+
+    @property
+    def kits(self) -> Path:
+        """Where the kits stand."""
+        return self.path / "kits"
+
+    @property
+    def server_kit(self) -> Path:
+        """The server's kit."""
+        return self.kits / SERVER_KIT
+
+    @property
+    def admin_kit(self) -> Path:
+        """The kit that submits studies."""
+        return self.kits / ADMIN_KIT
+
+    def coordinator(self) -> Identity:
+        """Return the coordinator's signing key."""
+        return Identity.from_private_bytes((self.path / COORDINATOR_KEY).read_bytes())
+
+    def site_names(self) -> list[str]:
+        """Return the sites that have a kit."""
+        return sorted(entry.name for entry in self.kits.iterdir() if entry.name not in (SERVER_KIT, ADMIN_KIT))
+
+    def create(self, sites: list[str], *, host: str, port: int) -> None:
+        """Make project file, keys and kits."""
+        check_names(sites)
+        if not 1024 <= port <= 65535:
+            raise InvalidParameter(f"port must be between 1024 and 65535; got {port}.")
+        if (self.path / "project.yml").exists():
+            raise InvalidParameter(f"a federation must be made once; got {str(self.path)!r}, which is one already.")
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+        write_private(self.path / COORDINATOR_KEY, Identity.generate().private_bytes())
+        write_private(self.path / "project.yml", project_text(sites, host=host, port=port).encode())
+        self._provision([*sites, host, ADMIN])
+
+    def add(self, site: str) -> None:
+        """Make a kit for a further site; certificates of the others stay valid."""
+        check_names([site])
+        if site in self.site_names():
+            raise InvalidParameter(f"a site must be new to be added; got {site!r}. Use replace for a new kit.")
+        text = (self.path / "project.yml").read_text(encoding="utf-8")
+        write_private(self.path / "project.yml", text.replace(_END_OF_SITES, _site_line(site) + _END_OF_SITES).encode())
+        self._provision([site])
+
+    def replace(self, site: str) -> None:
+        """Make a new kit for a site whose machine or certificate is lost; see docs/consortium.md for the old one."""
+        if site not in self.site_names():
+            raise InvalidParameter(f"a site must have a kit to be replaced; got {site!r}.")
+        state = self.path / "provision" / PROJECT / "state" / "cert.json"
+        certificates = json.loads(state.read_text(encoding="utf-8"))
+        certificates.pop(site, None)
+        write_private(state, json.dumps(certificates).encode())
+        shutil.rmtree(self.kits / site)
+        self._provision([site])
+
+    def _provision(self, names: list[str]) -> None:
+        """Call FLARE's provisioning and take over the kits of ``names``."""
+        before = os.umask(0o077)
+        try:
+            work = self.path / "provision"
+            _call_flare(["provision", "-p", str(self.path / "project.yml"), "-w", str(work), "--force"])
+            made = max((work / PROJECT).glob("prod_*"))
+            for name in names:
+                kind = _kind(name, made / name)
+                target = self.kits / (kind if kind in (SERVER_KIT, ADMIN_KIT) else name)
+                shutil.copytree(made / name, target)
+                self._harden(target, kind)
+            shutil.rmtree(made)
+        finally:
+            os.umask(before)
+        _make_private(self.path)
+
+    def _harden(self, kit: Path, kind: str) -> None:
+        local = kit / "local"
+        if kind == ADMIN_KIT:
+            return
+        default = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
+        if kind == SERVER_KIT:
+            store = (kit / "store").resolve()
+            resources = server_resources(default, store)
+            for name in ("jobs", "snapshots"):
+                (store / name).mkdir(parents=True)
+            write_private(local / COORDINATOR_KEY, self.coordinator().private_bytes())
+        else:
+            resources = site_resources(default)
+            SiteSettings(coordinator=self.coordinator().public.hex()).save(local / SETTINGS_FILE)
+        _write_json(local / "resources.json", resources)
+        _write_json(local / "authorization.json", authorization(at_server=kind == SERVER_KIT))
+        shutil.copyfile(local / "log_config.json.default", local / "log_config.json")
+
+
+_END_OF_SITES = "  # sites end here\n"
+
+
+def project_text(sites: list[str], *, host: str, port: int) -> str:
+    """Return FLARE's project file. The server's name decides what it listens on: "localhost" is loopback alone."""
+    members = "".join(_site_line(site) for site in sites)
+    return f"""api_version: 3
+name: {PROJECT}
+description: dpcape federation
+participants:
+  - {{name: {host}, type: server, org: coordinator, fed_learn_port: {port}, admin_port: {port}}}
+{members}{_END_OF_SITES}  - {{name: {ADMIN}, type: admin, org: coordinator, role: project_admin}}
+builders:
+  - {{path: nvflare.lighter.impl.workspace.WorkspaceBuilder, args: {{template_file: [master_template.yml]}}}}
+  - {{path: nvflare.lighter.impl.static_file.StaticFileBuilder, args: {{config_folder: config, scheme: grpc}}}}
+  - {{path: nvflare.lighter.impl.cert.CertBuilder}}
+  - {{path: nvflare.lighter.impl.signature.SignatureBuilder}}
+"""
+
+
+def check_names(sites: list[str]) -> None:
+    """Refuse site names that FLARE or dpcape would read as something else."""
+    for site in sites:
+        if not _SITE_NAME.fullmatch(site) or site in _RESERVED:
+            raise InvalidParameter(
+                "a site's name must be 1 to 63 of a-z, A-Z, 0-9, '_' and '-', starting with a letter or digit, and "
+                f"none of {', '.join(sorted(_RESERVED))}; got {site[:80]!r}. FLARE allows no others."
+            )
+    if not sites or len(set(sites)) != len(sites):
+        raise InvalidParameter("sites of a federation must be named, each once; got none, or one twice.")
+
+
+def _site_line(site: str) -> str:
+    return f"  - {{name: {site}, type: client, org: {site.replace('-', '_')}}}\n"
+
+
+def _kind(name: str, kit: Path) -> str:
+    if name == ADMIN:
+        return ADMIN_KIT
+    return SERVER_KIT if (kit / "startup" / "fed_server.json").exists() else "site"
+
+
+def _call_flare(arguments: list[str]) -> None:
+    """Run one of FLARE's own commands in a process of its own."""
+    command = [sys.executable, "-m", "nvflare.cli", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROVISION_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise TransportError(f"FLARE's provisioning must end within {_PROVISION_SECONDS} s; it did not.") from error
+    if done.returncode:
+        raise TransportError(f"FLARE's provisioning must succeed; got: {(done.stdout + done.stderr).strip()[-400:]}")
+
+
+def _write_json(path: Path, value: Any) -> None:
+    write_private(path, json.dumps(value, indent=1).encode())
+
+
+def _make_private(folder: Path) -> None:
+    """Take all rights of others away; FLARE writes the root key readable for everyone."""
+    for path in [folder, *folder.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)

@@ -1,0 +1,241 @@
+"""``dpcape run`` on a federation: submit a study as one job, watch it, end with a decision, fetch the result."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpcape.engines.flare.admin_session import Coordination, opened
+from dpcape.engines.flare.job import RESULT_FOLDER, JobSettings, write_job
+from dpcape.engines.flare.kits import FederationFolder
+from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
+from dpcape.runs.folder import RunFolder
+from dpcape.runs.study_run import EVENTS, HEADS, OUTCOME, RESULTS
+from dpcape.study import Study
+from dpcape.transport.timing import PRESET
+
+FOLDER_VARIABLE = "DPCAPE_FEDERATION"
+_POLL_SECONDS = 0.5
+# FLARE takes seconds to start a job's processes and to notice that they ended; longer than this, something is wrong.
+_SILENCE_SECONDS = 120.0
+_FIELDS = {"engine", "folder", "carrier", "start"}
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+class _Silent(TransportError):
+    """A job is not heard from: its server was killed, or its controller hangs."""
+
+
+def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> None:
+    """Run a study on the federation it names and leave the result in the run's folder, which the caller has locked.
+
+    A run whose job was submitted is never submitted twice: after a crash of this process the same job is followed.
+
+    Parameters
+    ----------
+    study : Study — with a [federation] table.
+    run : RunFolder — nothing was charged in it yet.
+    listen : called several times a second with the state of the run: phase, sites, events.
+
+    Raises
+    ------
+    DpcapeError — of the kind, and in the words, of whoever stopped the study; the run's log says more.
+    """
+    settings = job_settings(study, only_check=False)
+    with opened(federation_folder(study).admin_kit) as coordination:
+        job = _open_job(run)
+        if job is None:
+            job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore)
+            run.log("submitted", job=job)
+        try:
+            after = _watch(coordination, job, run.log, listen or _ignore)
+        except KeyboardInterrupt:
+            coordination.cancel(job)
+            run.log("charging", site="any", note="cancelled while it ran")
+            run.log("ended", job=job)
+            raise TransportError(
+                "a run must not be cancelled to give a result; got a cancellation. The job was stopped; what sites "
+                "have charged stays charged."
+            ) from None
+        except _Silent:
+            # Nobody knows how far it came. Noted, so that this dead job is not followed again for ever.
+            run.log("charging", site="any", note="the job was not heard from any more")
+            run.log("ended", job=job)
+            raise
+        with tempfile.TemporaryDirectory() as place:
+            status, outcome = _conclude(coordination, job, Path(place))
+            _keep_events(_last_events(Path(place), after), run.log)
+            _take_over(Path(place), run, job, status, outcome)
+
+
+def check_sites(study: Study, out: Path, *, listen: Listener | None = None) -> None:
+    """Have every site of a study say that it is ready; nothing is opened, nothing charged."""
+    with opened(federation_folder(study).admin_kit) as coordination:
+        job = _submit(coordination, study, job_settings(study, only_check=True), {}, listen or _ignore)
+        _watch(coordination, job, _ignore_event, listen or _ignore)
+        _require_computed(*_conclude(coordination, job, out))
+
+
+def _open_job(run: RunFolder) -> str | None:
+    """Return the job that this run submitted and did not see the end of."""
+    last = [event for event in run.events() if event["event"] in ("submitted", "ended")][-1:]
+    return str(last[0]["job"]) if last and last[0]["event"] == "submitted" else None
+
+
+def _submit(
+    coordination: Coordination,
+    study: Study,
+    settings: JobSettings,
+    heads: Mapping[str, tuple[int, str]],
+    listen: Listener,
+) -> str:
+    _await_sites(coordination, study, settings.start, listen)
+    with tempfile.TemporaryDirectory() as place:
+        write_job(study, Path(place) / "job", settings, heads)
+        return coordination.submit(Path(place) / "job")
+
+
+def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: dict[str, Any]) -> None:
+    """Move what a job left into the run's folder, and note its charge and its end.
+
+    A full disk shows before anything is noted: the result is still at the server, and the next run fetches it again.
+    """
+    results = RESULTS if outcome.get("state") == "computed" else ()
+    for name in results:
+        shutil.copyfile(fetched / name, run.path / f"{name}.new")
+    if outcome.get("may_be_charged", True):
+        run.log("charging", site="any")
+    for name in reversed(results):
+        # The model comes last of the files that make a result.
+        (run.path / f"{name}.new").replace(run.path / name)
+    run.log("ended", job=job, status=status)
+    if (fetched / HEADS).is_file():
+        run.keep_heads(json.loads((fetched / HEADS).read_text(encoding="utf-8")))
+    _require_computed(status, outcome)
+    run.log("saved")
+
+
+def _require_computed(status: str, outcome: dict[str, Any]) -> None:
+    if outcome.get("state") != "computed":
+        raise _failure(outcome, status)
+
+
+def federation_folder(study: Study) -> FederationFolder:
+    """Return the coordinator's folder: from the environment, or from the study's [federation] table."""
+    given = (study.federation or {}).get("folder")
+    chosen = os.environ.get(FOLDER_VARIABLE) or (None if given is None else study.folder / str(given))
+    if chosen is None:
+        raise InvalidParameter(
+            f"folder of [federation] must name the coordinator's folder, or the variable {FOLDER_VARIABLE} must; got "
+            "neither. Make one with 'dpcape federation init'."
+        )
+    return FederationFolder(Path(chosen))
+
+
+def job_settings(study: Study, *, only_check: bool) -> JobSettings:
+    """Return how the study's job runs, from its [federation] table."""
+    table = dict(study.federation or {})
+    unknown = sorted(set(table) - _FIELDS)
+    if unknown:
+        raise InvalidParameter(f"fields of [federation] must be {', '.join(sorted(_FIELDS))}; got {unknown[0]!r}.")
+    carrier, start = table.get("carrier", "push"), table.get("start", PRESET.start)
+    if carrier not in ("push", "tasks"):
+        raise InvalidParameter(f"carrier of [federation] must be 'push' or 'tasks'; got {carrier!r}.")
+    if isinstance(start, bool) or not isinstance(start, int | float) or not 1 <= start <= 86400:
+        raise InvalidParameter(f"start of [federation] must be seconds between 1 and 86400; got {start!r}.")
+    if study.protocol().name == "dealer":
+        raise InvalidParameter(
+            "protocol must be one without a noise dealer on a FLARE federation; got 'dealer'. Use cape or secure-sum."
+        )
+    return JobSettings(carrier=carrier, only_check=only_check, start=float(start))
+
+
+def _await_sites(coordination: Coordination, study: Study, seconds: float, listen: Listener) -> None:
+    """Wait until every site of the study is connected; name those that are not when the time is over."""
+    end = time.monotonic() + seconds
+    while True:
+        connected = coordination.connected()
+        absent = [site for site in study.sites if site not in connected]
+        sites = {site: {"state": "awaited" if site in absent else "connected", "note": ""} for site in study.sites}
+        listen({"phase": "connecting", "sites": sites, "round": 0, "release": 0, "n_releases": 0, "events": []})
+        if not absent:
+            return
+        if time.monotonic() > end:
+            raise SiteLost(
+                f"every site of a study must be connected within {seconds:g} s; got nothing from {', '.join(absent)}. "
+                "Start them with 'dpcape site serve'. Nothing was submitted, nothing charged."
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _watch(coordination: Coordination, job: str, keep: Callable[..., None], listen: Listener) -> int:
+    """Follow a job until it is over; pass on what its controller says, keep the events and return how many."""
+    after, heard, is_done = 0, time.monotonic(), False
+    while not coordination.is_over(job):
+        # Past its last word the controller is gone; FLARE then only waits for the sites' processes to end.
+        snapshot = None if is_done else coordination.snapshot(job, after)
+        if snapshot is not None:
+            after, heard = int(snapshot["cursor"]), time.monotonic()
+            is_done = snapshot["phase"] in ("computed", "failed")
+            _keep_events(snapshot["events"], keep)
+            listen(snapshot)
+        if time.monotonic() - heard > _SILENCE_SECONDS:
+            # After its server was killed FLARE calls a job running for ever, and refuses to stop it.
+            with contextlib.suppress(TransportError):
+                coordination.cancel(job)
+            raise _Silent(
+                f"a job must be heard from every {_SILENCE_SECONDS:g} s; it was not. It was given up; what sites have "
+                "charged stays charged. See the server's log; run with --again for a new run."
+            )
+        time.sleep(_POLL_SECONDS)
+    return after
+
+
+def _keep_events(events: list[dict[str, Any]], keep: Callable[..., None]) -> None:
+    for event in events:
+        keep(event["event"], **{key: value for key, value in event.items() if key not in ("event", "time")})
+
+
+def _last_events(fetched: Path, after: int) -> list[dict[str, Any]]:
+    """Return what happened between the last question and the end of the job."""
+    path = fetched / EVENTS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [json.loads(line) for line in lines[after:]]
+
+
+def _conclude(coordination: Coordination, job: str, place: Path) -> tuple[str, dict[str, Any]]:
+    """Fetch what a job left; return FLARE's word for its end, and dpcape's own record of it."""
+    status, fetched = coordination.status(job), coordination.fetch(job)
+    for path in sorted((fetched / RESULT_FOLDER).glob("*")):
+        shutil.copyfile(path, place / path.name)
+    shutil.rmtree(fetched.parent, ignore_errors=True)
+    try:
+        outcome: dict[str, Any] = json.loads((place / OUTCOME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        outcome = {}
+    return status, outcome
+
+
+def _failure(outcome: dict[str, Any], status: str) -> DpcapeError:
+    kind = error_named(str(outcome.get("error")), TransportError)
+    text = outcome.get("text") or (
+        f"FLARE must complete a job; got {status}. A site's job process may have ended; see the sites' logs. "
+        "What sites have charged stays charged."
+    )
+    return kind(text)
+
+
+def _ignore(state: dict[str, Any]) -> None:
+    """Do nothing with the state of a run."""
+
+
+def _ignore_event(event: str, **fields: Any) -> None:
+    """Do nothing with an event."""

@@ -1,0 +1,54 @@
+"""The fallback: requests as FLARE tasks, through documented calls only. Slower, since sites poll for tasks."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, ClassVar
+
+from nvflare.apis.controller_spec import Task
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import ReturnCode, Shareable, make_reply
+
+from dpcape.engines.flare.config import TASK
+from dpcape.transport.carrier import Carrier, Delivery
+from dpcape.transport.frames import Kind
+
+_KEY = "frame"
+_CHECK_SECONDS = 0.02
+
+
+class TaskCarrier(Carrier):
+    """Sends requests as tasks of a controller."""
+
+    can_ping: ClassVar[bool] = False
+
+    def __init__(self, controller: Any, fl_ctx: FLContext) -> None:
+        self._controller, self._context = controller, fl_ctx
+
+    def carry(self, site: str, kind: Kind, data: bytes, timeout: float) -> Delivery:
+        seconds = max(1, math.ceil(timeout))
+        task = Task(name=TASK, data=Shareable({_KEY: data}), timeout=seconds)
+        try:
+            self._controller.send(task=task, fl_ctx=self._context, targets=[site])
+            end = time.monotonic() + seconds + 1.0
+            while task.completion_status is None and time.monotonic() < end:
+                time.sleep(_CHECK_SECONDS)
+            result = task.client_tasks[0].result if task.client_tasks else None
+        except Exception:  # whatever the engine raises, the line needs an answer
+            return Delivery("error")
+        return Delivery("timeout") if result is None else _delivery(result)
+
+
+def answer_task(handle: Any, shareable: Shareable) -> Shareable:
+    """Answer one task at a site."""
+    reply = make_reply(ReturnCode.OK)
+    reply[_KEY] = handle(shareable.get(_KEY))
+    return reply
+
+
+def _delivery(result: Shareable) -> Delivery:
+    data = result.get(_KEY)
+    if result.get_return_code() != ReturnCode.OK or not isinstance(data, bytes):
+        return Delivery("error")
+    return Delivery("ok", data)

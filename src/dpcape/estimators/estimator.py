@@ -1,0 +1,261 @@
+"""What every private analysis shares: parameters, a guarantee, and files without code."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import warnings
+import zipfile
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.federation import Allowance, Federation
+from dpcape.guarantee.guarantee import Guarantee
+from dpcape.guarantee.release_record import Release
+
+if TYPE_CHECKING:
+    from dpcape.planning import Declared
+    from dpcape.planning.federation_plan import StudyPlan
+
+_FORMAT = "dpcape model 1"
+# New rows whose entries are this many times longer than any record's row were hardly prepared in the same way.
+_FAR_TOO_LONG = 10
+_PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
+
+
+class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """An analysis whose ``fit`` takes a :class:`Federation`.
+
+    A subclass stores its parameters in ``__init__``, lists its fitted arrays in ``_fitted``, and writes ``_fit``, which
+    asks an allowance for means and post-processes them.
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee — what may be claimed for the fitted model.
+    releases_ : list of Release — what was released, with its noise.
+    warnings_ : list of str — what was warned of during the fit, for the report.
+    feature_names_in_ : array of str — only when the sites name their columns.
+    bounds_in_ : tuple of float — public largest length of a record's row, one per view.
+    """
+
+    _fitted: ClassVar[tuple[str, ...]]
+    # How records for this analysis are built, for messages.
+    _builder: ClassVar[str] = "rows(X, bound=...)"
+    epsilon: float | Mapping[str, float]
+    delta: float
+    guarantee_: Guarantee
+    releases_: list[Release]
+    warnings_: list[str]
+    bounds_in_: tuple[float, ...]
+
+    def fit(self, federation: Federation, y: None = None) -> Self:
+        """Fit to the records of all sites.
+
+        Parameters
+        ----------
+        federation : Federation — the sites, and the protocol they run.
+        y : ignored, present for scikit-learn's convention.
+        """
+        if not isinstance(federation, Federation):
+            raise InvalidParameter(
+                f"fit must be given a Federation; got {type(federation).__name__}. Write "
+                f"Federation(in_process({{'here': {self._builder}}}), protocol=Independent()) for data of one holder."
+            )
+        with _kept_warnings() as texts:
+            private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
+            # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
+            # fails half-way.
+            self.__dict__.pop("guarantee_", None)
+            self._fit(federation, private)
+        self.n_features_in_ = federation.n_features
+        self.bounds_in_ = federation.facts.bounds
+        if federation.facts.feature_names:
+            self.feature_names_in_ = np.array(federation.facts.feature_names, dtype=object)
+        self.guarantee_ = private.guarantee()
+        self.releases_ = list(private.releases)
+        self.warnings_ = texts
+        return self
+
+    def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
+        """Return what fitting would release, how noisy, and what it would cost; spends nothing.
+
+        The analysis runs on made-up records with the public facts of the federation: no site is asked for anything.
+
+        Parameters
+        ----------
+        federation : Federation — the sites, and the protocol they run.
+        declared : dpcape.planning.Declared — what is known in public about the records, for the expected error.
+        """
+        from dpcape.planning.federation_plan import plan_estimator
+
+        return plan_estimator(federation, self, declared)
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        """Shares of mu^2, one per release; everything that is decided before data is seen."""
+        return (1.0,)
+
+    @abstractmethod
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        """Ask for means and set the fitted attributes."""
+
+    def save(self, path: str | Path) -> None:
+        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that holds no code.
+
+        A path without ``.npz`` gets it; :meth:`load` reads it by either name.
+        """
+        check_is_fitted(self, "guarantee_")
+        arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted}
+        about = {
+            "format": _FORMAT,
+            "class": type(self).__name__,
+            "params": self.get_params(deep=False),
+            "guarantee": msgspec.to_builtins(self.guarantee_),
+            "releases": [msgspec.to_builtins(release) for release in self.releases_],
+            "warnings": list(getattr(self, "warnings_", [])),
+            "n_features_in": self.n_features_in_,
+            "bounds_in": list(self.bounds_in_),
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+        }
+        np.savez(_npz(path), about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote."""
+        with _opened(_npz(path)) as stored:
+            about = _about(stored, path)
+            if about["class"] != cls.__name__:
+                raise InvalidParameter(
+                    f"the model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
+                    f"Load it with {about['class']}.load(...)."
+                )
+            model = cls(**about["params"])
+            for name in cls._fitted:
+                setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
+        model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
+        model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
+        model.warnings_ = list(about.get("warnings", []))
+        model.n_features_in_ = about["n_features_in"]
+        model.bounds_in_ = tuple(about.get("bounds_in", ()))
+        if about["feature_names"]:
+            model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        return model
+
+    def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> NDArray[np.float64]:
+        """Return new data as float64 rows of the fitted width; ``first`` is the column a view starts at."""
+        check_is_fitted(self, "guarantee_")
+        subject = f"data for {type(self).__name__}"
+        try:
+            rows: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
+        except (TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0].rstrip(".:")
+            raise InvalidParameter(
+                f"{subject} must be a table of finite numbers, one row per record; got another ({reason}). {_PREPARE}"
+            ) from error
+        if rows.shape[1] != width:
+            raise InvalidParameter(
+                f"{subject} must have the {width} columns it was fitted with; got {rows.shape[1]}. {_PREPARE}"
+            )
+        names = list(getattr(self, "feature_names_in_", []))[first : first + width]
+        check_names(X, names, subject=subject)
+        self._warn_of_raw_units(rows)
+        return rows
+
+    def _warn_of_raw_units(self, rows: NDArray[np.float64]) -> None:
+        """Warn of rows in years and kilograms where the sites have mapped theirs to [-1, 1]."""
+        bounds = getattr(self, "bounds_in_", ())
+        longest = math.hypot(*bounds) if bounds else math.inf
+        if float(np.abs(rows).max()) > _FAR_TOO_LONG * longest:
+            warnings.warn(
+                f"rows for {type(self).__name__} must be about as long as those of the sites, which are clipped to "
+                f"{longest:g}; got some more than {_FAR_TOO_LONG} times as long: results mean little. {_PREPARE}",
+                UtilityWarning,
+                stacklevel=4,
+            )
+
+    def _repr_html_(self) -> str:
+        text = f"<code>{html.escape(repr(self))}</code>"
+        if not hasattr(self, "guarantee_"):
+            return text
+        from dpcape.guarantee.card import card_html, card_of
+
+        return text + card_html(card_of(self.guarantee_, releases=self.releases_))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+@contextmanager
+def _kept_warnings() -> Iterator[list[str]]:
+    """Note the texts of dpcape's warnings; every warning is issued at the end, where it came from."""
+    texts: list[str] = []
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DpcapeWarning)
+            yield texts
+    finally:
+        mine = (str(entry.message) for entry in caught if issubclass(entry.category, DpcapeWarning))
+        texts += dict.fromkeys(mine)
+        for entry in caught:
+            warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
+
+
+def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
+    """Return sum of w_s^2 / N_s: one over the number of records unless sites are weighted otherwise."""
+    if not federation.weights:
+        return 1.0 / sum(federation.sites[site] for site in survivors)
+    total = math.fsum(federation.weights[site] for site in survivors)
+    return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
+
+
+def check_names(X: Any, names: list[str], *, subject: str) -> None:
+    """Refuse a table whose columns have other names, or another order, than those the sites have."""
+    given = [str(name) for name in getattr(X, "columns", [])]
+    if names and given and given != names:
+        position = next(place for place, name in enumerate(names) if given[place] != name)
+        raise InvalidParameter(
+            f"column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
+            "the order of feature_names_in_, or pass an array."
+        )
+
+
+def _npz(path: str | Path) -> Path:
+    """Return the path numpy writes to: it ends in ``.npz``."""
+    return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
+
+
+def _opened(path: Path) -> Any:
+    """Open a file of arrays; one that holds something else is refused, never unpickled."""
+    with path.open("rb") as file:
+        is_npz = zipfile.is_zipfile(file)
+    if not is_npz:
+        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
+    return np.load(path, allow_pickle=False)
+
+
+def _about(stored: Any, path: str | Path) -> dict[str, Any]:
+    if "about" not in stored:
+        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
+    about: dict[str, Any] = json.loads(str(stored["about"]))
+    if about.get("format") != _FORMAT:
+        raise InvalidParameter(f"{str(path)!r} must be of format {_FORMAT!r}; got {about.get('format')!r}.")
+    return about
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__}")

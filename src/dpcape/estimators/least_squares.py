@@ -1,0 +1,139 @@
+"""What the two regressions share: one release, and its noise in the units of the normal equations."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpcape.analyses.parameters import check_confidence, check_flag, check_number
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.estimator import effective_share
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.eigen import noise_norm
+from dpcape.postprocessing.shrinkage import Solution, shrunken_solution
+from dpcape.statistics.regression_moment import RegressionBlocks, RegressionMoment, regression_moment
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """The shrunken least-squares fit of responses in [-1, 1].
+
+    Attributes
+    ----------
+    coefficients, intercept : of the mapped response.
+    covariance : (D, D) — of the coefficients: sampling, noise and shrinking together.
+    intercept_variance : of the intercept.
+    variance : of the fitted values around their mean.
+    residual : mean square of what is left.
+    response_noise : standard deviation of the noise of the mean response; 0 without an intercept.
+    """
+
+    coefficients: Vector
+    intercept: float
+    covariance: Vector
+    intercept_variance: float
+    variance: float
+    residual: float
+    response_noise: float
+
+
+def check_regression(
+    federation: Federation, *, classes: bool, intercept: bool, ridge: float, confidence: float
+) -> None:
+    """Refuse records and parameters a regression has no meaning for."""
+    facts = federation.facts
+    if facts.kind != "labelled" or (facts.classes is not None) != classes:
+        wanted = "classes=[first, second]" if classes else "response=(low, high)"
+        got = facts.kind if facts.kind != "labelled" else "classes" if facts.classes else "a numeric response"
+        raise InvalidParameter(
+            f"records for this regression must be labelled with {'two classes' if classes else 'a response'}; "
+            f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
+        )
+    regression_moment(facts, intercept=True)
+    check_number("ridge", ridge, 0, math.inf)
+    check_confidence(confidence)
+    check_flag("fit_intercept", intercept)
+
+
+def released_fit(
+    federation: Federation, private: Allowance, *, intercept: bool, ridge: float
+) -> tuple[LeastSquares, RegressionBlocks]:
+    """Ask for the one release and solve it."""
+    statistic = regression_moment(federation.facts, intercept=intercept)
+    blocks: RegressionBlocks = private.mean(statistic)
+    release = private.releases[-1]
+    _warn_of_noise(release.scale, federation)
+    share = effective_share(federation, release.survivors)
+    return least_squares(blocks, statistic, scale=release.scale, share=share, ridge=ridge), blocks
+
+
+def least_squares(
+    blocks: RegressionBlocks, statistic: RegressionMoment, *, scale: float, share: float, ridge: float
+) -> LeastSquares:
+    """Fit the mapped response to the features from a noisy release.
+
+    With an intercept, the model starts from the mean response; what is shrunk is the departure from it, and the
+    constant takes part in the normal equations as one more feature, so that the noise on them stays isotropic.
+    """
+    a, b = statistic.response_weight, statistic.intercept_weight
+    offset, first = blocks.response_mean, 1 if b else 0
+    # Noise of the cross moment, and of the mean that is taken off with the offset.
+    cross_scale = scale * math.sqrt((1 / a**2 + ((offset / b) ** 2 if b else 0.0)) / 2)
+    moment, cross = _normal_equations(blocks, b)
+    solution = shrunken_solution(moment, cross, scale=scale, cross_scale=cross_scale, ridge=ridge)
+    weights = solution.coefficients[first:]
+    left = blocks.response_square - offset**2 - 2 * float(cross @ solution.coefficients) + solution.energy
+    # Where noise hides what is left, count what it could be rather than nothing.
+    residual = min(1.0, max(left, 0.0) + scale / a**2)
+    covariance = _covariance(solution, moment, share * residual)[first:, first:]
+    constant = share * residual + scale**2 / (2 * b**2) * (1 / a**2 + float(weights @ weights)) if b else 0.0
+    return LeastSquares(
+        coefficients=weights,
+        intercept=offset - float(blocks.mean @ weights),
+        covariance=covariance,
+        intercept_variance=constant + float(blocks.mean @ covariance @ blocks.mean),
+        variance=solution.energy,
+        residual=residual,
+        response_noise=scale / (math.sqrt(2) * a * b) if b else 0.0,
+    )
+
+
+def interval(centre: Vector, variance: Vector, confidence: float) -> Vector:
+    """Return the two ends of a normal interval around each entry."""
+    half = float(ndtri(0.5 + confidence / 2)) * np.sqrt(np.maximum(variance, 0.0))
+    return np.stack([centre - half, centre + half])
+
+
+def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[Vector, Vector]:
+    """Return moment and right-hand side of the departure from the mean response; b weighs the constant."""
+    if b == 0:
+        return blocks.moment, blocks.cross
+    column = b * blocks.mean[:, np.newaxis]
+    moment = np.block([[np.full((1, 1), b * b), column.T], [column, blocks.moment]])
+    return moment, np.concatenate([[0.0], blocks.cross - blocks.response_mean * blocks.mean])
+
+
+def _covariance(solution: Solution, moment: Vector, sampling: float) -> Vector:
+    """Return noise plus sampling; the noisy moment counts only where it is positive."""
+    values, vectors = np.linalg.eigh(moment)
+    root = (solution.response @ vectors) * np.sqrt(np.maximum(values, 0.0))
+    total: Vector = solution.noise_covariance + sampling * (root @ root.T)
+    return total
+
+
+def _warn_of_noise(scale: float, federation: Federation) -> None:
+    """Warn when no direction of the features could stand out, whatever the records are."""
+    if noise_norm(scale, federation.n_features) >= federation.facts.bounds[0] ** 2:
+        warnings.warn(
+            "noise must be smaller than the largest possible second moment to leave anything of it; got more: the "
+            "fit is close to the constant model. Use more records, fewer features or a larger epsilon.",
+            UtilityWarning,
+            stacklevel=2,
+        )

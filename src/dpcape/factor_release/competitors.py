@@ -1,0 +1,73 @@
+"""What the paper compares with.
+
+Two-stage Bayesian, SVD, ridge on the features (best case), intercept and covariates only (worst case).
+All of them are ridge regressions on features of the same shape, so each is given by its n x n Gram matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.factor_release.ridge import fit_ridge, least_squares, with_intercept
+
+Array = NDArray[np.float64]
+
+
+def gram_of_factors(factors: Array, loadings: Array) -> Array:
+    """Return the Gram matrix of the perturbed features E Lambda' without forming them."""
+    return np.asarray(factors @ (loadings @ loadings.T) @ factors.T)
+
+
+def gram_of_svd(gram: Array, rank: int) -> Array:
+    """Return the Gram matrix of the rank-truncated SVD of the features (Lasko & Vinterbo 2010)."""
+    values, vectors = np.linalg.eigh(gram)
+    top = vectors[:, -rank:]
+    return np.asarray((top * values[-rank:]) @ top.T)
+
+
+def ridge_prediction(gram: Array, response: Array, *, covariates: Array | None, covariates_test: Array | None) -> Array:
+    """Fit ridge on the first len(response) subjects of ``gram`` and predict the others."""
+    n = len(response)
+    return fit_ridge(gram[:n, :n], response, covariates).predict(gram[n:, :n], covariates_test)
+
+
+def covariates_prediction(
+    response: Array, n_test: int, *, covariates: Array | None, covariates_test: Array | None
+) -> Array:
+    """Predict from the intercept and the covariates alone (worst case)."""
+    coefficients = least_squares(with_intercept(covariates, len(response)), response)
+    return np.asarray(with_intercept(covariates_test, n_test) @ coefficients)
+
+
+def competitor_predictions(
+    features: Array,
+    response: Array,
+    *,
+    factors: Array,
+    loadings: Array,
+    covariates: Array | None = None,
+    covariates_test: Array | None = None,
+) -> dict[str, Array]:
+    """Predict the test subjects (the rows after the training ones) with each competitor.
+
+    Parameters
+    ----------
+    features : (n_train + n_test) x p, standardised.
+    response : n_train.
+    factors, loadings : posterior means, (n_train + n_test) x K and K x p.
+    """
+    gram = features @ features.T
+    grams = {
+        "two-stage": gram_of_factors(factors, loadings),
+        "SVD": gram_of_svd(gram, factors.shape[1]),
+        "best case: ridge on features": gram,
+    }
+    predictions = {
+        name: ridge_prediction(g, response, covariates=covariates, covariates_test=covariates_test)
+        for name, g in grams.items()
+    }
+    predictions["worst case: covariates only"] = covariates_prediction(
+        response, len(features) - len(response), covariates=covariates, covariates_test=covariates_test
+    )
+    return predictions

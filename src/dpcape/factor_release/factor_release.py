@@ -1,0 +1,386 @@
+"""FactorRelease: latent factors of one holder's subjects, to hand out instead of the features."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from dpcape.errors import InvalidParameter
+from dpcape.factor_release.bundle import Bundle
+from dpcape.factor_release.competitors import competitor_predictions
+from dpcape.factor_release.gibbs_sampler import Features
+from dpcape.factor_release.markov_chain import Plan
+from dpcape.factor_release.posterior import Posterior, run_chains, starting_number
+from dpcape.factor_release.prediction import (
+    Interval,
+    TestError,
+    credible_interval,
+    draw_predictions,
+    error_interval,
+    predictive_interval,
+)
+from dpcape.factor_release.preparation import (
+    as_covariates,
+    as_response,
+    as_table,
+    check_n_factors,
+    check_parts,
+    check_settings,
+    standardise,
+)
+from dpcape.factor_release.recommended import RecommendedModel, recalibrated_loadings
+from dpcape.factor_release.release_files import ReleasePaths, write_release
+from dpcape.factor_release.risk import RiskReport, assess_risk
+from dpcape.factor_release.subjects import Calibration, Subjects, calibrate, recommend
+
+Array = NDArray[np.float64]
+
+
+class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Factors a single holder hands to a third party instead of features, with a measured disclosure risk.
+
+    Few subjects with very many features are reduced to K factors each. The third party gets the factors of
+    training subjects with their responses, factors of test subjects without, and a recommended model; no
+    loadings and no features.
+
+    Parameters
+    ----------
+    n_factors : int or "adaptive" — number of factors K, below the number of subjects; or let the chain
+        settle it.
+    prior : "multiplicative" (shrinks later factors, [BD11]) or "independent" (equation (4) as printed).
+    n_burn_in, n_draws, thin, n_chains : sweeps before the first draw, draws kept per chain, sweeps per
+        draw, chains.
+    seed : int or None — same seed and data, same result up to rounding; None takes a fresh one (kept in
+        ``seed_``).
+    kernel : "auto", "numba" or "lapack".
+    missing : "refuse", or "drop" to leave out features with missing values.
+    n_folds : folds for choosing the recommended model's weights.
+    checkpoint : folder for resumable chains, or None. Holds sensitive state; for the holder only.
+    checkpoint_every : sweeps between two saves.
+    progress : show a progress bar.
+
+    Attributes
+    ----------
+    n_factors_ : int, number of factors.
+    n_factors_trace_ : list of int, number of factors that were not redundant at each adapting sweep.
+    factors_, factors_test_ : (n_train, K) and (n_test, K), posterior means on a common frame.
+    draws_ : (n_draws, n_train + n_test, K).
+    loadings_ : (K, p), recalibrated loadings, corrected equation (5). Never released.
+    recommended_ : RecommendedModel or None.
+    features_used_ : (p,) bool, features that vary and are complete.
+    diagnostics_ : R-hat and effective sample size by monitored quantity.
+    risk_ : RiskReport of the last release.
+
+    Privacy
+    -------
+    None that is formal: no differential-privacy guarantee. Factors are a function of the records; anyone
+    who learns the features of a few subjects can rebuild much of the others' features. ``release`` always
+    measures and writes this.
+
+    Edge cases
+    ----------
+    ============================  ==========================================
+    K >= n, or K > p              refused
+    constant features             left out, see ``features_used_``
+    missing values                refused, or the features dropped
+    responses of test subjects    refused
+    no responses                  factors are released without a model
+    ============================  ==========================================
+
+    References
+    ----------
+    [KS18] S. Kundu and S. Suthaharan, *Privacy-preserving predictive model using factor analysis for neuroscience
+    applications*, sections III and IV; [BD11] A. Bhattacharya and D. B. Dunson, *Sparse Bayesian infinite factor
+    models*, Biometrika 2011 (prior and adaptation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> latent = rng.standard_normal((60, 3))
+    >>> X = latent @ rng.standard_normal((3, 200)) + rng.standard_normal((60, 200))
+    >>> y = latent[:, 0] + 0.1 * rng.standard_normal(60)
+    >>> model = FactorRelease(3, n_burn_in=100, n_draws=50, seed=1, kernel="lapack")
+    >>> model = model.fit(X[:40], y[:40], X_test=X[40:])
+    >>> bool(model.test_error(y[40:]).mse < 0.5 * y[40:].var())
+    True
+    """
+
+    def __init__(
+        self,
+        n_factors: int | str = "adaptive",
+        *,
+        prior: str = "multiplicative",
+        n_burn_in: int = 1000,
+        n_draws: int = 500,
+        thin: int = 2,
+        n_chains: int = 2,
+        seed: int | None = None,
+        kernel: str = "auto",
+        missing: str = "refuse",
+        n_folds: int = 5,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 500,
+        progress: bool = False,
+    ) -> None:
+        self.n_factors = n_factors
+        self.prior = prior
+        self.n_burn_in = n_burn_in
+        self.n_draws = n_draws
+        self.thin = thin
+        self.n_chains = n_chains
+        self.seed = seed
+        self.kernel = kernel
+        self.missing = missing
+        self.n_folds = n_folds
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.progress = progress
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_test: Any = None,
+        covariates: Any = None,
+        covariates_test: Any = None,
+    ) -> FactorRelease:
+        """Sample the factor model on all features, then fit the recommended model to the training responses.
+
+        Parameters
+        ----------
+        X : (n_train, p) features of the training subjects.
+        y : (n_train,) their responses, or None.
+        X_test : (n_test, p) features of the test subjects, or None. Their responses are not accepted.
+        covariates, covariates_test : (n_train, q) and (n_test, q), released as they are and not penalised;
+            or None.
+        """
+        check_settings(self.get_params(deep=False))
+        train = as_table(X, "X")
+        test = np.empty((0, train.shape[1])) if X_test is None else as_table(X_test, "X_test")
+        if test.shape[1] != train.shape[1]:
+            raise InvalidParameter(
+                f"X_test must have the {train.shape[1]} features of X; got {test.shape[1]}. Pass the same."
+            )
+        response = None if y is None else as_response(y, len(train), len(test))
+        check_parts(
+            len(train),
+            len(test),
+            self.n_folds,
+            with_covariates=(covariates is not None, covariates_test is not None),
+        )
+        values, self._standardisation = standardise(np.vstack([train, test]), self.missing)
+        check_n_factors(self.n_factors, *values.shape)
+        self.features_used_ = self._standardisation.used
+        self._posterior = self._sample(values)
+        subjects = Subjects(
+            features=values,
+            draws=self._posterior.draws,
+            n_train=len(train),
+            response=response,
+            covariates=as_covariates(covariates, len(train), "covariates"),
+            covariates_test=as_covariates(covariates_test, len(test), "covariates_test"),
+        )
+        return self._set_subjects(subjects)
+
+    def _sample(self, values: Array) -> Posterior:
+        """Run the chains as the parameters say."""
+        self.seed_ = secrets.randbits(63) if self.seed is None else int(self.seed)
+        adaptive = self.n_factors == "adaptive"
+        plan = Plan(
+            n_factors=starting_number(*values.shape) if adaptive else int(self.n_factors),
+            adaptive=adaptive,
+            prior=self.prior,
+            n_burn_in=self.n_burn_in,
+            n_draws=self.n_draws,
+            thin=self.thin,
+            seed=(self.seed_,),
+        )
+        posterior = run_chains(
+            Features(values),
+            plan,
+            n_chains=self.n_chains,
+            kernel=self.kernel,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            checkpoint_every=self.checkpoint_every,
+            progress=self.progress,
+        )
+        self.n_factors_ = int(posterior.draws.shape[2])
+        self.n_factors_trace_ = posterior.n_factors_trace
+        self.diagnostics_ = posterior.diagnostics
+        return posterior
+
+    def _set_subjects(self, subjects: Subjects) -> FactorRelease:
+        """Take over a set of subjects and whatever follows from it."""
+        self._subjects = subjects
+        self.draws_ = subjects.draws
+        self.factors_ = subjects.factors[: subjects.n_train]
+        self.factors_test_ = subjects.factors[subjects.n_train :]
+        self.loadings_ = recalibrated_loadings(subjects.factors, subjects.features)
+        self._calibration: Calibration | None = None
+        self.recommended_: RecommendedModel | None = None
+        if subjects.response is not None:
+            self._calibration = calibrate(subjects, subjects.response, n_folds=self.n_folds)
+            self.recommended_ = recommend(subjects, subjects.response, self._calibration)
+        return self
+
+    def _fitted_model(self) -> tuple[Subjects, Array, Calibration, RecommendedModel]:
+        subjects = self._checked_subjects()
+        if subjects.response is None or self._calibration is None or self.recommended_ is None:
+            raise InvalidParameter("the model must have been fitted with responses; got none. Pass y to fit.")
+        return subjects, subjects.response, self._calibration, self.recommended_
+
+    def _checked_subjects(self) -> Subjects:
+        if not hasattr(self, "_subjects"):
+            raise InvalidParameter("the model must have been fitted; got an unfitted one. Call fit first.")
+        return self._subjects
+
+    def predict(self) -> Array:
+        """Predict the test subjects' responses with the recommended model."""
+        subjects, _, _, model = self._fitted_model()
+        return model.predict(self.factors_test_, subjects.covariates_test)
+
+    def _by_draw(self) -> Array:
+        subjects, response, calibration, model = self._fitted_model()
+        return draw_predictions(
+            subjects.draws,
+            response,
+            gram=subjects.gram,
+            fitted=calibration.fitted,
+            model=model,
+            covariates=subjects.covariates,
+            covariates_test=subjects.covariates_test,
+        )
+
+    def predict_interval(self, *, level: float = 0.95, kind: str = "credible") -> Interval:
+        """Predict the test subjects with intervals.
+
+        Parameters
+        ----------
+        level : probability, between 0 and 1.
+        kind : "credible" for the predicted value over the draws, as in the paper; "predictive" for a new
+            response.
+        """
+        if not 0 < level < 1:
+            raise InvalidParameter(f"level must be between 0 and 1; got {level}. Use for instance 0.95.")
+        if kind == "credible":
+            return credible_interval(self.predict(), self._by_draw(), level)
+        if kind == "predictive":
+            variance = self._fitted_model()[3].cv_error
+            return predictive_interval(self.predict(), self._by_draw(), level, error_variance=variance)
+        raise InvalidParameter(f'kind must be "credible" or "predictive"; got {kind!r}. Use one of them.')
+
+    def test_error(self, y_test: Any, *, level: float = 0.95) -> TestError:
+        """Return the test part's mean squared error and its interval over the draws; y_test is not kept."""
+        truth = as_response(y_test, self._checked_subjects().n_test, 0)
+        return error_interval(self.predict(), self._by_draw(), truth, level)
+
+    def competitors(self) -> dict[str, Array]:
+        """Predict the test subjects with the paper's competitors, on the same data and number of factors."""
+        subjects, response, _, _ = self._fitted_model()
+        return competitor_predictions(
+            subjects.features,
+            response,
+            factors=subjects.factors,
+            loadings=self._posterior.loadings,
+            covariates=subjects.covariates,
+            covariates_test=subjects.covariates_test,
+        )
+
+    def transform(self, X: Any) -> Array:
+        """Return the factors of further subjects, without sampling again."""
+        return np.asarray(self._project(X)[1].mean(axis=0))
+
+    def _project(self, X: Any) -> tuple[Array, Array]:
+        n = len(self._checked_subjects().features)
+        table = as_table(X, "X")
+        values = self._standardisation.apply(table)
+        if np.isnan(values).any():
+            raise InvalidParameter("X must have no missing values in the features used; got some. Impute them.")
+        return values, self._posterior.project(values, np.random.default_rng([self.seed_, n]))
+
+    def update(self, X: Any, y: Any = None, *, covariates: Any = None, part: str = "test") -> FactorRelease:
+        """Add subjects without sampling again; factors already released stay as they are.
+
+        Parameters
+        ----------
+        X : (m, p) features of the new subjects.
+        y : (m,) responses, for ``part="training"`` only.
+        covariates : (m, q), if the model has covariates.
+        part : "test" or "training".
+        """
+        subjects = self._checked_subjects()
+        values, draws = self._project(X)
+        extra = as_covariates(covariates, len(values), "covariates")
+        if (extra is None) != (subjects.covariates is None):
+            raise InvalidParameter("covariates must be given just as in fit; got otherwise. Pass the same columns.")
+        if part == "test":
+            if y is not None:
+                raise InvalidParameter(
+                    "y must be left out for test subjects; got responses. They are not to be released."
+                )
+            return self._set_subjects(subjects.with_test(values, draws, extra))
+        if part != "training":
+            raise InvalidParameter(f'part must be "test" or "training"; got {part!r}. Use one of them.')
+        if (y is None) != (subjects.response is None):
+            raise InvalidParameter(
+                "y must be given for training subjects just as in fit; got otherwise. Pass responses."
+            )
+        response = None if y is None else as_response(y, len(values), 0)
+        return self._set_subjects(subjects.with_training(values, draws, response=response, covariates=extra))
+
+    def bundle(self, *, n_released_draws: int = 0) -> Bundle:
+        """Return what the third party would get, in the holder's row order."""
+        subjects, calibration = self._checked_subjects(), self._calibration
+        step = max(1, len(subjects.draws) // n_released_draws) if n_released_draws else 0
+        return Bundle(
+            factors=self.factors_,
+            factors_test=self.factors_test_,
+            covariates=subjects.covariates,
+            covariates_test=subjects.covariates_test,
+            response=subjects.response,
+            fold=None if calibration is None else calibration.fold,
+            root=None if calibration is None else calibration.root,
+            guide=None if calibration is None else calibration.guide,
+            fold_guides=None if calibration is None else calibration.fold_guides,
+            draws=subjects.draws[::step][:n_released_draws] if step else None,
+        )
+
+    def assess_risk(self, *, n_repeats: int = 10) -> RiskReport:
+        """Attack the release on the holder's own data and report what comes out."""
+        subjects = self._checked_subjects()
+        return assess_risk(
+            subjects.factors,
+            subjects.features,
+            refit=self._twin_factors,
+            rng=np.random.default_rng([self.seed_, 1]),
+            n_repeats=n_repeats,
+        )
+
+    def _twin_factors(self, features: Array) -> Array:
+        """Fit the same model to fewer subjects with a short chain from the SVD."""
+        plan = Plan(self.n_factors_, False, self.prior, n_burn_in=100, n_draws=50, thin=2, seed=(self.seed_, 2))
+        centred = features - features.mean(axis=0)
+        return run_chains(Features(centred), plan, n_chains=1, kernel=self.kernel, warn=False).factors
+
+    def release(
+        self, folder: str | os.PathLike[str], *, n_released_draws: int = 0, n_repeats: int = 10
+    ) -> ReleasePaths:
+        """Write the third party's folder and the holder's, the latter with the risk report.
+
+        Parameters
+        ----------
+        folder : where to write; gets the folders ``third_party`` and ``holder``.
+        n_released_draws : posterior draws of the factors to hand out as well; none unless asked for.
+        n_repeats : repetitions of each attack in the risk report.
+        """
+        bundle = self.bundle(n_released_draws=n_released_draws)
+        self.risk_ = self.assess_risk(n_repeats=n_repeats)
+        return write_release(bundle, self.risk_, Path(folder))

@@ -1,0 +1,70 @@
+"""Saving a chain and going on with it: one .npz file of plain arrays and a JSON text, never pickle.
+
+The file holds the features' fingerprint, not the features, but loadings and factors are as sensitive as the
+data. It is for the holder only. It is written beside its final name and moved there, so an interruption
+leaves the former file intact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+from dpcape.factor_release.gibbs_sampler import ChainState
+from dpcape.factor_release.markov_chain import Chain, Kept
+
+FORMAT = 1
+
+
+def fingerprint(chain: Chain) -> str:
+    """Return a digest of the plan and the data a chain runs on."""
+    digest = hashlib.sha256(chain.describe().encode())
+    digest.update(np.ascontiguousarray(chain.features.values).data)
+    return digest.hexdigest()
+
+
+def save_chain(chain: Chain, path: str | os.PathLike[str]) -> None:
+    """Write everything needed to go on exactly where the chain stands."""
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "fingerprint": fingerprint(chain),
+        "generator": chain.rng.bit_generator.state,
+        "n_factors_trace": chain.n_factors_trace,
+        "sweep": chain.state.sweep,
+        "count": chain.kept.count if chain.kept is not None else None,
+    }
+    arrays = {f"state_{f.name}": getattr(chain.state, f.name) for f in fields(ChainState) if f.name != "sweep"}
+    if chain.kept is not None:
+        arrays |= {f"kept_{f.name}": getattr(chain.kept, f.name) for f in fields(Kept) if f.name != "count"}
+    target = Path(path)
+    beside = target.with_name(target.name + ".part")
+    with beside.open("wb") as stream:
+        np.savez(stream, header=np.array(json.dumps(header)), **arrays)
+    beside.replace(target)
+
+
+def load_chain(chain: Chain, path: str | os.PathLike[str]) -> Chain:
+    """Put a freshly made chain, of the same plan and data, where the saved one stood."""
+    with np.load(path, allow_pickle=False) as stored:
+        header = json.loads(str(stored["header"]))
+        arrays = {name: stored[name] for name in stored.files if name != "header"}
+    if header.get("format") != FORMAT or header.get("fingerprint") != fingerprint(chain):
+        raise InvalidParameter(
+            "a saved chain must belong to the same data and settings; got another fingerprint. "
+            "Use a new checkpoint folder, or restore the former settings."
+        )
+    chain.rng.bit_generator.state = header["generator"]
+    chain.n_factors_trace = [int(k) for k in header["n_factors_trace"]]
+    state = {name.removeprefix("state_"): value for name, value in arrays.items() if name.startswith("state_")}
+    chain.state = ChainState(**state, sweep=int(header["sweep"]))
+    if header["count"] is not None:
+        kept = {name.removeprefix("kept_"): value for name, value in arrays.items() if name.startswith("kept_")}
+        chain.kept = Kept(**kept, count=int(header["count"]))
+    return chain

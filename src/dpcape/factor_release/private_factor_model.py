@@ -1,0 +1,189 @@
+"""The alternative with a guarantee: a factor model fitted to one private second moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.parameters import check_components, check_whole
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.factor_release.kernels import kernel_named
+from dpcape.factor_release.moment_sampler import sample_from_moment
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.eigen import noise_norm
+from dpcape.statistics import second_moment
+
+Matrix = NDArray[np.float64]
+
+LARGEST_WIDTH = 1000
+
+
+class PrivateFactorModel(FederatedEstimator):
+    """Bayesian factor model of rows, from one differentially private second moment.
+
+    Where :class:`FactorRelease` hands out factors of every subject without a guarantee, this hands out the model
+    (loadings and residual variances) with one. Anyone who has a person's features can then compute that
+    person's factors, or predict one column from the others; no subject's row is released.
+
+    Parameters
+    ----------
+    n_factors : int or "auto" — "auto" counts the eigenvalues that stand out, at least one.
+    epsilon : float or mapping — one number, or one per site.
+    delta : float.
+    n_burn_in, n_draws : sweeps before the first draw, and draws averaged.
+    seed : int — of the sampler, which is post-processing and protects nothing.
+    kernel : "auto", "numba" or "lapack".
+
+    Attributes
+    ----------
+    n_factors_ : int.
+    loadings_ : (n_factors, n_features).
+    residual_variance_ : (n_features,).
+    moment_ : (n_features, n_features) — the released second moment, made positive definite.
+    noise_norm_ : float — expected operator norm of the noise.
+
+    Privacy
+    -------
+    One release: x x' (diameter sqrt(2) B^2). Choosing the number of factors and sampling are
+    post-processing. See ``guarantee_``.
+
+    Edge cases
+    ----------
+    ================================  ==========================================
+    more than 1000 features           refused: noise of size p hides everything
+    records not above features + K    refused: the moment alone does not suffice
+    only noise                        one factor
+    ================================  ==========================================
+
+    References
+    ----------
+    S. Kundu and S. Suthaharan, *Privacy-preserving predictive model using factor analysis for neuroscience
+    applications*, equations (3) and (4); C. Dwork et al., *Analyze Gauss*, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, in_process, rows
+    >>> X = np.outer(np.linspace(-1, 1, 5000), [0.6, 0.0, 0.8])
+    >>> fed = Federation(in_process({"lyon": rows(X, bound=1.0)}), protocol=Independent())
+    >>> model = PrivateFactorModel(1, epsilon=1.0, delta=1e-6, n_burn_in=50, n_draws=50, seed=0).fit(fed)
+    >>> np.abs(model.loadings_).round(1)
+    array([[0.3, 0. , 0.5]])
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("n_factors_", "loadings_", "residual_variance_", "moment_", "noise_norm_")
+
+    def __init__(
+        self,
+        n_factors: int | str,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        n_burn_in: int = 300,
+        n_draws: int = 300,
+        seed: int = 0,
+        kernel: str = "auto",
+    ) -> None:
+        self.n_factors = n_factors
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_burn_in = n_burn_in
+        self.n_draws = n_draws
+        self.seed = seed
+        self.kernel = kernel
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        width = federation.n_features
+        check_components(self.n_factors, width, name="n_factors")
+        check_whole("n_burn_in", self.n_burn_in, 0, 10**9)
+        check_whole("n_draws", self.n_draws, 1, 10**9)
+        check_whole("seed", self.seed, 0, 2**63)
+        kernel_named(self.kernel)
+        # Refuses records of another kind, too, before anything is charged.
+        second_moment(federation.facts)
+        if width > LARGEST_WIDTH:
+            raise InvalidParameter(
+                f"a private second moment must have at most {LARGEST_WIDTH} features; got {width}. "
+                "Reduce them first by something public, such as averages over regions of an atlas."
+            )
+        if federation.n_records <= 2 * width:
+            raise InvalidParameter(
+                f"records must be more than twice the features; got {federation.n_records} and {width}. "
+                "Reduce the features first by something public."
+            )
+        return (1.0,)
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        released = private.mean(second_moment(federation.facts))
+        width = federation.n_features
+        self.noise_norm_ = noise_norm(private.releases[-1].scale, width)
+        values, vectors = np.linalg.eigh((released + released.T) / 2)
+        wanted = check_components(self.n_factors, width, name="n_factors")
+        self.n_factors_ = wanted or outstanding_factors(released, federation.n_records, self.noise_norm_)
+        self.moment_ = _positive_definite(values, vectors, self.n_factors_)
+        unit = np.sqrt(np.diag(self.moment_))
+        posterior = sample_from_moment(
+            self.moment_ / np.outer(unit, unit),
+            federation.n_records,
+            self.n_factors_,
+            n_burn_in=self.n_burn_in,
+            n_draws=self.n_draws,
+            rng=np.random.default_rng(self.seed),
+            kernel=self.kernel,
+        )
+        self.loadings_ = posterior.loadings * unit
+        self.residual_variance_ = posterior.residual_variance * unit**2
+
+    def transform(self, X: ArrayLike) -> Matrix:
+        """Return the factors of rows, prepared as the sites prepare theirs."""
+        rows = self._checked_rows(X, self.loadings_.shape[1] if hasattr(self, "loadings_") else 0)
+        return _factors(rows, self.loadings_, self.residual_variance_)
+
+    def predict_column(self, X: ArrayLike, column: int) -> Matrix:
+        """Predict one column from the others, for rows that have all columns but that one."""
+        check_is_fitted(self, "guarantee_")
+        check_whole("column", column, 0, self.loadings_.shape[1] - 1)
+        others = np.delete(np.arange(self.loadings_.shape[1]), column)
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != others.size:
+            raise InvalidParameter(
+                f"X must have the other {others.size} columns; got shape {rows.shape}. Leave out the predicted one."
+            )
+        factors = _factors(rows, self.loadings_[:, others], self.residual_variance_[others])
+        return np.asarray(factors @ self.loadings_[:, column])
+
+
+def outstanding_factors(released: Matrix, n_records: int, noise: float) -> int:
+    """Count the eigenvalues that residual variance, sampling and noise together do not explain; at least one.
+
+    Columns are scaled to unit second moment, so that residual variance alone has eigenvalues of at most one;
+    sampling raises them to the Marchenko-Pastur edge, and noise by its norm (10 % more for its fluctuation).
+    """
+    width = len(released)
+    unit = np.sqrt(np.maximum(np.diag(released), noise))
+    values = np.linalg.eigvalsh(released / np.outer(unit, unit))
+    edge = (1.0 + np.sqrt(width / n_records)) ** 2 + 1.1 * noise / float(np.min(unit)) ** 2
+    return int(np.clip(np.sum(values > edge), 1, max(width - 1, 1)))
+
+
+def _positive_definite(values: Matrix, vectors: Matrix, n_factors: int) -> Matrix:
+    """Keep the largest eigenvalues and replace the others by their mean, which keeps the trace.
+
+    Beyond the factors the model knows only residual variance, and single small eigenvalues are noise.
+    """
+    rest = values[:-n_factors] if n_factors < len(values) else values[:0]
+    top = np.maximum(values[len(rest) :], 1e-12)
+    level = max(float(rest.mean()) if rest.size else 0.0, 1e-3 * float(top.min()))
+    V = vectors[:, len(rest) :]
+    return np.asarray((V * (top - level)) @ V.T + level * np.eye(len(values)))
+
+
+def _factors(rows: Matrix, loadings: Matrix, residual_variance: Matrix) -> Matrix:
+    weighted = loadings / residual_variance
+    Q: Any = weighted @ loadings.T + np.eye(len(loadings))
+    return np.asarray(np.linalg.solve(Q, weighted @ rows.T).T)

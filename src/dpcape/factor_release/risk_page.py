@@ -1,0 +1,143 @@
+"""The risk report as one self-contained page with pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib.resources import files
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dpcape.factor_release.risk import Measured, RiskAtLeak, RiskReport
+from dpcape.pages.style import COLOURS, stylesheet
+from dpcape.pages.svg import svg_of
+
+# The page turns black into its ink, and these two into its own shades of them.
+INK, BLUE, ORANGE = "#000000", COLOURS[0], COLOURS[1]
+
+
+def _bars(
+    axes: Axes,
+    report: RiskReport,
+    groups: list[tuple[str, list[Measured | None], str]],
+    line: float = math.inf,
+) -> None:
+    """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each.
+
+    Values are written above their bars, and above ``line`` where they would lie on it.
+    """
+    width = 0.8 / len(groups)
+    for g, (label, values, colour) in enumerate(groups):
+        for i, measured in enumerate(values):
+            if measured is None:
+                continue
+            x = i - 0.4 + width * (g + 0.5)
+            hatch = "///" if g else None  # told apart without colour too
+            name = label if i == 0 else None
+            axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
+            axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
+            top = max(measured.value, 0) + 2 * float(np.nan_to_num(measured.standard_error)) + 0.02
+            top = line + 0.02 if top - 0.02 < line < top + 0.1 else top
+            axes.text(x, top, f"{measured.value:.2f}", ha="center", va="bottom", color=INK, fontsize=9)
+            axes.hlines(measured.chance, x - width / 2, x + width / 2, color=INK, linestyles="dotted", linewidth=2)
+    axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])
+    axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.15)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("records known to the attacker")
+
+
+def _figure() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(5.6, 3.1), layout="constrained")
+    return figure, figure.subplots()
+
+
+def reconstruction_picture(report: RiskReport) -> Figure:
+    """Picture of the reconstruction attack, with the ceiling."""
+    figure, axes = _figure()
+    rebuilt = [leak.reconstruction for leak in report.leaks]
+    _bars(axes, report, [("rebuilt from leaked records", [*rebuilt], BLUE)], report.ceiling)
+    axes.axhline(report.ceiling, color=ORANGE, linestyle="--", label=f"ceiling {report.ceiling:.2f}")
+    axes.set_ylabel("R² of others' features")
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure
+
+
+def identification_picture(report: RiskReport) -> Figure:
+    """Picture of the re-identification rates."""
+    figure, axes = _figure()
+    groups: list[tuple[str, list[Measured | None], str]] = [
+        ("attacker knows all features", [leak.identified_all for leak in report.leaks], BLUE),
+        (f"attacker knows {report.n_few} features", [leak.identified_few for leak in report.leaks], ORANGE),
+    ]
+    _bars(axes, report, groups)
+    axes.set_ylabel("share of people found")
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure
+
+
+def membership_picture(report: RiskReport) -> Figure:
+    """Picture of membership inference."""
+    figure, axes = _figure()
+    groups = [
+        ("attacker knows all features", [leak.membership_all for leak in report.leaks], BLUE),
+        (f"attacker knows {report.n_few} features", [leak.membership_few for leak in report.leaks], ORANGE),
+    ]
+    _bars(axes, report, groups)
+    axes.set_ylabel("area under the curve")
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure
+
+
+def _reconstruction_words(report: RiskReport, leak: RiskAtLeak) -> str:
+    return (
+        f"With {leak.n_leaked} known records the attacker rebuilds {100 * leak.reconstruction.value:.0f} % of the "
+        f"variance of other people's features; the ceiling is {100 * report.ceiling:.0f} %."
+    )
+
+
+def _identification_words(report: RiskReport, leak: RiskAtLeak) -> str:
+    return (
+        f"With {leak.n_leaked} known records {100 * leak.identified_all.value:.0f} % of people are found by all "
+        f"features and {100 * leak.identified_few.value:.0f} % by {report.n_few}; "
+        f"guessing finds {100 * leak.identified_all.chance:.1f} %."
+    )
+
+
+def _membership_words(leak: RiskAtLeak, measured: Measured) -> str:
+    return (
+        f"With {leak.n_leaked} known records a member is told from a non-member with probability "
+        f"{measured.value:.2f} by all features; guessing reaches 0.50."
+    )
+
+
+def _pictures(report: RiskReport) -> list[dict[str, str]]:
+    """Pair each picture with its title and its description in words."""
+    last = report.leaks[-1]
+    rows: list[tuple[str, Callable[[RiskReport], Figure], str]] = [
+        ("Rebuilding other people's features", reconstruction_picture, _reconstruction_words(report, last)),
+        (
+            "Finding a person among the released rows",
+            identification_picture,
+            _identification_words(report, last),
+        ),
+    ]
+    measured = [(leak, leak.membership_all) for leak in report.leaks if leak.membership_all is not None]
+    if measured:
+        words = _membership_words(*measured[-1])
+        rows.append(("Telling whether a person is in the release", membership_picture, words))
+    return [
+        {"title": title, "svg": svg_of(draw(report), alt=words, prefix=f"f{number}-"), "words": words}
+        for number, (title, draw, words) in enumerate(rows)
+    ]
+
+
+def risk_page(report: RiskReport) -> str:
+    """Return the page as HTML text; nothing is loaded from elsewhere."""
+    source = files("dpcape.factor_release").joinpath("risk_page.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    pictures = _pictures(report) if report.leaks else []
+    return environment.from_string(source).render(report=report, pictures=pictures, style=Markup(stylesheet()))

@@ -1,0 +1,125 @@
+"""The subjects of a release, and the calibration of the recommended model on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.factor_release.recommended import RecommendedModel, fit_recommended, guide_coefficients, penalty_root
+from dpcape.factor_release.ridge import fit_ridge
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """Training subjects first, then test subjects; responses of the former only."""
+
+    features: Array  # n x p, standardised
+    draws: Array  # n_draws x n x K
+    n_train: int
+    response: Array | None  # n_train
+    covariates: Array | None  # n_train x q
+    covariates_test: Array | None  # n_test x q
+
+    @cached_property
+    def factors(self) -> Array:
+        """Posterior mean factors, n x K."""
+        return np.asarray(self.draws.mean(axis=0))
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products of the subjects' features, n x n."""
+        return np.asarray(self.features @ self.features.T)
+
+    @property
+    def n_test(self) -> int:
+        """Number of test subjects."""
+        return len(self.features) - self.n_train
+
+    def with_test(self, features: Array, draws: Array, covariates: Array | None) -> Subjects:
+        """Return the subjects with new ones at the end of the test part."""
+        return replace(
+            self,
+            features=np.vstack([self.features, features]),
+            draws=np.concatenate([self.draws, draws], axis=1),
+            covariates_test=_stack(self.covariates_test, covariates),
+        )
+
+    def with_training(
+        self, features: Array, draws: Array, *, response: Array | None, covariates: Array | None
+    ) -> Subjects:
+        """Return the subjects with new ones at the end of the training part."""
+        n = self.n_train
+        return replace(
+            self,
+            features=np.vstack([self.features[:n], features, self.features[n:]]),
+            draws=np.concatenate([self.draws[:, :n], draws, self.draws[:, n:]], axis=1),
+            n_train=n + len(features),
+            response=_join(self.response, response),
+            covariates=_stack(self.covariates, covariates),
+        )
+
+
+def _join(former: Array | None, new: Array | None) -> Array | None:
+    return None if former is None or new is None else np.concatenate([former, new])
+
+
+def _stack(former: Array | None, new: Array | None) -> Array | None:
+    if former is None or new is None:
+        return new if former is None else former
+    return np.vstack([former, new])
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the recommended model needs besides factors and responses."""
+
+    fitted: Array  # n, X beta_hat
+    root: Array  # K x K
+    guide: Array  # K
+    fold: NDArray[np.int_]  # n_train
+    fold_guides: Array  # n_folds x K
+
+
+def _fitted(subjects: Subjects, response: Array, used: NDArray[np.intp]) -> Array:
+    """Return X beta_hat of all subjects, beta_hat the ridge estimate (1) on the subjects ``used``."""
+    covariates = None if subjects.covariates is None else subjects.covariates[used]
+    ridge = fit_ridge(subjects.gram[np.ix_(used, used)], response[used], covariates)
+    return np.asarray(subjects.gram[:, used] @ ridge.weights)
+
+
+def calibrate(subjects: Subjects, response: Array, *, n_folds: int) -> Calibration:
+    """Compute the guides and the penalty of the recommended model.
+
+    Folds are striped over the sorted responses: balanced, and no random number that a reader would have to
+    trust.
+    """
+    train = np.arange(subjects.n_train)
+    fold = np.empty(subjects.n_train, dtype=np.int_)
+    fold[np.argsort(response, kind="stable")] = train % n_folds
+    fitted = _fitted(subjects, response, train)
+    by_fold = [_fitted(subjects, response, train[fold != number]) for number in range(n_folds)]
+    return Calibration(
+        fitted=fitted,
+        root=penalty_root(subjects.factors, subjects.gram),
+        guide=guide_coefficients(subjects.factors, fitted),
+        fold=fold,
+        fold_guides=np.array([guide_coefficients(subjects.factors, f) for f in by_fold]),
+    )
+
+
+def recommend(subjects: Subjects, response: Array, calibration: Calibration) -> RecommendedModel:
+    """Fit the recommended model over its grid, as the third party will."""
+    return fit_recommended(
+        subjects.factors[: subjects.n_train],
+        response,
+        covariates=subjects.covariates,
+        root=calibration.root,
+        guide=calibration.guide,
+        fold=calibration.fold,
+        fold_guides=calibration.fold_guides,
+    )

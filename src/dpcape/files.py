@@ -1,0 +1,55 @@
+"""Files that are there completely or not at all, also after the power failed."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Write a file only its owner can read, completely or not at all, durably."""
+    _write(path, content, mode=0o600)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file durably, completely or not at all."""
+    _write(path, text, mode=0o666)  # less what the user's umask takes away
+
+
+def _write(path: Path, content: str | bytes, *, mode: int) -> None:
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    # Of this process alone: two runs may write the heads of ledgers beside them at the same time.
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+NAME_RULE = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', starting with a letter or digit"
+
+
+def is_name(value: object) -> bool:
+    """Tell whether something is a safe name."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

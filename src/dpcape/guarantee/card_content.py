@@ -1,0 +1,318 @@
+"""What a privacy card says: facts and sentences, whatever they are shown on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpcape.guarantee.card_ledger import Charged, Part, Spent, charges_part, decimal, ledger_part
+from dpcape.guarantee.guarantee import NONE, PUBLISHED, VERIFIED, Guarantee
+from dpcape.pages.numbers import round_up
+from dpcape.privacy.inference import most_hits, most_right
+
+FALSE_ALARMS = 0.05
+NEARLY_CERTAIN = 0.9
+
+# In words a reader of pages knows.
+PROTOCOLS = {
+    "Cape": "CAPE",
+    "SecureSum": "secure sum",
+    "Independent": "independent noise",
+    "Dealer": "dealer",
+    "Exact": "exact totals",
+}
+_SEEN = {
+    "Cape": "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
+    "sites; each site's own stays in the result.",
+    "SecureSum": "The aggregator sees the noisy sum over the sites that finish, and no site's part of it.",
+    "Independent": "The aggregator sees the noisy total of every site.",
+    "Dealer": "The aggregator sees the noisy total of every site. Noise that a third party dealt cancels in the sum "
+    "over sites; each site's own stays in the result.",
+    "Exact": "The aggregator sees the exact total of every site.",
+}
+_REASONS = {
+    "verified": "How far one {unit} can move a total is proved, what the adversary sees is counted completely, "
+    "releases are composed exactly, and the noise is drawn in exact integers.",
+    "conditional": "The figures hold if how far one {unit} can move a total is as large as stated; that was searched "
+    "for, not proved.",
+    "published": "The figures are those of a publication. They were not confirmed here and are not a guarantee.",
+    "none": "Exact totals are released. Nothing bounds what they tell about one {unit}.",
+    "replayable": "The noise came from a seed, so that the run can be repeated. Who knows the seed can take the noise "
+    "away: nothing is protected. The figures would hold with fresh noise.",
+}
+STATUS = {
+    "verified": "Verified",
+    "conditional": "Conditional",
+    "published": "Published claim, not confirmed",
+    "none": "No protection",
+    "replayable": "Replayable: no protection",
+}
+
+
+# What must be read before any figure.
+LIMITS = {
+    "verified": "",
+    "conditional": "If the stated sensitivity is right",
+    "published": "Claimed, not confirmed",
+    "none": "",
+    "replayable": "No protection; with fresh noise it would be",
+}
+
+
+class ReleaseFacts(Protocol):
+    """What a card needs of a release: that of a run, or of a study not yet run."""
+
+    @property
+    def statistic(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Odds:
+    """What can be found out about one unit at most.
+
+    Attributes
+    ----------
+    right : how often a guess between two equally likely candidates is right at most; 0.5 is a coin toss.
+    hits : how often a test hits at most that gives ``false_alarms`` false ones.
+    """
+
+    epsilon: float
+    delta: float
+    mu: float
+    right: float
+    hits: float
+    false_alarms: float = FALSE_ALARMS
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, mu: float = math.inf) -> Odds:
+        """Compute the odds of a guarantee; ``mu`` is infinite where it is not Gaussian."""
+        bound = {"epsilon": epsilon, "delta": delta, "mu": mu}
+        return cls(epsilon, delta, mu, most_right(**bound), most_hits(FALSE_ALARMS, **bound))
+
+
+@dataclass(frozen=True)
+class Card:
+    """The privacy card: everything it says, in order, in plain words.
+
+    Attributes
+    ----------
+    tone : "verified", "conditional", "published", "none" or "replayable".
+    status, reason : the tone in words, and why.
+    headline : the promise in one line.
+    parts : questions with their answers.
+    odds : what the picture shows; None where nothing is bounded.
+    spent : the ledger; None if it is not known.
+    """
+
+    tone: str
+    status: str
+    reason: str
+    headline: str
+    parts: tuple[Part, ...]
+    odds: Odds | None = None
+    spent: Spent | None = None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that the card says, every cell of its tables included, in order."""
+        found = [self.status, self.reason, self.headline]
+        for part in self.parts:
+            found += [part.title, *part.sentences, *part.points, *(cell for row in part.table for cell in row)]
+        return tuple(found)
+
+    def _repr_html_(self) -> str:
+        from dpcape.guarantee.card import card_html
+
+        return card_html(self)
+
+
+def card_of(
+    guarantee: Guarantee,
+    *,
+    releases: Sequence[ReleaseFacts] = (),
+    spent: Spent | None = None,
+    charged: Charged | None = None,
+    planned: bool = False,
+) -> Card:
+    """Return the card of a guarantee.
+
+    Parameters
+    ----------
+    releases : what was, or would be, released; named in the card.
+    spent : the ledger of one site before and after; the card is then that site's.
+    charged : what the ledgers of all sites were charged; the card is then that of a run.
+    planned : True before a study has run.
+    """
+    tone = tone_of(guarantee)
+    where = "this" if spent is not None else "each"
+    title = f"What {'leaves' if planned else 'left'} {where} site"
+    parts: list[Part | None] = [_learnt(guarantee), _what(guarantee, releases, title), _who_sees(guarantee)]
+    if guarantee.status != NONE:
+        parts += [_unit(guarantee), _collusion(guarantee), _assumed(guarantee)]
+    if spent is not None:
+        parts.append(ledger_part(spent))
+    if charged is not None and guarantee.status != NONE:
+        parts.append(charges_part(charged))
+    return Card(
+        tone=tone,
+        status=STATUS[tone],
+        reason=_REASONS[tone].format(unit=guarantee.unit),
+        headline=_headline(guarantee),
+        parts=tuple(part for part in parts if part is not None),
+        odds=odds_of(guarantee),
+        spent=spent,
+    )
+
+
+def tone_of(guarantee: Guarantee) -> str:
+    """Return how a guarantee is to be shown; what weakens it most comes first."""
+    if guarantee.status == NONE:
+        return "none"
+    if guarantee.replayable:
+        return "replayable"
+    if guarantee.status == PUBLISHED:
+        return "published"
+    return "verified" if guarantee.status == VERIFIED else "conditional"
+
+
+def odds_of(guarantee: Guarantee) -> Odds | None:
+    """Return what a guarantee lets anybody find out at most; None if nothing is bounded."""
+    if guarantee.status == NONE or not math.isfinite(guarantee.epsilon):
+        return None
+    # A published pair need not be Gaussian, nor fit its mu.
+    mu = math.inf if guarantee.status == PUBLISHED else guarantee.mu
+    return Odds.of(guarantee.epsilon, guarantee.delta, mu)
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage, rounded up to a tenth.
+
+    Examples
+    --------
+    >>> percent(0.55331), percent(0.5)
+    ('55.4 %', '50 %')
+    """
+    return f"{math.ceil(share * 1000 - 1e-9) / 10:g} %"
+
+
+def _headline(guarantee: Guarantee) -> str:
+    if guarantee.status == NONE:
+        return "No bound on what is revealed"
+    pair = f"epsilon {round_up(guarantee.epsilon)} at delta {decimal(guarantee.delta)} per {guarantee.unit}"
+    pair = f"{pair}, against {guarantee.against}"
+    limit = LIMITS[tone_of(guarantee)]
+    return f"{limit}: {pair}" if limit else f"{pair[0].upper()}{pair[1:]}"
+
+
+def _what(guarantee: Guarantee, releases: Sequence[ReleaseFacts], title: str) -> Part:
+    count = guarantee.releases
+    kinds = list(dict.fromkeys(release.statistic.replace("_", " ") for release in releases))
+    named = f" ({', '.join(kinds)})" if kinds else ""
+    numbers = sum(release.size for release in releases)
+    amount = f", about {numbers} numbers together" if numbers else ""
+    limit = f"At most {count} release{'s' if count > 1 else ''} of totals over all records{named}{amount}."
+    noise = "No record leaves, and no total without noise."
+    if guarantee.status == NONE:
+        noise = "No record leaves, but totals do without any noise. Do not approve this for records of people."
+    return Part(title, (limit, noise, f"Taken as known to everybody: {', '.join(guarantee.public)}."))
+
+
+def _who_sees(guarantee: Guarantee) -> Part:
+    finish = f"At least {guarantee.minimum_sites} of {len(guarantee.sites)} sites must finish, or there is no result."
+    if len(guarantee.sites) == 1:
+        finish = "There is one site only."
+    else:
+        finish += " A run that was started is charged all the same."
+    seen = (_SEEN.get(guarantee.protocol, ""), "Whoever gets the result sees the result.", finish)
+    return Part("Who can see it", tuple(sentence for sentence in seen if sentence))
+
+
+def _learnt(guarantee: Guarantee) -> Part:
+    unit, odds = guarantee.unit, odds_of(guarantee)
+    title = f"What can be learnt about one {unit} at most"
+    if odds is None:
+        return Part(title, (f"There is no bound: exact totals may tell everything about one {unit}.",))
+    sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), _result_only(guarantee)]
+    if len({round_up(site.epsilon) for site in guarantee.sites.values()}) > 1:
+        sentences.append("These are the figures of the site that is protected least.")
+    limit = LIMITS[tone_of(guarantee)]
+    if limit:
+        sentences.insert(0, f"{limit}:")
+    if odds.right > NEARLY_CERTAIN:
+        sentences.insert(2 if limit else 1, "That is close to certain: this promise protects little.")
+    return Part(title, tuple(sentences))
+
+
+def _guess(odds: Odds, unit: str) -> str:
+    return (
+        f"Somebody knows every other {unit} and has narrowed this one down to two, equally likely. A coin toss finds "
+        f"the right one in 50 % of cases; everything seen here, in at most {percent(odds.right)}."
+    )
+
+
+def _test(odds: Odds, unit: str) -> str:
+    return (
+        f"Any test for one {unit} that gives {percent(odds.false_alarms)} false alarms hits in at most "
+        f"{percent(odds.hits)} of cases."
+    )
+
+
+def _definition(odds: Odds, unit: str) -> str:
+    factor = f"{float(round_up(math.exp(odds.epsilon), 3)):,.4g}" if odds.epsilon < 9 else f"e^{round_up(odds.epsilon)}"
+    return (
+        f"In the words of the definition: the chance of anything they could see is at most {factor} times what it "
+        f"would be if this {unit} had been another one, plus {decimal(odds.delta)} (epsilon "
+        f"{round_up(odds.epsilon)}, delta {decimal(odds.delta)})."
+    )
+
+
+def _result_only(guarantee: Guarantee) -> str:
+    return f"Who sees the result alone is held to epsilon {round_up(guarantee.epsilon_output_only)}."
+
+
+def _unit(guarantee: Guarantee) -> Part:
+    unit = guarantee.unit
+    sentences = [f"One {unit} of one site: the promise compares the data with data in which it is another one."]
+    if guarantee.owner_note:
+        sentences.append(f"Note: {guarantee.owner_note}.")
+    elif unit == "record":
+        sentences.append("A person who owns several records is protected less than one record is.")
+    return Part("Who is protected", tuple(sentences))
+
+
+def _collusion(guarantee: Guarantee) -> Part | None:
+    n_sites, agreed, epsilons = len(guarantee.sites), guarantee.n_colluding, guarantee.by_colluders
+    title = "If others work together"
+    if n_sites == 1 or not epsilons:
+        return None
+    if max(epsilons) == min(epsilons):
+        return Part(title, (f"Nothing changes: the figures hold against {guarantee.against}.",))
+    rows = [
+        (_company(count), round_up(epsilons[count]), "promised" if count == agreed else "more private than promised")
+        for count in range(agreed + 1)
+    ]
+    if agreed < n_sites - 1:
+        rows.append((_more_than(agreed, n_sites), round_up(epsilons[-1]), "by a site's own noise alone; not promised"))
+    header = ("aggregator and", "epsilon", "")
+    sentence = f"The study promises its epsilon against the aggregator with up to {agreed} of the other sites."
+    return Part(title, (sentence,), table=(header, *rows))
+
+
+def _company(count: int) -> str:
+    if count == 0:
+        return "no other site"
+    return f"{count} other site{'s' if count > 1 else ''}"
+
+
+def _more_than(agreed: int, n_sites: int) -> str:
+    least, most = agreed + 1, n_sites - 1
+    return _company(most) if least == most else f"{least} to {most} other sites"
+
+
+def _assumed(guarantee: Guarantee) -> Part:
+    return Part("What is assumed", points=tuple(f"{text[0].upper()}{text[1:]}." for text in guarantee.assumptions))

@@ -1,0 +1,112 @@
+"""What a card says of ledgers: a steward's card of one site's, the card of a run of what it added to all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpcape.pages.numbers import round_up
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A data set's ledger before and after a study, at the ceiling's delta.
+
+    ``alone`` is what this study's own runs come to, this one included; ``per_study`` their ceiling, if there is one.
+    """
+
+    data: str
+    before: float
+    after: float
+    ceiling: float
+    delta: float
+    alone: float = 0.0
+    per_study: float | None = None
+
+    @property
+    def is_within(self) -> bool:
+        """Whether both ceilings hold."""
+        return self.after <= self.ceiling and (self.per_study is None or self.alone <= self.per_study)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What a run cost the ledgers of its sites, as whoever ran it knows: this study's own runs, at the study's delta.
+
+    The rest of a ledger tells of a site's other studies and stays at the site: a report is passed on.
+
+    Attributes
+    ----------
+    before, after : epsilon of this study's runs without and with this one, at the site that was charged most.
+    n_earlier : how many earlier runs were charged.
+    is_kept : False where records were read from files, which keep no ledger.
+    """
+
+    before: float
+    after: float
+    delta: float
+    n_earlier: int = 0
+    is_kept: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """A question and its answer: sentences, then points, then a table whose first row names the columns."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
+
+
+def decimal(value: float) -> str:
+    """Write a small positive number without an exponent where that is still read easily; never too small.
+
+    Examples
+    --------
+    >>> decimal(1e-5), decimal(1e-9)
+    ('0.00001', '1e-09')
+    """
+    text = round_up(value, 6)
+    return f"{float(text):.12f}".rstrip("0").rstrip(".") if 1e-7 <= value < 1 else text
+
+
+def ledger_part(spent: Spent) -> Part:
+    """Return what a site's steward reads of its ledger."""
+    over = "ABOVE THE CEILING: the site would refuse"
+    verdict = "within the ceiling" if spent.after <= spent.ceiling else over
+    points = [
+        f"before: epsilon {round_up(spent.before)} of {spent.ceiling:g}",
+        f"after: epsilon {round_up(spent.after)} of {spent.ceiling:g} ({verdict})",
+    ]
+    if spent.per_study is not None:
+        own = "within its ceiling" if spent.alone <= spent.per_study else over
+        points.append(f"this study alone: epsilon {round_up(spent.alone)} of {spent.per_study:g} ({own})")
+    return Part(
+        "What the ledger would show",
+        (f"Data set {spent.data!r}, everything ever released from it, at delta {decimal(spent.delta)}:",),
+        points=tuple(points),
+    )
+
+
+def charges_part(charged: Charged) -> Part:
+    """Return what the card of a run says of the ledgers."""
+    title = "What the ledgers show"
+    if not charged.is_kept:
+        forgotten = (
+            "No ledger was kept: the records were read from files, and nothing remembers what was released from them, "
+            "before or now.",
+            "For records of people, give every site a folder with a ledger: dpcape site init.",
+        )
+        return Part(title, forgotten)
+    times = {0: "no earlier run", 1: "one earlier run"}.get(charged.n_earlier, f"{charged.n_earlier} earlier runs")
+    sentences = (
+        "Each site charged its ledger for the whole run before it released anything.",
+        "A ledger holds the site's other studies too. They are not told here: its steward sees the whole, before and "
+        "after, with dpcape site budget, dpcape site log, or on the steward's page.",
+    )
+    table = (
+        ("this study alone", "epsilon", f"at delta {decimal(charged.delta)}"),
+        ("before this run", round_up(charged.before), times),
+        ("after it", round_up(charged.after), ""),
+    )
+    return Part(title, sentences, table=table)

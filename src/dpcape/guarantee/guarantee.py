@@ -1,0 +1,235 @@
+"""What may be claimed, against whom: a value that travels with every result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol as Interface
+
+import msgspec
+
+from dpcape.pages.numbers import round_up
+from dpcape.privacy.calibration import Plan, Scheme, target_mus
+from dpcape.privacy.collusion import epsilons_by_colluders
+from dpcape.privacy.gaussian import compose
+from dpcape.privacy.terms import Terms, epsilon_reserve, printed_epsilon, tail_reserve
+
+VERIFIED = "verified"
+CONDITIONAL = "conditional on a sensitivity that was searched, not proved"
+PUBLISHED = "published claim"
+NONE = "no guarantee"
+
+
+class SiteGuarantee(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for one site's records."""
+
+    mu: float
+    epsilon: float
+    delta: float
+    n_records: int
+
+
+class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be claimed about a result, and everything it rests on.
+
+    Attributes
+    ----------
+    epsilon, delta, mu : the figures for the site that is protected least; ``sites`` has every site's.
+    epsilon_output_only : the same against somebody who sees only the result.
+    unit : what is protected: "record" or "subject"; ``owner_note`` says how a person relates to it.
+    against : whom the figures hold against, in words.
+    public : what is taken as known to everybody.
+    releases : number of releases paid for.
+    minimum_sites, n_colluding, took_part : who had to finish, may collude, and finished every release.
+    assumptions : what the figures rest on besides arithmetic.
+    status : "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed.
+    replayable : True if noise came from a seed: then nothing is protected, whatever the figures say.
+    by_colluders : epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own
+        noise alone. Empty if not known.
+    """
+
+    epsilon: float
+    delta: float
+    mu: float
+    epsilon_output_only: float
+    unit: str
+    owner_note: str
+    against: str
+    protocol: str
+    public: tuple[str, ...]
+    releases: int
+    n_colluding: int
+    minimum_sites: int
+    took_part: tuple[str, ...]
+    sites: dict[str, SiteGuarantee]
+    assumptions: tuple[str, ...]
+    status: str = VERIFIED
+    replayable: bool = False
+    neighbours: str = "replace one"
+    by_colluders: tuple[float, ...] = ()
+
+    def sentence(self) -> str:
+        """Return the guarantee as one sentence a data steward can read."""
+        if self.status == NONE:
+            return f"No privacy guarantee: exact totals of every site were released ({self.protocol})."
+        note = f" ({self.owner_note})" if self.owner_note else ""
+        text = (
+            f"({round_up(self.epsilon)}, {round_up(self.delta, 6)})-differentially private per {self.unit}{note}, when "
+            f"one {self.unit} of one site is replaced, against {self.against}; {self.releases} "
+            f"release{'s' if self.releases > 1 else ''}, at least {self.minimum_sites} of {len(self.sites)} "
+            f"site{'s' if len(self.sites) > 1 else ''} finishing; public: {', '.join(self.public)}; "
+            f"exact integer noise; {self.status}. Assumed: {'; '.join(self.assumptions)}."
+        )
+        if self.replayable:
+            return f"REPLAYABLE: NO PROTECTION. The noise came from a seed. With fresh noise this would be: {text}"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; infinities become null."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        plain["sentence"] = self.sentence()
+        return _without_infinities(plain)  # type: ignore[no-any-return]  # a mapping in, a mapping out
+
+    def to_json(self) -> str:
+        """Return the guarantee as a JSON object."""
+        return msgspec.json.encode(self.to_dict()).decode()
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def _repr_html_(self) -> str:
+        # Drawn only where somebody looks at it: what is revealed does not depend on how it is shown.
+        from dpcape.guarantee.card import card_html, card_of
+
+        return card_html(card_of(self))
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the guarantee as labelled lines, for cards and tables."""
+        if self.status == NONE:
+            return [("guarantee", self.sentence())]
+        lines = [
+            ("epsilon", f"{round_up(self.epsilon)} at delta {round_up(self.delta, 6)} (mu {round_up(self.mu, 5)})"),
+            (
+                "protects",
+                f"one {self.unit} of one site, replaced" + (f"; {self.owner_note}" if self.owner_note else ""),
+            ),
+            ("against", self.against),
+            ("result alone", f"epsilon {round_up(self.epsilon_output_only)}"),
+            ("releases", str(self.releases)),
+            ("took part", ", ".join(self.took_part)),
+            ("must finish", f"{self.minimum_sites} of {len(self.sites)} sites"),
+            ("public", ", ".join(self.public)),
+            ("assumes", "; ".join(self.assumptions)),
+            ("status", self.status),
+        ]
+        if self.replayable:
+            lines.insert(0, ("warning", "replayable: no protection. The noise came from a seed."))
+        return lines
+
+
+def _without_infinities(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinities(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinities(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
+
+
+ONE_SITE_EACH = "a person appears at one site only (one at k sites is protected less: mu is up to k times larger)"
+
+
+class Described(Scheme, Interface):
+    """A scheme that says in words whom it protects against, and what it rests on."""
+
+    def adversary(self) -> str:
+        """Say in words whom the guarantee holds against."""
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Say in words what the guarantee rests on besides arithmetic."""
+
+
+def guarantee_of(
+    terms: Terms,
+    protocol: Described,
+    plans: Sequence[Plan],
+    *,
+    took_part: Sequence[str] = (),
+    replayable: bool = False,
+    stated: tuple[str, ...] = (),
+) -> Guarantee:
+    """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
+
+    ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
+    any, the figures are conditional, not verified.
+    """
+    sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
+    worst = max(sites.values(), key=lambda entry: entry.epsilon)
+    return Guarantee(
+        epsilon=worst.epsilon,
+        delta=terms.delta,
+        mu=worst.mu,
+        epsilon_output_only=_output_only(terms, plans),
+        unit=terms.facts.unit,
+        owner_note=terms.facts.owner_note,
+        against=protocol.adversary(),
+        protocol=type(protocol).__name__,
+        public=PUBLIC_FACTS,
+        releases=len(terms.shares),
+        n_colluding=terms.settings.n_colluding,
+        minimum_sites=terms.settings.minimum_sites,
+        took_part=tuple(sorted(took_part)),
+        sites=sites,
+        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *stated),
+        status=_status(terms, stated),
+        replayable=replayable,
+        by_colluders=epsilons_by_colluders(terms, protocol, plans),
+    )
+
+
+def _status(terms: Terms, stated: tuple[str, ...]) -> str:
+    if not terms.epsilons:
+        return NONE
+    return CONDITIONAL if stated else VERIFIED
+
+
+def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuarantee:
+    if not terms.epsilons:
+        mu, epsilon = math.inf, math.inf
+    else:
+        mu = compose([*(plan.mus[site] for plan in plans), _unused_mu(terms, plans, site)])
+        epsilon = _epsilon(terms, site, mu)
+    return SiteGuarantee(mu=mu, epsilon=epsilon, delta=terms.delta, n_records=terms.n_records[site])
+
+
+def _unused_mu(terms: Terms, plans: Sequence[Plan], site: str) -> float:
+    """Return what the releases that are allowed and were not made may still cost."""
+    return target_mus(terms)[site] * math.sqrt(math.fsum(terms.shares[len(plans) :]))
+
+
+def _epsilon(terms: Terms, site: str, mu: float) -> float:
+    return printed_epsilon(terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta))
+
+
+def _output_only(terms: Terms, plans: Sequence[Plan]) -> float:
+    """Return the worst site's epsilon against somebody who sees nothing but the results.
+
+    The result carries the own noise of at least ``minimum_sites`` sites; those with the least are counted.
+    """
+    if not terms.epsilons:
+        return math.inf
+    least = terms.settings.minimum_sites
+    epsilons = []
+    for site in terms.sites:
+        mus = []
+        for plan in plans:
+            others = sorted(scale for name, scale in plan.own_scales.items() if name != site)[: least - 1]
+            covered = math.hypot(plan.own_scales[site], *others)
+            mus.append(plan.output_sensitivities[site] / covered)
+        epsilons.append(_epsilon(terms, site, compose([*mus, _unused_mu(terms, plans, site)])))
+    return max(epsilons)

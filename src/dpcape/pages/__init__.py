@@ -1,0 +1,1 @@
+"""What all pages share: stylesheet, templates, inline pictures."""

@@ -1,5 +1,0 @@
-"""Planning before anything is spent: which releases an analysis makes, what their noise costs, a page to try it."""
-
-from dpcape.planner.expected_error import Declared
-
-__all__ = ["Declared"]

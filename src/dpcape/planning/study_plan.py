@@ -1,0 +1,171 @@
+"""What a study would cost and how noisy it would be, from public numbers alone. Nothing is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+from dpcape.guarantee.guarantee import ONE_SITE_EACH
+from dpcape.planning.analyses import PLANNED
+from dpcape.planning.release import EXACT, PlannedRelease, Setting
+from dpcape.privacy.calibration import Plan, plan_release, worst_exposures
+from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
+from dpcape.privacy.terms import Terms
+from dpcape.protocols import Protocol
+from dpcape.statistics import Statistic
+
+ANALYSES = tuple(PLANNED)
+
+
+def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
+    """Split ``n_records`` over ``n_sites`` as evenly as whole numbers allow."""
+    if n_sites < 1 or n_records < n_sites:
+        raise InvalidParameter(f"records must be at least one per site; got {n_records} for {n_sites} sites.")
+    small, more = divmod(n_records, n_sites)
+    digits = len(str(n_sites))
+    return {f"site-{index + 1:0{digits}}": small + (index < more) for index in range(n_sites)}
+
+
+def plan_study(
+    *,
+    statistic: Statistic | None = None,
+    releases: Sequence[PlannedRelease] = (),
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    epsilon: float,
+    delta: float,
+) -> dict[str, Any]:
+    """Return scales, mu and guarantee of a study of one statistic, or of several releases.
+
+    ``own_scale`` and ``shared_scale`` are standard deviations of the noise on one site's own mean (of the smallest
+    site), ``aggregate_scale`` of the noise on the mean over all sites, ``pooled_scale`` what pooled data would need
+    for the same guarantee; each at an entry of multiplicity one, such as the diagonal of a matrix. With several
+    releases they are the first one's, ``mu`` is of all together, and ``releases`` has each one's own.
+    """
+    planned = tuple(releases) if statistic is None else (PlannedRelease(statistic),)
+    terms = terms_of(planned, sizes, protocol, epsilon, delta)
+    plans = plans_of(planned, terms, protocol)
+    first = _release_entry(planned[0], plans[0], terms)
+    mus = {site: compose(_repeated(planned, [plan.mus[site] for plan in plans])) for site in sizes}
+    return {
+        "protocol": protocol.name,
+        "n_sites": len(sizes),
+        "n_colluding": terms.settings.n_colluding,
+        "minimum_sites": terms.settings.minimum_sites,
+        "n_records": terms.total_records,
+        "epsilon": epsilon,
+        "delta": delta,
+        "mu": max(mus.values()),
+        **{name: first[name] for name in first if name not in ("statistic", "times", "mu", "share")},
+        "n_releases": len(terms.shares),
+        **({"releases": list(map(_release_entry, planned, plans, [terms] * len(plans)))} if len(planned) > 1 else {}),
+        "megabytes_per_site": _megabytes(planned, protocol),
+        "against": protocol.adversary(),
+        "assumptions": [ONE_SITE_EACH, *protocol.assumptions()],
+    }
+
+
+def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[Plan]:
+    """Return the noise of each release; equal ones are planned once."""
+    starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
+    return [
+        plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
+    ]
+
+
+def aggregate_scales(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[float]:
+    """Return the scale of the noise on the mean over all sites, per release."""
+    return [plan.sum_scale(terms.sites) / terms.divisor(terms.sites) for plan in plans_of(releases, terms, protocol)]
+
+
+def _repeated(releases: Sequence[PlannedRelease], values: Sequence[float]) -> list[float]:
+    return [value for entry, value in zip(releases, values, strict=True) for _ in range(entry.times)]
+
+
+def _release_entry(release: PlannedRelease, plan: Plan, terms: Terms) -> dict[str, Any]:
+    """Return one release's numbers, for the smallest site and for the mean over all."""
+    sizes, statistic = terms.n_records, release.statistic
+    smallest = min(sizes, key=lambda site: (sizes[site], site))
+    total, epsilon = terms.total_records, max(terms.epsilons.values())
+    pooled = statistic.diameter / (mu_of(epsilon, terms.delta) * math.sqrt(release.share) * total)
+    aggregate = plan.sum_scale(terms.sites) / total
+    return {
+        "statistic": statistic.name,
+        "times": release.times,
+        "share": release.share,
+        "mu": max(plan.mus.values()),
+        "sensitivity": statistic.diameter / sizes[smallest],
+        "own_scale": plan.own_scales[smallest] / sizes[smallest],
+        "shared_scale": plan.shared_scales[smallest] / sizes[smallest],
+        "aggregate_scale": aggregate,
+        "aggregate_scale_at_minimum": _fewest_scale(terms, plan),
+        "pooled_scale": pooled,
+        "noise_ratio": aggregate / pooled,
+        "entries": statistic.size,
+        **({} if release.known == EXACT else {"known": release.known}),
+    }
+
+
+def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
+    entries = sum(entry.times * entry.statistic.size for entry in releases)
+    return round(8e-6 * entries * (1 if protocol.name == "independent" else 2), 3)
+
+
+def account(
+    *,
+    protocol: Protocol,
+    n_sites: int,
+    sensitivity: float,
+    own_scale: float,
+    shared_scale: float,
+    delta: float,
+) -> dict[str, Any]:
+    """Return mu and epsilon of given scales: what somebody's noise really gives, whatever it was sold as."""
+    if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):
+        raise InvalidParameter("sensitivity must be positive, own_scale and shared_scale not negative.")
+    protocol.settings(n_sites)
+    own, shared = np.full(n_sites, float(own_scale)), np.full(n_sites, float(shared_scale))
+    if protocol.name in ("independent", "secure-sum") and shared_scale > 0:
+        raise InvalidParameter(f"shared_scale must be 0 for {protocol.name}; got {shared_scale!r}.")
+    exposure = float(np.max(worst_exposures(protocol, own, shared)))
+    mu = sensitivity * exposure
+    epsilon = epsilon_of(delta, mu)
+    return {
+        "protocol": protocol.name,
+        "n_sites": n_sites,
+        "n_colluding": protocol.settings(n_sites).n_colluding,
+        "minimum_sites": protocol.settings(n_sites).minimum_sites,
+        "sensitivity": sensitivity,
+        "own_scale": own_scale,
+        "shared_scale": shared_scale,
+        "delta": delta,
+        "exposure": exposure if math.isfinite(exposure) else None,
+        "mu": mu if math.isfinite(mu) else None,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "aggregate_scale": own_scale / math.sqrt(n_sites),
+        "against": protocol.adversary(),
+    }
+
+
+def terms_of(
+    releases: Sequence[PlannedRelease],
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    epsilon: float,
+    delta: float,
+    *,
+    weights: Mapping[str, float] | None = None,
+) -> Terms:
+    """Return the terms of a study of these releases at sites of these sizes."""
+    shares = _repeated(releases, [entry.share for entry in releases])
+    return Setting(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
+
+
+def _fewest_scale(terms: Terms, plan: Plan) -> float:
+    """Noise on the mean when only the smallest ``minimum_sites`` sites finish."""
+    fewest = sorted(terms.sites, key=lambda site: (terms.n_records[site], site))[: terms.settings.minimum_sites]
+    return plan.sum_scale(fewest) / terms.divisor(tuple(fewest))

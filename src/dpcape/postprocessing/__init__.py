@@ -1,0 +1,6 @@
+"""Independent components from released moments: pure post-processing, nothing here touches records."""
+
+from dpcape.postprocessing.ica_bases import cosine_basis
+from dpcape.postprocessing.ica_rotation import rotate, tensor_values
+
+__all__ = ["cosine_basis", "rotate", "tensor_values"]

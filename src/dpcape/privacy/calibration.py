@@ -1,0 +1,235 @@
+"""From a wanted guarantee to the noise of one release.
+
+The same function runs at the coordinator and at every site: a site that computes other scales than it is asked for
+refuses. Scales follow from the view alone: exposure is inversely proportional to noise, so one evaluation of the worst
+view fixes the factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol as Interface
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter, ViewUnprotected
+from dpcape.noise import LARGEST_SCALE
+from dpcape.privacy.adversary_view import View
+from dpcape.privacy.gaussian import mu_of
+from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
+from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
+from dpcape.statistics.statistic import Statistic
+
+Vector = NDArray[np.float64]
+
+# own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
+_COARSEST, _USUAL, _FINEST = 24, 30, 44
+_RANGE = 2.0**62
+
+
+class Scheme(Interface):
+    """What calibration needs to know of a protocol."""
+
+    def n_honest(self, n_sites: int) -> int:
+        """Least number of honest sites among those that finish."""
+
+    def unit_scales(self, demands: Vector) -> tuple[Vector, Vector]:
+        """Own and shared scales up to one common factor, for ``demands`` = sensitivity / mu per site."""
+
+    def cover(self, own_scales: Vector, shared_scales: Vector) -> Vector:
+        """How much each site's noise protects the others."""
+
+    def view(self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector) -> View:
+        """What the aggregator and all sites outside ``honest`` see together."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The noise of one release; scales are standard deviations in units of a site's weighted total.
+
+    Attributes
+    ----------
+    step : grid step, a power of two.
+    output_sensitivities : how far replacing one unit of a site moves the sum, rounding included.
+    own_scales, shared_scales : per site; ``shared_scales`` are of the draw before the mean is removed.
+    mus : what the release costs each site against the worst coalition.
+    gap, tail : what integer noise adds to epsilon and delta (docs/noise.md).
+    """
+
+    step: float
+    output_sensitivities: dict[str, float]
+    own_scales: dict[str, float]
+    shared_scales: dict[str, float]
+    mus: dict[str, float]
+    gap: float
+    tail: float
+
+    def own_steps(self, site: str) -> float:
+        """Scale of the site's own noise in grid steps."""
+        return self.own_scales[site] / self.step
+
+    def shared_steps(self, site: str) -> float:
+        """Scale of the site's draw in grid steps."""
+        return self.shared_scales[site] / self.step
+
+    def agrees_with(self, other: Plan) -> bool:
+        """Tell whether another party computed the same plan, up to how its linear algebra rounds.
+
+        A site uses its own plan whatever this says, so the tolerance costs no privacy; the grid must be the same.
+        """
+        mine, others = (msgspec.structs.astuple(plan)[1:] for plan in (self, other))
+        return self.step == other.step and all(
+            _are_close(left, right) for left, right in zip(mine, others, strict=True)
+        )
+
+    def sum_scale(self, survivors: Sequence[str]) -> float:
+        """Scale of the noise in the sum over ``survivors``: own noise only, the rest cancels."""
+        return math.hypot(*(self.own_scales[site] for site in survivors))
+
+
+def _are_close(left: float | dict[str, float], right: float | dict[str, float]) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_are_close(left[key], right[key]) for key in left)
+    return math.isclose(left, right, rel_tol=1e-9)  # type: ignore[arg-type]  # both are floats here
+
+
+def target_mus(terms: Terms) -> dict[str, float]:
+    """Return the mu each site may spend in all, after the reserve for integer noise."""
+    return {
+        site: mu_of(epsilon - epsilon_reserve(epsilon), terms.delta * (1 - DELTA_RESERVE))
+        for site, epsilon in terms.epsilons.items()
+    }
+
+
+def worst_exposures(
+    scheme: Scheme, own_scales: Vector, shared_scales: Vector, *, n_honest: int | None = None
+) -> Vector:
+    """Return each site's exposure against the worst coalition and the fewest survivors.
+
+    ``n_honest`` is what the scheme assumes of honest sites that finish, unless another number is asked about.
+
+    Whoever colludes, or drops out and is corrected for, stops covering the rest; the worst for a site is to be left
+    with the others whose noise covers least (checked against all coalitions in ``tests/privacy``).
+    """
+    n_sites = own_scales.size
+    n_honest = scheme.n_honest(n_sites) if n_honest is None else n_honest
+    order = np.lexsort((np.arange(n_sites), scheme.cover(own_scales, shared_scales)))
+    result = np.empty(n_sites)
+    seen: dict[tuple[object, ...], float] = {}
+    for site in range(n_sites):
+        honest = [site, *(int(other) for other in order if other != site)][:n_honest]
+        pairs = [(own_scales[index], shared_scales[index]) for index in honest]
+        key = (pairs[0], tuple(sorted(pairs[1:])))
+        if key not in seen:
+            view = scheme.view(n_sites, honest=honest, own_scales=own_scales, shared_scales=shared_scales)
+            seen[key] = float(view.exposures()[site])
+        result[site] = seen[key]
+    return result
+
+
+def calibrate(scheme: Scheme, sensitivities: Vector, mus: Vector) -> tuple[Vector, Vector, Vector]:
+    """Return own scales, shared scales and the mu each site then really has (at most what was asked)."""
+    demands = sensitivities / mus
+    own, shared = scheme.unit_scales(demands)
+    exposures = worst_exposures(scheme, own, shared)
+    if not np.isfinite(exposures).all():
+        raise ViewUnprotected(
+            "the adversary's view must leave every site covered by noise; got a site that is not. "
+            "Lower n_colluding, raise minimum_sites, or use SecureSum."
+        )
+    # The tiny factor keeps rounding on the private side.
+    factor = float(np.max(exposures * demands)) * (1 + 1e-12)
+    return own * factor, shared * factor, sensitivities * exposures / factor
+
+
+def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Scheme) -> Plan:
+    """Return the noise of release number ``release``; a pure function of public facts."""
+    sites = terms.sites
+    if not terms.epsilons:
+        return _plan_without_noise(terms, statistic)
+    share = terms.shares[release]
+    targets = target_mus(terms)
+    mus = np.array([targets[site] for site in sites]) * math.sqrt(share)
+    exact = np.array([terms.coefficient(site) * statistic.sensitivity(terms.n_records[site]) for site in sites])
+    own, shared, _ = calibrate(scheme, exact, mus)
+    step = _grid_step(terms, statistic, own, shared)
+    # Rounding a total to the grid moves each coordinate by at most half a step: one step between two totals.
+    sensitivities = exact + step * math.sqrt(statistic.size)
+    own, shared, spent = calibrate(scheme, sensitivities, mus)
+    if not _fits(_range_needed(terms, statistic, own, shared), own, shared, step, slack=2.0):
+        raise _does_not_fit(statistic, _range_needed(terms, statistic, own, shared), own)
+    n_draws = (2 if shared.any() else 1) * len(sites) * statistic.size
+    tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
+    if tail > tail_reserve(terms.delta) / len(terms.shares):
+        raise InvalidParameter(
+            "epsilon and delta must leave room for the cut-off of integer noise; got epsilon "
+            f"{max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s). "
+            "Ask for a smaller epsilon or a larger delta."
+        )
+    return Plan(
+        step=step,
+        output_sensitivities=dict(zip(sites, sensitivities.tolist(), strict=True)),
+        own_scales=dict(zip(sites, own.tolist(), strict=True)),
+        shared_scales=dict(zip(sites, shared.tolist(), strict=True)),
+        mus=dict(zip(sites, spent.tolist(), strict=True)),
+        gap=_gap(statistic.size, own, shared, step),
+        tail=tail,
+    )
+
+
+def _gap(size: int, own: Vector, shared: Vector, step: float) -> float:
+    # Whichever draw is finest counts: with a small cancelling ratio that is the shared one.
+    finest = float(np.min([*own, *shared[shared > 0]]))
+    return epsilon_gap(own_steps=finest / step, n_sites=own.size, n_coordinates=size)
+
+
+def _fits(needed: float, own: Vector, shared: Vector, step: float, slack: float = 1.0) -> bool:
+    """Tell whether sums fit into 64 bits and every draw into the sampler's range."""
+    largest = max(float(own.max()), float(shared.max()))
+    return needed / step < slack * _RANGE and largest / step <= slack * LARGEST_SCALE / 2
+
+
+def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
+    """Return the power of two that makes the grid fine enough for the gap and coarse enough for 64 bits."""
+    smallest = math.floor(math.log2(float(own.min())))
+    allowed = epsilon_reserve(min(terms.epsilons.values())) / len(terms.shares)
+    needed = _range_needed(terms, statistic, own, shared)
+    for exponent in (*range(_USUAL, _FINEST + 1), *range(_USUAL - 1, _COARSEST - 1, -1)):
+        step: float = 2.0 ** (smallest - exponent)
+        if _fits(needed, own, shared, step) and _gap(statistic.size, own, shared, step) <= allowed:
+            return step
+    raise _does_not_fit(statistic, needed, own)
+
+
+def _does_not_fit(statistic: Statistic, needed: float, own: Vector) -> InvalidParameter:
+    return InvalidParameter(
+        f"the release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
+        f"own_scale; got sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}. "
+        "Ask for another epsilon or delta, fewer releases, fewer records per release, or less unequal sites."
+    )
+
+
+def _range_needed(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
+    """Largest absolute value a sum over all sites can take."""
+    totals = math.fsum(
+        terms.coefficient(site) * (terms.n_records[site] * statistic.radius + statistic.rounding(terms.n_records[site]))
+        for site in terms.sites
+    )
+    return totals + CUTOFF * float(own.sum() + 2 * shared.sum())
+
+
+def _plan_without_noise(terms: Terms, statistic: Statistic) -> Plan:
+    sites = terms.sites
+    zeros = np.zeros(len(sites))
+    needed = _range_needed(terms, statistic, zeros, zeros)
+    return Plan(
+        step=2.0 ** (math.ceil(math.log2(max(needed, 1e-300))) - 52),
+        output_sensitivities=dict.fromkeys(sites, statistic.diameter),
+        own_scales=dict.fromkeys(sites, 0.0),
+        shared_scales=dict.fromkeys(sites, 0.0),
+        mus=dict.fromkeys(sites, math.inf),
+        gap=0.0,
+        tail=0.0,
+    )

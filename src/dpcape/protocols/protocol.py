@@ -1,0 +1,240 @@
+"""What every protocol has: parameters, a view, and two halves, coordinator and site."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from typing import Protocol as Interface
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.noise import NoiseSource
+from dpcape.privacy.adversary_view import View
+from dpcape.privacy.calibration import Plan
+from dpcape.privacy.terms import Settings, Terms
+from dpcape.secure_sum import Identity
+from dpcape.transport.messages import FromSite, Request, ToSite, Vector
+
+Integers = NDArray[np.int64]
+Scales = NDArray[np.float64]
+
+
+class Protocol(ABC):
+    """How sites add noise so that it is large at a site and small in the sum.
+
+    A protocol's parameters are public and hashable; its two halves are made per allowance by ``coordinator`` and
+    ``site_half``. What an adversary sees is written in ``view``; everything the guarantee says follows from it.
+    """
+
+    name: ClassVar[str]
+    least_sites: ClassVar[int] = 1
+
+    @property
+    def colluding(self) -> int:
+        """Sites that may pool what they know with the aggregator, beyond what the protocol allows for anyway."""
+        # Handed on as it is: check_colluding must see what was given.
+        given: int = getattr(self, "n_colluding", 0)
+        return given
+
+    @abstractmethod
+    def settings(self, n_sites: int) -> Settings:
+        """Return the parameters as they travel, checked for ``n_sites`` sites."""
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: Settings) -> Protocol:
+        """Rebuild the protocol at a site."""
+
+    @abstractmethod
+    def n_honest(self, n_sites: int) -> int:
+        """Least number of honest sites among those that finish."""
+
+    @abstractmethod
+    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+        """Own and shared scales up to one common factor."""
+
+    @abstractmethod
+    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+        """How much each site's noise protects the others."""
+
+    @abstractmethod
+    def view(
+        self,
+        n_sites: int,
+        *,
+        honest: Sequence[int] | None = None,
+        own_scales: Scales | None = None,
+        shared_scales: Scales | None = None,
+    ) -> View:
+        """What the aggregator, colluding with all sites outside ``honest``, sees of one coordinate of one release."""
+
+    @abstractmethod
+    def adversary(self) -> str:
+        """Say in words whom the guarantee holds against."""
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Say in words what the guarantee rests on besides arithmetic."""
+        return ()
+
+    @abstractmethod
+    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+        """Return the coordinator's half for one allowance."""
+
+    @abstractmethod
+    def site_half(self, guard: Guard) -> SiteHalf:
+        """Return the site's half for one allowance."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a release came to: the integer sum over the sites that finished, and who they were."""
+
+    total: Integers
+    survivors: tuple[str, ...]
+
+
+class Conversation(Interface):
+    """The coordinator's line to the sites, for one allowance."""
+
+    def ask(self, messages: Mapping[str, ToSite]) -> tuple[dict[str, FromSite], tuple[str, ...]]:
+        """Send one message per site; return the replies and who is missing. A refusal raises."""
+
+    @property
+    def identities(self) -> Mapping[str, bytes]:
+        """Public keys of the sites, as they described themselves."""
+
+    @property
+    def keys(self) -> Mapping[str, bytes]:
+        """Public box keys the sites answered with when the allowance was opened."""
+
+    @property
+    def dealer(self) -> str | None:
+        """Name of the noise dealer on this line, if there is one."""
+
+
+class Coordinator(ABC):
+    """The aggregator's half of a protocol, for one allowance."""
+
+    def __init__(self, conversation: Conversation, terms: Terms) -> None:
+        self._conversation = conversation
+        self._terms = terms
+        # Who did not agree to the terms cannot answer later either.
+        self._present = tuple(site for site in terms.sites if site in conversation.keys)
+        # An audit's eye: called with every vector that can be read here, in clear, by what it is and whose it is.
+        self.on_read: Callable[[str, str, Integers], None] | None = None
+
+    @abstractmethod
+    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+        """Carry one release through and return the sum."""
+
+    def _ask_all(
+        self, sites: Sequence[str], make: Callable[[str], ToSite], kind: type[Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Ask each site; return replies of the wanted kind and the sites that did not answer."""
+        replies, missing = self._conversation.ask({site: make(site) for site in sites})
+        for site, reply in replies.items():
+            if not isinstance(reply, kind):
+                raise ProtocolError(f"{site} must answer with {kind.__name__}; got {type(reply).__name__}.")
+        return replies, tuple(missing)
+
+    def _read(self, what: str, site: str, vector: Integers) -> Integers:
+        """Return ``vector``, shown to whoever watches."""
+        if self.on_read is not None:
+            self.on_read(what, site, vector)
+        return vector
+
+    def _add_plain(self, replies: Mapping[str, Vector], size: int) -> Integers:
+        """Add plain releases, refusing anything but int64 vectors of the right length."""
+        total = np.zeros(size, dtype=np.int64)
+        for site, reply in replies.items():
+            release = reply.array.decode()
+            if release.dtype != np.int64 or release.shape != (size,):
+                raise ProtocolError(f"the release of {site} must be {size} whole numbers; got shape {release.shape}.")
+            total += self._read("release", site, release)
+        return total
+
+    def _require_enough(self, present: Sequence[str], when: str) -> None:
+        least = self._terms.settings.minimum_sites
+        if len(present) < least:
+            lost = sorted(set(self._terms.sites) - set(present))
+            raise SiteLost(
+                f"at least {least} sites must finish; got {len(present)} {when} (lost: {', '.join(lost)}). "
+                "No result was formed, and what sites have charged stays charged."
+            )
+
+
+class Guard(Interface):
+    """What a site's half may use: it never sees records, only totals on the grid, once per release."""
+
+    name: str
+    terms: Terms
+    identity: Identity
+    pinned: Mapping[str, bytes]
+
+    def begin(self, request: Request) -> Plan:
+        """Check a request against the site's own computation; return the site's plan."""
+
+    def size(self, request: Request) -> int:
+        """Length of the statistic the request names."""
+
+    def steps(self, request: Request) -> Integers:
+        """Charge, count the release, and only then compute the site's weighted total in grid steps."""
+
+    def noise(self, *labels: str | int) -> NoiseSource:
+        """Return the noise source for these labels."""
+
+
+class SiteHalf(ABC):
+    """The site's half of a protocol, for one allowance."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    @abstractmethod
+    def answer(self, message: ToSite) -> FromSite:
+        """Answer one message or raise."""
+
+    def key(self) -> bytes:
+        """Return the public key under which this half receives sealed messages; empty if it needs none."""
+        return b""
+
+
+def with_colluders(who: str, n_colluding: int) -> str:
+    """Say whom the guarantee holds against."""
+    if n_colluding == 0:
+        return f"{who}, with no colluding site"
+    return f"{who} together with any {n_colluding} site{'s' if n_colluding > 1 else ''}"
+
+
+def check_colluding(n_colluding: int, n_sites: int) -> None:
+    """Refuse a number of colluding sites that leaves nobody to protect."""
+    if not isinstance(n_colluding, int) or isinstance(n_colluding, bool) or n_colluding < 0:
+        raise InvalidParameter(f"n_colluding must be a whole number of at least 0; got {n_colluding!r}.")
+    if n_colluding > n_sites - 1:
+        raise InvalidParameter(
+            f"n_colluding must be at most {n_sites - 1} with {n_sites} sites; got {n_colluding}. "
+            "At least one site must be honest."
+        )
+
+
+def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: str = "") -> int:
+    """Return ``minimum_sites`` made explicit (None: all sites), refused below ``least`` or above ``n_sites``."""
+    if minimum_sites is None:
+        return n_sites
+    if not isinstance(minimum_sites, int) or isinstance(minimum_sites, bool):
+        raise InvalidParameter(f"minimum_sites must be a whole number or None; got {minimum_sites!r}.")
+    if not least <= minimum_sites <= n_sites:
+        reason = f" {why}" if why else ""
+        raise InvalidParameter(
+            f"minimum_sites must be between {least} and {n_sites} here; got {minimum_sites}.{reason}"
+        )
+    return minimum_sites
+
+
+def on_grid(total: NDArray[np.float64], step: float) -> Integers:
+    """Return a weighted total in grid steps."""
+    return np.rint(total / step).astype(np.int64)

@@ -1,0 +1,292 @@
+"""What Cape and SecureSum share: a secure-sum session, and opening a round for one signed survivor set."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.privacy.terms import Terms
+from dpcape.protocols.protocol import (
+    Conversation,
+    Coordinator,
+    Guard,
+    Protocol,
+    SiteHalf,
+    check_colluding,
+    check_minimum,
+)
+from dpcape.secure_sum import AggregatorEpoch, Config, Hello, Offer, RecoverRound, Session
+from dpcape.transport.messages import (
+    Accept,
+    Accepted,
+    FromSite,
+    Greet,
+    Greeting,
+    Join,
+    Offered,
+    Opened,
+    Recovered,
+    Renew,
+    Request,
+    Sign,
+    Signed,
+    ToSite,
+    Unmask,
+    Vector,
+)
+
+Words = NDArray[np.uint64]
+
+# Rounds whose secrets are shared at once: few trips, and little to throw away when a site leaves.
+EPOCH_ROUNDS = 100
+
+SECURE_SUM_ASSUMPTIONS = (
+    "sites and aggregator follow the protocol (honest but curious)",
+    "site identities are authentic: their fingerprints were compared outside the aggregator",
+    "X25519, Ed25519, HKDF-SHA-256 and AES-256 are secure",
+)
+
+
+def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None) -> int:
+    """Return ``minimum_sites`` made explicit for a secure sum, or say why the setting is infeasible."""
+    if n_sites < 3:
+        raise InvalidParameter(
+            f"{type(protocol).__name__} must have at least 3 sites; got {n_sites}. "
+            "A sum over two tells each the other's value: use Independent()."
+        )
+    check_colluding(protocol.colluding, n_sites)
+    if protocol.colluding > n_sites - 2:
+        raise InvalidParameter(
+            f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
+            f"{protocol.colluding}. If all other sites may collude, use Independent(): it needs no more noise."
+        )
+    least = max(3, (n_sites + protocol.colluding) // 2 + 1)
+    why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
+    return check_minimum(minimum_sites, n_sites, least, why)
+
+
+def session_config(terms: Terms, sites: Sequence[str], session: int) -> Config:
+    """Return the public terms of secure-sum session number ``session`` of an allowance."""
+    return Config(
+        sites=tuple(sorted(sites)),
+        threshold=terms.settings.minimum_sites,
+        n_colluding=terms.settings.n_colluding,
+        purpose=hashlib.sha256(terms.digest() + session.to_bytes(8, "big")).digest(),
+    )
+
+
+def request_digest(request: Request) -> bytes:
+    """Digest of what a release is of; signed with the survivor set.
+
+    Signers that were asked for different statistics, or told different noise, then cannot open one sum together: each
+    would count on cover that the others' noise does not give.
+    """
+    return hashlib.sha256(b"dpcape request 1" + msgspec.msgpack.encode(request)).digest()
+
+
+def words_of(reply: Vector, site: str, size: int) -> Words:
+    """Decode a masked vector, refusing any other type or length."""
+    words = reply.array.decode()
+    if words.dtype != np.uint64 or words.shape != (size,):
+        raise ProtocolError(f"the masked vector of {site} must be {size} 64-bit words; got shape {words.shape}.")
+    return words
+
+
+class SessionCoordinator(Coordinator):
+    """Keeps a session with whoever is present, renewed when somebody leaves or the epoch is used up."""
+
+    def __init__(self, conversation: Conversation, terms: Terms) -> None:
+        super().__init__(conversation, terms)
+        self._n_sessions = 0
+        self._hellos: tuple[Hello, ...] = ()
+        self._epoch: AggregatorEpoch | None = None
+        self._round = -1
+
+    def _next_round(self, releases_left: int) -> RecoverRound:
+        """Return a round of a session among all present sites, with fresh round secrets."""
+        epoch = self._epoch
+        if epoch is None or set(epoch.config.sites) != set(self._present):
+            epoch = self._establish(releases_left)
+        elif self._round + 1 == epoch.n_rounds:
+            epoch = self._renew(epoch, releases_left)
+        self._round += 1
+        return RecoverRound(epoch, round=self._round, bound=True)
+
+    def _establish(self, releases_left: int) -> AggregatorEpoch:
+        """Greet, join and accept until everyone present has done all three."""
+        while True:
+            self._require_enough(self._present, "were present when keys were agreed")
+            epoch = self._try_to_establish(min(releases_left, EPOCH_ROUNDS))
+            if epoch is not None:
+                return epoch
+
+    def _try_to_establish(self, n_rounds: int) -> AggregatorEpoch | None:
+        sites, number = self._present, self._n_sessions
+        self._n_sessions += 1
+        greetings, missing = self._ask_all(sites, lambda _: Greet(sites=sites, session=number), Greeting)
+        if self._lost(missing):
+            return None
+        config = session_config(self._terms, sites, number)
+        self._hellos = tuple(greetings[site].hello for site in config.sites)
+        join = Join(hellos=self._hellos, epoch=0, n_rounds=n_rounds)
+        offered, missing = self._ask_all(sites, lambda _: join, Offered)
+        return None if self._lost(missing) else self._hand_round(config, offered)
+
+    def _renew(self, epoch: AggregatorEpoch, releases_left: int) -> AggregatorEpoch:
+        message = Renew(epoch=epoch.number + 1, n_rounds=min(releases_left, EPOCH_ROUNDS))
+        offered, missing = self._ask_all(epoch.config.sites, lambda _: message, Offered)
+        renewed = None if self._lost(missing) else self._hand_round(epoch.config, offered)
+        return self._establish(releases_left) if renewed is None else renewed
+
+    def _hand_round(self, config: Config, offered: Mapping[str, Offered]) -> AggregatorEpoch | None:
+        """Give every site the boxes addressed to it."""
+        offers = [offered[site].offer for site in config.sites]
+        accepted, missing = self._ask_all(
+            config.sites,
+            lambda site: Accept(offers=tuple(offer.addressed_to(site) for offer in offers)),
+            Accepted,
+        )
+        if self._lost(missing):
+            return None
+        pinned = {site: self._conversation.identities[site] for site in config.sites}
+        epoch = AggregatorEpoch(config, hellos=self._hellos, offers=offers, pinned=pinned)
+        for site, reply in accepted.items():
+            epoch.confirm(site, reply.signature)
+        self._epoch, self._round = epoch, -1
+        return epoch
+
+    def _lost(self, missing: Sequence[str]) -> bool:
+        self._present = tuple(site for site in self._present if site not in missing)
+        return bool(missing)
+
+    def _settle(self, gathered: RecoverRound, release: int, context: bytes) -> None:
+        """Have the survivor set signed, then opened; both may lose sites as long as enough remain.
+
+        ``context`` is what every signer must have been told alike.
+        """
+        names = gathered.settle(context=context)
+        signed, lost = self._ask_all(names, lambda _: Sign(release=release, survivors=names), Signed)
+        self._require_enough(tuple(signed), "had signed the survivor set")
+        for site, reply in signed.items():
+            gathered.add_signature(site, reply.signature)
+        unmask = Unmask(release=release, survivors=names, signatures=gathered.quorum())
+        opened, also_lost = self._ask_all(tuple(signed), lambda _: unmask, Opened)
+        self._lost((*lost, *also_lost))
+        for reply in opened.values():
+            gathered.add_opening(reply.opening)
+        if gathered.missing:
+            self._recover(gathered, msgspec.structs.replace(unmask, missing=gathered.missing), tuple(opened))
+
+    def _recover(self, gathered: RecoverRound, message: Unmask, helpers: tuple[str, ...]) -> None:
+        """Rebuild the seeds of survivors that were lost before they opened, from the others' shares."""
+        self._require_enough(helpers, "had opened the round")
+        shares, lost = self._ask_all(helpers, lambda _: message, Recovered)
+        self._lost(lost)
+        self._require_enough(tuple(shares), "could help to open the round")
+        for reply in shares.values():
+            gathered.add_shares(reply.shares)
+
+
+class SessionSite(SiteHalf):
+    """A site's part in the session; subclasses answer the messages of a release."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        self._session: Session | None = None
+        self._n_sessions = 0
+        self._round = -1
+        # The release under way and the round of the running epoch that serves it.
+        self._where: dict[int, int] = {}
+
+    def answer(self, message: ToSite) -> FromSite:
+        if isinstance(message, Greet):
+            return self._greet(message)
+        session = self._running()
+        if isinstance(message, Join):
+            session.begin(message.hellos)
+            return Offered(offer=self._offer(session, message.epoch, message.n_rounds))
+        if isinstance(message, Renew):
+            return Offered(offer=self._offer(session, message.epoch, message.n_rounds))
+        if isinstance(message, Accept):
+            signature = session.accept(message.offers)
+            self._round = -1
+            self._where = {}
+            return Accepted(signature=signature)
+        if isinstance(message, Sign):
+            return self._sign(session, message)
+        if isinstance(message, Unmask):
+            return self._unmask(session, message)
+        return self.answer_release(message)
+
+    @abstractmethod
+    def answer_release(self, message: ToSite) -> FromSite:
+        """Answer a message of a release."""
+
+    def _greet(self, message: Greet) -> FromSite:
+        terms = self._guard.terms
+        if message.session < self._n_sessions:
+            raise ProtocolError("a session must be new; got the number of an old one.")
+        if not set(message.sites) <= set(terms.sites) or self._guard.name not in message.sites:
+            raise ProtocolError("a session must be among the sites of the terms; got another list.")
+        if len(message.sites) < terms.settings.minimum_sites:
+            raise ProtocolError(
+                f"a session must have at least {terms.settings.minimum_sites} sites; got {len(message.sites)}."
+            )
+        self._n_sessions = message.session + 1
+        pinned = {site: self._guard.pinned[site] for site in message.sites}
+        config = session_config(terms, message.sites, message.session)
+        self._session = Session(self._guard.name, self._guard.identity, pinned=pinned, config=config)
+        self._round = -1
+        self._where = {}
+        return Greeting(hello=self._session.hello())
+
+    @staticmethod
+    def _offer(session: Session, epoch: int, n_rounds: int) -> Offer:
+        if not 1 <= n_rounds <= EPOCH_ROUNDS:
+            raise ProtocolError(f"an epoch must have between 1 and {EPOCH_ROUNDS} rounds; got {n_rounds}.")
+        return session.offer(epoch=epoch, n_rounds=n_rounds)
+
+    def _running(self) -> Session:
+        if self._session is None:
+            raise ProtocolError("a session must be begun with Greet; got a later message.")
+        return self._session
+
+    def _enter(self, release: int) -> int:
+        """Return the round that serves this release: the next unused one of the epoch."""
+        if release not in self._where:
+            self._round += 1
+            self._where = {release: self._round}
+        return self._where[release]
+
+    def _entered(self, release: int) -> int:
+        if release not in self._where:
+            raise ProtocolError("a round must be entered with its release first; got a later message.")
+        return self._where[release]
+
+    def _sign(self, session: Session, message: Sign) -> FromSite:
+        least = self._guard.terms.settings.minimum_sites
+        if len(message.survivors) < least:
+            raise ProtocolError(f"a survivor set must have at least {least} sites; got {len(message.survivors)}.")
+        signature = session.sign_survivors(
+            round=self._entered(message.release),
+            survivors=message.survivors,
+            context=self.context(message.release),
+        )
+        return Signed(signature=signature)
+
+    def _unmask(self, session: Session, message: Unmask) -> FromSite:
+        number = self._entered(message.release)
+        if message.missing:
+            return Recovered(shares=session.open_missing(round=number, missing=message.missing))
+        opening = session.open(round=number, survivors=message.survivors, signatures=message.signatures)
+        return Opened(opening=opening)
+
+    @abstractmethod
+    def context(self, release: int) -> bytes:
+        """Return what must be the same at all signers besides the survivor set: the request, the agreed sum."""

@@ -1,0 +1,1 @@
+"""Files of one site as records."""

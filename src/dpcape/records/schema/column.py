@@ -1,0 +1,238 @@
+"""One raw column, described in public, and the features it becomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcape.errors import InvalidParameter
+from dpcape.records.schema.table import NUMERIC_KINDS, Values, is_missing, kind_of, to_numbers
+
+FloatArray = npt.NDArray[np.float64]
+Level = str | int | float
+
+NARROWEST_HALF_WIDTH = 1e-300
+"""Half widths of ranges below this could not be divided by without overflow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """The public description of one raw column.
+
+    Attributes
+    ----------
+    name : its name.
+    range : public (low, high), or None if the column has levels or is taken as it is.
+    levels : public list of values of a categorical column, or None.
+    missing : what stands for a missing value, in the column's own units or levels; None refuses them.
+    """
+
+    name: str
+    range: tuple[float, float] | None = None
+    levels: tuple[Level, ...] | None = None
+    missing: Level | None = None
+
+    def __post_init__(self) -> None:
+        if self.range is not None and self.levels is not None:
+            raise InvalidParameter(f"column {self.name!r} must have a range or levels; got both. Keep one of them.")
+        if self.range is not None:
+            object.__setattr__(self, "range", checked_range(self.range, subject=f"range of column {self.name!r}"))
+        if self.levels is not None:
+            _check_levels(self)
+        elif self.missing is not None:
+            object.__setattr__(self, "missing", _checked_fill(self))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features this column becomes."""
+        if self.levels is None:
+            return (self.name,)
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    def fill_features(self, values: Values, out: FloatArray) -> None:
+        """Write the features of one column of raw values into `out`, (rows, len(feature_names))."""
+        if self.levels is not None:
+            codes = self.codes(values)
+            np.equal(codes[:, np.newaxis], np.arange(len(self.levels)), out=out, casting="unsafe")
+            return
+        subject = f"column {self.name!r}"
+        out[:, 0] = to_numbers(values, subject=subject)
+        if self.missing is not None:
+            out[np.isnan(out[:, 0]), 0] = self.missing
+        check_finite(out, subject=subject)
+        if self.range is not None:
+            middle, half = middle_and_half(self.range)
+            map_to_unit(out, middle=middle, half=half)
+
+    def codes(self, values: Values) -> npt.NDArray[np.intp]:
+        """Return the position of every value among the levels, -1 if it is not one of them."""
+        levels = self.levels or ()
+        _check_value_type(self.name, levels, values)
+        where: dict[Any, int] = {level: code for code, level in enumerate(levels)}
+        if self.missing is not None:
+            where[None] = where[self.missing]
+        codes = (_code(value, where, self.name) for value in values.tolist())
+        return np.fromiter(codes, dtype=np.intp, count=len(values))
+
+    def content(self) -> list[Any]:
+        """Return the description in a form that is the same for equal descriptions, as of 0 and 0.0."""
+        return [self.name, _canonical(self.range), _canonical(self.levels), _canonical(self.missing)]
+
+
+def column_of(name: str, spec: Any) -> Column:
+    """Return the column a user's short form describes: (low, high), a list of levels, or a mapping."""
+    if isinstance(spec, Mapping):
+        return _column_of_mapping(name, spec)
+    if not isinstance(spec, list | tuple | np.ndarray):
+        raise InvalidParameter(
+            f"column {name!r} must have a (low, high) range or a list of levels; got {spec!r}. "
+            "Take both from public knowledge, never from the records."
+        )
+    pair_of_numbers = len(spec) == 2 and all(isinstance(entry, Real) for entry in spec)
+    if pair_of_numbers and not isinstance(spec, tuple):
+        raise InvalidParameter(
+            f"column {name!r} must say whether its two numbers are a range or levels; got a list. "
+            "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}."
+        )
+    if pair_of_numbers:
+        return Column(name=name, range=(spec[0], spec[1]))
+    return Column(name=name, levels=tuple(spec))
+
+
+def checked_range(pair: Any, *, subject: str) -> tuple[float, float]:
+    """Return (low, high) as floats if it is a range that values can be mapped from."""
+    try:
+        low, high = pair
+        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+    except (TypeError, ValueError):
+        numbers = False
+    if not numbers or not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidParameter(
+            f"{subject} must be (low, high), two finite numbers with low below high; got {pair!r}. "
+            "Take them from public knowledge, never from the records."
+        )
+    if middle_and_half((float(low), float(high)))[1] < NARROWEST_HALF_WIDTH:
+        raise InvalidParameter(f"{subject} must be wider than 1e-300; got {pair!r}. Measure in smaller units.")
+    return float(low), float(high)
+
+
+def middle_and_half(ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the middle and half the width of a range; halving first keeps both finite."""
+    low, high = ends
+    return low / 2 + high / 2, high / 2 - low / 2
+
+
+def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatArray | float) -> None:
+    """Map ranges to [-1, 1] in place; what lies outside, however far, is clamped."""
+    with np.errstate(over="ignore"):
+        np.subtract(values, middle, out=values)
+        np.divide(values, half, out=values)
+    np.clip(values, -1.0, 1.0, out=values)
+
+
+def check_finite(values: Values, *, subject: str) -> None:
+    """Refuse missing and infinite values, without saying where or how many."""
+    if values.dtype.kind != "f":
+        return
+    if values.itemsize > 8:
+        with np.errstate(over="ignore"):  # An extended number too large for float64 counts as infinite.
+            values = values.astype(np.float64)
+    if np.isfinite(values).all():
+        return
+    if np.isnan(values).any():
+        # What messages call y is a response, which is never filled.
+        fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
+        raise InvalidParameter(
+            f"{subject} must have no missing values; got some. {fill} such records out by a public rule."
+        )
+    raise InvalidParameter(
+        f"{subject} must be finite; got an infinite value. Correct it, or make it NaN and declare missing=."
+    )
+
+
+def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
+    """Return the column described by "range" or "levels", and perhaps "missing"."""
+    if not set(spec) <= {"range", "levels", "missing"} or ("range" in spec) == ("levels" in spec):
+        raise InvalidParameter(
+            f"column {name!r} must have range or levels, and may have missing; got {sorted(map(str, spec))}. "
+            "Write for example range = [0, 100]."
+        )
+    levels = spec.get("levels")
+    if levels is not None and not isinstance(levels, list | tuple):
+        raise InvalidParameter(f"levels of column {name!r} must be a list; got {levels!r}. Write them in brackets.")
+    return Column(
+        name=name,
+        range=spec.get("range"),
+        levels=None if levels is None else tuple(levels),
+        missing=spec.get("missing"),
+    )
+
+
+def _check_levels(column: Column) -> None:
+    """Check that levels are distinct, all text or all numbers, and that the fill is one of them."""
+    levels = column.levels or ()
+    text = all(isinstance(level, str) for level in levels)
+    numbers = all(_is_finite(level) for level in levels)
+    if not levels or not (text or numbers) or len(set(levels)) != len(levels):
+        raise InvalidParameter(
+            f"levels of column {column.name!r} must be distinct, all text or all finite numbers; "
+            f"got {list(levels)!r}. List every public level once."
+        )
+    if column.missing is not None and column.missing not in levels:
+        raise InvalidParameter(
+            f"missing of column {column.name!r} must be one of its levels; got {column.missing!r}. "
+            "Add a level that stands for missing values, at every site."
+        )
+
+
+def _checked_fill(column: Column) -> float:
+    """Return the fill as a number inside the range."""
+    fill = column.missing
+    if fill is None or isinstance(fill, bool | str) or not _is_finite(fill):
+        raise InvalidParameter(
+            f"missing of column {column.name!r} must be a finite number; got {fill!r}. Choose a constant."
+        )
+    if column.range is not None and not column.range[0] <= fill <= column.range[1]:
+        raise InvalidParameter(
+            f"missing of column {column.name!r} must lie in its range {column.range}; got {fill!r}. "
+            "Give it in the column's own units."
+        )
+    return float(fill)
+
+
+def _check_value_type(name: str, levels: tuple[Level, ...], values: Values) -> None:
+    """Refuse text where levels are numbers and numbers where they are text: nothing would ever match."""
+    text = all(isinstance(level, str) for level in levels)
+    if (text and values.dtype.kind in NUMERIC_KINDS) or (not text and values.dtype.kind in "US"):
+        raise InvalidParameter(
+            f"column {name!r} must hold {'text' if text else 'numbers'}, as its public list does; "
+            f"got {kind_of(values)}. Convert the column, or write the list as the column has it."
+        )
+
+
+def _code(value: object, where: Mapping[Any, int], name: str) -> int:
+    """Return the position of one value among the levels."""
+    if is_missing(value):
+        if None not in where:
+            check_finite(np.array([math.nan]), subject=f"column {name!r}")
+        return where[None]
+    return where.get(value, -1) if isinstance(value, str | Real | Decimal) else -1
+
+
+def _is_finite(value: Any) -> bool:
+    """Tell whether something is a finite real number (numpy's included)."""
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+def _canonical(value: Any) -> Any:
+    """Return numbers as floats and sequences as lists."""
+    if isinstance(value, tuple | list):
+        return [_canonical(entry) for entry in value]
+    return float(value) + 0.0 if isinstance(value, Real) else value  # -0.0 + 0.0 is 0.0.

@@ -1,0 +1,291 @@
+"""The public description of all raw columns.
+
+Everything in a schema is public and agreed before anybody looks at records. A column is a number with a
+public range, mapped to [-1, 1] with values outside clamped to it, or one of a public list of levels, spread
+over one 0/1 feature per level. A value that is not on the list gives zeros in all of them. Missing values are
+refused unless the schema names the constant, or level, that stands for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpcape.errors import InvalidParameter
+from dpcape.records.schema.column import Column, FloatArray, check_finite, column_of, map_to_unit, middle_and_half
+from dpcape.records.schema.table import ArrayTable, Values, read_table
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The public description of all raw columns, in the order of the features.
+
+    Parameters
+    ----------
+    columns : the columns: all with a range or levels, or all taken as they are.
+    named : whether columns are found in a table by name; if not, they are taken in order.
+
+    Edge cases
+    ----------
+    =============================================  ==========================================
+    situation                                      outcome
+    =============================================  ==========================================
+    value outside its range                        clamped to the range
+    value not on the list of levels                zero in every feature of that column
+    missing value, fill declared                   treated as the fill
+    missing value, no fill                         refused, naming the column
+    infinite value of a column with a range        refused, naming the column
+    text where levels are numbers, or vice versa   refused, naming the column
+    column absent from the table                   refused, naming the column
+    column of the table not in the schema          ignored
+    =============================================  ==========================================
+
+    Examples
+    --------
+    >>> schema = Schema.of({"age": {"range": (0, 100), "missing": 40}, "sex": ["F", "M"]})
+    >>> schema.feature_names
+    ('age', 'sex=F', 'sex=M')
+    >>> schema.apply({"age": [25.0, float("nan")], "sex": ["M", "unknown"]})
+    array([[-0.5,  0. ,  1. ],
+           [-0.2,  0. ,  0. ]])
+    """
+
+    columns: tuple[Column, ...]
+    named: bool = True
+
+    def __post_init__(self) -> None:
+        names = self.feature_names
+        if not names or len(set(names)) != len(names):
+            raise InvalidParameter(
+                f"columns of a schema must give at least one feature, each with its own name; "
+                f"got {len(names)} features. Describe every column once."
+            )
+        plain = [column.range is None and column.levels is None for column in self.columns]
+        if any(plain) and not all(plain):
+            raise InvalidParameter(
+                f"column {self.columns[plain.index(True)].name!r} must have a range or levels, as others do; "
+                "got neither. Describe every column that is used."
+            )
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Schema:
+        """Read a schema file: ``[columns.NAME]`` tables with ``range`` or ``levels``, perhaps ``missing``."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidParameter(
+                f"schema file must be readable TOML; got {str(path)!r}. Correct it: {error}."
+            ) from error
+        columns = content.get("columns")
+        described = isinstance(columns, dict) and all(isinstance(spec, dict) for spec in columns.values())
+        if set(content) != {"columns"} or not described:
+            raise InvalidParameter(
+                f"schema file must hold [columns.NAME] tables and nothing else; got {sorted(content)}. "
+                "Write for example [columns.age] and below it range = [0, 100]."
+            )
+        return cls.of(content["columns"])
+
+    @classmethod
+    def of(cls, ranges: Mapping[str, Any] | Sequence[Any] | Schema, *, names: Sequence[str] = ()) -> Schema:
+        """Build a schema from what `ranges` may be in the constructors of records.
+
+        Parameters
+        ----------
+        ranges : mapping from column name to (low, high), list of levels, or a mapping with "range" or
+            "levels" and perhaps "missing"; or one (low, high) pair per column, in order; or a schema.
+        names : column names, used with pairs only.
+        """
+        if isinstance(ranges, Schema):
+            return ranges
+        if isinstance(ranges, Mapping):
+            return cls(tuple(column_of(str(name), spec) for name, spec in ranges.items()))
+        if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
+            raise InvalidParameter(
+                f"ranges must be a list of (low, high) pairs, a mapping from column name, or a Schema; got {ranges!r}. "
+                "Take ranges from public knowledge, never from the records."
+            )
+        labels = names or positional_names(len(ranges))
+        if len(labels) != len(ranges):
+            raise InvalidParameter(
+                f"ranges must be one (low, high) pair per column ({len(labels)}); got {len(ranges)}. "
+                "List every column, or use a mapping from column name to range."
+            )
+        pairs = zip(labels, _as_pairs(ranges), strict=True)
+        return cls(tuple(Column(name=name, range=pair) for name, pair in pairs), named=bool(names))
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, one per level for categorical columns."""
+        return tuple(name for column in self.columns for name in column.feature_names)
+
+    @cached_property
+    def categorical(self) -> bool:
+        """Whether some column has levels."""
+        return any(column.levels is not None for column in self.columns)
+
+    def digest(self) -> str:
+        """Return a hexadecimal SHA-256 digest of the content, equal for equal schemas on every machine."""
+        content = ["dpcape schema 1", [column.content() for column in self.columns]]
+        text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    def with_missing(self, missing: object) -> Schema:
+        """Return the schema with fill values added.
+
+        Parameters
+        ----------
+        missing : None for no change; a constant for every column that has neither levels nor a fill; or a
+            mapping from column name, or position if columns have no names, to constant.
+        """
+        if missing is None:
+            return self
+        if not isinstance(missing, Mapping):
+            numeric = (column.name for column in self.columns if column.levels is None and column.missing is None)
+            return self._filled(dict.fromkeys(numeric, missing))
+        if not self.named:
+            names = dict(enumerate(column.name for column in self.columns))
+            return self._filled({names.get(key, key): fill for key, fill in missing.items()})
+        return self._filled(missing)
+
+    def positions(self, names: Sequence[str], *, subject: str) -> list[int]:
+        """Return where the schema's columns stand among the columns `names` of a table."""
+        where = {name: position for position, name in enumerate(names)}
+        absent = [column.name for column in self.columns if column.name not in where]
+        if absent:
+            raise InvalidParameter(
+                f"{subject} must have every column of the schema; got none named {absent[0]!r}. "
+                "Add the column, or take it out of the schema at every site."
+            )
+        return [where[column.name] for column in self.columns]
+
+    def apply(self, block: object, *, out: FloatArray | None = None) -> FloatArray:
+        """Turn raw columns into features.
+
+        Parameters
+        ----------
+        block : pandas or polars table, or mapping, with the schema's columns; or a two-dimensional array or list of
+            rows in the order of the schema; or a list of one-dimensional arrays, one per column.
+        out : where to put the features; a new array if None.
+
+        Returns
+        -------
+        Features, (rows, len(feature_names)), every number finite. `block` is not changed.
+        """
+        if isinstance(block, np.ndarray) and not self.categorical:
+            return self._apply_numbers(block, out)
+        columns = self._columns_of(block)
+        features = np.empty((len(columns[0]), len(self.feature_names))) if out is None else out
+        position = 0
+        for column, values in zip(self.columns, columns, strict=True):
+            width = len(column.feature_names)
+            column.fill_features(values, features[:, position : position + width])
+            position += width
+        return features
+
+    def _apply_numbers(self, block: Values, out: FloatArray | None) -> FloatArray:
+        """Map a whole block of numbers at once."""
+        numbers = ArrayTable(block, subject="block").numbers(slice(None))
+        if numbers.shape[1] != len(self.columns):
+            raise self._wrong_number(numbers.shape)
+        features = np.empty(numbers.shape) if out is None else out
+        with np.errstate(over="ignore"):  # Extended precision may overflow; infinities are refused below.
+            np.copyto(features, numbers, casting="same_kind")
+        if self._fills is not None:
+            np.copyto(features, self._fills, where=np.isnan(features))
+        if not np.isfinite(features).all():
+            for column, values in zip(self.columns, features.T, strict=True):
+                check_finite(values, subject=f"column {column.name!r}")
+        if self._middles_and_halves is not None:
+            middles, halves = self._middles_and_halves
+            map_to_unit(features, middle=middles, half=halves)
+        return features
+
+    def _columns_of(self, block: Any) -> list[Values]:
+        """Return the schema's columns of a block, in the schema's order."""
+        if isinstance(block, list | tuple):
+            columns = self._columns_of_list(block)
+        elif isinstance(block, Mapping):
+            names = tuple(block)
+            columns = [np.asarray(block[names[at]]) for at in self.positions(names, subject="block")]
+        else:
+            columns = self._columns_of_table(block)
+        lengths = {column.shape for column in columns}
+        if len(columns) != len(self.columns) or len(lengths) != 1 or columns[0].ndim != 1:
+            raise self._wrong_number(tuple(len(column) for column in columns))
+        return columns
+
+    def _columns_of_list(self, block: Sequence[Any]) -> list[Values]:
+        """Return the columns of a list: arrays are columns, lists are rows, as everywhere."""
+        if block and all(isinstance(entry, np.ndarray) for entry in block):
+            return list(block)
+        if not block or any(isinstance(entry, str) or not isinstance(entry, Sequence | np.ndarray) for entry in block):
+            raise self._wrong_number(())
+        widths = {len(row) for row in block}
+        if widths != {len(self.columns)}:
+            raise self._wrong_number(tuple(sorted(widths)))
+        return [np.asarray(values) for values in zip(*block, strict=True)]
+
+    def _columns_of_table(self, block: object) -> list[Values]:
+        """Return the schema's columns of an array or a pandas or polars table."""
+        table = read_table(block, subject="block")
+        named = not isinstance(table, ArrayTable)
+        positions = self.positions(table.names, subject="block") if named else range(table.shape[1])
+        return [table.values(slice(0, table.shape[0]), position) for position in positions]
+
+    @cached_property
+    def _fills(self) -> FloatArray | None:
+        """Fill values per column, NaN where missing values are refused; None if all are."""
+        fills = [math.nan if column.missing is None else float(column.missing) for column in self.columns]
+        return None if all(map(math.isnan, fills)) else np.array(fills)
+
+    @cached_property
+    def _middles_and_halves(self) -> tuple[FloatArray, FloatArray] | None:
+        """Middle and half width of every range; None if columns are taken as they are."""
+        both = np.array([middle_and_half(column.range) for column in self.columns if column.range is not None])
+        return (both[:, 0].copy(), both[:, 1].copy()) if both.size else None
+
+    def _filled(self, missing: Mapping[Any, Any]) -> Schema:
+        """Return the schema with the fills of a mapping from column name."""
+        unknown = set(missing) - {column.name for column in self.columns}
+        if unknown:
+            raise InvalidParameter(
+                f"missing must name columns that are used; got {sorted(map(str, unknown))[0]!r}. "
+                "Use the names of the columns, or their positions if they have no names."
+            )
+        columns = (
+            replace(column, missing=missing[column.name]) if column.name in missing else column
+            for column in self.columns
+        )
+        return replace(self, columns=tuple(columns))
+
+    def _wrong_number(self, got: tuple[int, ...]) -> InvalidParameter:
+        """Say that the columns do not fit."""
+        return InvalidParameter(
+            f"block must have the {len(self.columns)} columns of the schema, equally long; got {got}. "
+            "Pass the schema's columns in order, or a table with named columns."
+        )
+
+
+def positional_names(n_columns: int) -> tuple[str, ...]:
+    """Return the names used in messages for columns that have none."""
+    return tuple(f"x{position}" for position in range(n_columns))
+
+
+def as_it_is(names: Sequence[str], *, n_columns: int) -> Schema:
+    """Return a schema that leaves numbers unchanged; with fills it replaces missing values."""
+    labels = names or positional_names(n_columns)
+    return Schema(tuple(Column(name=name) for name in labels), named=bool(names))
+
+
+def _as_pairs(ranges: Sequence[Any]) -> list[Any]:
+    """Return pairs of Python numbers, also from an array of pairs."""
+    return [pair.tolist() if isinstance(pair, np.ndarray) else pair for pair in ranges]

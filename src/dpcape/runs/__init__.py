@@ -1,0 +1,1 @@
+"""Running a study, and the folder it leaves."""

@@ -1,0 +1,156 @@
+"""Run a study in process: on local files, on site folders, or as a rehearsal on made-up records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from dpcape.errors import DpcapeError, InvalidParameter
+from dpcape.federation import Federation
+from dpcape.files import write_text
+from dpcape.guarantee.release_record import Release
+from dpcape.noise import NoiseSource, OsNoise
+from dpcape.privacy.ledger import Ledger
+from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.runs.folder import LoggedLedger, RunFolder
+from dpcape.runs.participants import participants
+from dpcape.secure_sum import Identity
+from dpcape.site.folder import SiteFolder
+from dpcape.site.in_process import InProcess
+from dpcape.site.site import Site
+from dpcape.study import Study
+
+# What a rehearsal takes for the size of a site whose study does not say.
+REHEARSED_RECORDS = 500
+Progress = Callable[[Release], None]
+
+
+def run_in_process(
+    study: Study,
+    out: str | Path,
+    *,
+    again: bool = False,
+    rehearse: bool = False,
+    noise: NoiseSource | None = None,
+    progress: Progress | None = None,
+) -> RunFolder:
+    """Run a study and return its folder; a finished run is returned as it is.
+
+    Parameters
+    ----------
+    out : where the run's folder is made.
+    again : run anew although an earlier run was charged; it is charged too.
+    rehearse : use made-up records of the declared shape; no file of a site is opened.
+    noise : for tests; with a Replay the result says "replayable: no protection".
+    progress : called after each release.
+    """
+    run = RunFolder.begin(out, study, again=again, rehearsal=rehearse)
+    if run.is_finished and not rehearse:
+        return run
+    descriptor = run.lock()
+    try:
+        if rehearse or not run.has_result:
+            if not rehearse:
+                # Asked again under the lock: another process may have run here meanwhile.
+                run.require_unspent()
+            _compute(run, study, rehearse, OsNoise() if noise is None else noise, progress)
+        finish(run)
+    finally:
+        os.close(descriptor)
+    return run
+
+
+def run_on_federation(study: Study, out: str | Path, *, again: bool = False) -> RunFolder:
+    """Run a study on the engine it names and return its folder; a finished run is returned as it is."""
+    run = RunFolder.begin(out, study, again=again)
+    if run.is_finished:
+        return run
+    descriptor = run.lock()
+    try:
+        if not run.has_result:
+            run.require_unspent()
+            # The engine is an extra; only a study that names it needs it.
+            import_module("dpcape.engines.flare").run_study(study, run.path)
+        finish(run)
+    finally:
+        os.close(descriptor)
+    return run
+
+
+def finish(run: RunFolder) -> None:
+    """Write the page of a run whose result is saved, and close its log."""
+    from dpcape.runs.page import write_run_page
+
+    write_text(run.path / "guarantee.json", run.model().guarantee_.to_json() + "\n")
+    write_run_page(run)
+    run.log("finished")
+
+
+def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, progress: Progress | None) -> None:
+    def on_release(release: Release) -> None:
+        run.log(
+            "release",
+            number=release.number + 1,
+            of=release.n_releases,
+            statistic=release.statistic,
+            scale=release.scale,
+            survivors=list(release.survivors),
+        )
+        if progress is not None:
+            progress(release)
+
+    federation = Federation(
+        _line(run, study, rehearse, noise),
+        protocol=study.protocol(),
+        weights=study.weights or None,
+        deadline=study.deadline,
+        on_release=on_release,
+        seen_heads={} if rehearse else run.seen_heads(),
+    )
+    run.log("formed", sites=federation.sites, protocol=repr(study.protocol()))
+    model = study.estimator().fit(federation)
+    heads = federation.ledger_heads()
+    run.keep_heads(heads)
+    run.save(model, participants(federation, model, heads))
+
+
+def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> InProcess:
+    dealer = NoiseDealer(Identity.generate(), noise)
+    members = {name: _member(run, study, name, rehearse, noise) for name in study.sites}
+    identities = {name: site.identity.public for name, site in members.items()}
+    identities[DEALER] = dealer.identity.public
+    dealer.pin(identities)
+    for name, site in members.items():
+        # A site folder keeps to the identities its steward pinned; all it lacks is this process' dealer.
+        site.pin({**identities, **site.pinned} if _folder_of(study, name) and not rehearse else identities)
+    return InProcess(members, dealer)
+
+
+def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: NoiseSource) -> Site:
+    member = study.members[name]
+    if rehearse:
+        records = study.synthetic_records(name, member.records or REHEARSED_RECORDS)
+        return Site(name, records, ledger=Ledger(), identity=Identity.generate(), noise=noise)
+    folder = _folder_of(study, name)
+    if folder is not None:
+        try:
+            site = SiteFolder(folder).site_for(study, noise=noise)
+        except DpcapeError as error:
+            # Several stewards may be at one table: say whose no it is.
+            raise type(error)(f"{name}: {error}") from error
+        site.ledger = LoggedLedger(site.ledger, run, name)
+        return site
+    if member.data is None:
+        raise InvalidParameter(
+            f"site {name!r} must have data, or a folder, to run in process; got neither. "
+            f'Write data = "..." below [sites.{name}], or use --rehearse.'
+        )
+    records = study.records_for(name, study.folder / member.data)
+    return Site(name, records, ledger=LoggedLedger(Ledger(), run, name), identity=Identity.generate(), noise=noise)
+
+
+def _folder_of(study: Study, name: str) -> Path | None:
+    folder = study.members[name].folder
+    return None if folder is None else study.folder / folder

@@ -1,0 +1,215 @@
+"""The page of a run, written from its folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.guarantee.card_content import LIMITS, PROTOCOLS, STATUS, Card, card_of, tone_of
+from dpcape.guarantee.card_ledger import Charged, decimal
+from dpcape.guarantee.guarantee import NONE, Guarantee
+from dpcape.pages.numbers import round_up
+from dpcape.privacy.ledger import spent_epsilon
+from dpcape.report.citations import papers, software
+from dpcape.report.model_sections import arrays_section, model_sections
+from dpcape.report.page import Section, Table, write_page
+from dpcape.report.release_sections import noise_section, round_sections
+
+if TYPE_CHECKING:
+    from dpcape.runs.folder import RunFolder
+
+_LARGEST_ARRAY = 2000
+_TITLES = {"pca": "PCA", "cca": "CCA", "kmeans": "k-means clusters", "joint_ica": "joint ICA", "mean": "means"}
+
+
+def write_run_page(run: RunFolder) -> None:
+    """Write ``report.html`` of a run whose result is saved."""
+    study, model, members = run.study(), run.model(), run.participants()
+    guarantee = model.guarantee_
+    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    write_page(
+        run.path / "report.html",
+        title=f"{study.name}: {_title(study.analysis)}",
+        lead=_lead(study.analysis, members),
+        kind="Rehearsal" if run.is_rehearsal else "Report of a run",
+        banner=_banner(run, guarantee),
+        facts=_facts(run, guarantee, members),
+        guarantee=guarantee,
+        card=run_card(run),
+        sections=[
+            *_warned(model),
+            *_repeats(run, guarantee),
+            *model_sections(model, names, inside=_mask(run)),
+            *round_sections(model.releases_),
+        ],
+        details=[
+            _who(guarantee, members),
+            noise_section(model.releases_),
+            *_not_warned(model),
+            _cite(model, guarantee),
+            arrays_section(model),
+        ],
+        data=_data(run, model, members),
+    )
+
+
+def run_card(run: RunFolder) -> Card:
+    """Return the card of a run whose result is saved."""
+    model = run.model()
+    return card_of(model.guarantee_, releases=model.releases_, charged=_charged(run, model.guarantee_))
+
+
+def _charged(run: RunFolder, guarantee: Guarantee) -> Charged | None:
+    """Return what the sites' ledgers were charged; None where made-up records cost nothing."""
+    if run.is_rehearsal:
+        return None
+    study, n_earlier = run.study(), len(run.earlier())
+    return Charged(
+        before=_together(run, guarantee, n_earlier),
+        after=_together(run, guarantee, n_earlier + 1),
+        delta=guarantee.delta,
+        n_earlier=n_earlier,
+        # Sites in folders accept each other's pinned identities only, so that all have folders or none has.
+        is_kept=study.federation is not None or all(member.folder for member in study.members.values()),
+    )
+
+
+def _together(run: RunFolder, guarantee: Guarantee, n_runs: int) -> float:
+    """Return the epsilon of so many runs at the site charged most; every run was charged in full, used up or not."""
+    study = run.study()
+    return max(spent_epsilon([study.charge(site)] * n_runs, guarantee.delta) for site in guarantee.sites)
+
+
+def _lead(analysis: str, members: Mapping[str, Any]) -> str:
+    n_records = sum(entry["records"] for entry in members.values())
+    title = _title(analysis)
+    text = f"{title[0].upper()}{title[1:]} over {n_records:,} records"
+    if len(members) == 1:
+        return f"{text} of one site."
+    return f"{text} of {len(members)} sites, computed together; no site showed its records to another."
+
+
+def _title(analysis: str) -> str:
+    """Return the name of an analysis as people write it."""
+    return _TITLES.get(analysis, analysis.replace("_", " "))
+
+
+def _banner(run: RunFolder, guarantee: Guarantee) -> str:
+    if run.is_rehearsal:
+        return "REHEARSAL ON MADE-UP RECORDS: nothing here is about real people."
+    if guarantee.status == NONE:
+        return "No privacy: exact totals of every site were released."
+    return "Replayable: the noise came from a seed, so nothing is protected." if guarantee.replayable else ""
+
+
+def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> list[tuple[str, str]]:
+    study = run.study()
+    finished = sum(bool(entry["took_part"]) for entry in members.values())
+    epsilon = "no bound"
+    if guarantee.status != NONE:
+        status = STATUS[tone_of(guarantee)].lower()
+        epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({status})"
+    return [
+        ("Computed", _when(run)),
+        ("By", ", ".join(members)),
+        ("Sites that finished", f"{finished} of {len(members)}"),
+        ("Protocol", _protocol(guarantee)),
+        (f"Privacy per {guarantee.unit}", epsilon),
+        ("Digest of the study", study.digest()[:16]),
+    ]
+
+
+def _protocol(guarantee: Guarantee) -> str:
+    name = PROTOCOLS.get(guarantee.protocol, guarantee.protocol)
+    return name if guarantee.status == NONE else f"{name}, up to {guarantee.n_colluding} colluding"
+
+
+def _when(run: RunFolder) -> str:
+    """Return when the result was saved; a page written again says the same."""
+    times = {event["event"]: event["time"] for event in run.events() if "time" in event and "event" in event}
+    stamp = times.get("saved", times.get("begun", ""))
+    return f"{datetime.fromisoformat(stamp):%-d %B %Y, %H:%M} UTC" if stamp else "unknown"
+
+
+def _warned(model: Any) -> list[Section]:
+    texts = list(getattr(model, "warnings_", []))
+    return [Section("Warnings", text=texts, tone="warning")] if texts else []
+
+
+def _not_warned(model: Any) -> list[Section]:
+    return [] if getattr(model, "warnings_", []) else [Section("Warnings", text=["None was raised during the run."])]
+
+
+def _repeats(run: RunFolder, guarantee: Guarantee) -> list[Section]:
+    """Say what this run and earlier, charged ones of the same study promise together."""
+    n_earlier = 0 if run.is_rehearsal else len(run.earlier())
+    if not n_earlier or guarantee.status == NONE:
+        return []
+    together = _together(run, guarantee, n_earlier + 1)
+    limit = LIMITS[tone_of(guarantee)]
+    text = (
+        f"This study was charged {n_earlier} time{'s' if n_earlier > 1 else ''} before on the same records. "
+        f"{f'{limit}: all' if limit else 'All'} runs together are ({round_up(together)}, "
+        f"{round_up(guarantee.delta, 6)})-differentially private; the card below is about this run alone."
+    )
+    return [Section("This is a repeated run", text=[text], tone="warning")]
+
+
+def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> Section:
+    rows = []
+    for name, entry in members.items():
+        site = guarantee.sites[name]
+        took_part = "yes" if entry["took_part"] else "no"
+        rows.append([name, str(entry["records"]), took_part, round_up(site.epsilon), entry["identity"]])
+    header = ["site", "records", "finished", "epsilon", "identity (fingerprint)"]
+    return Section("Who took part", tables=[Table(header, rows)])
+
+
+def _cite(model: Any, guarantee: Guarantee) -> Section:
+    text = [
+        "Cite the software, and the papers of the method; quote the guarantee in full, so that nobody has to guess "
+        "what it says."
+    ]
+    quotes = [software(), *papers(type(model), guarantee.protocol), guarantee.sentence()]
+    return Section("How to cite", text=text, quotes=quotes)
+
+
+def _mask(run: RunFolder) -> NDArray[np.bool_] | None:
+    """Return the study's public mask, if it names one and images can be read here."""
+    mask = run.study().data.mask
+    if mask is None:
+        return None
+    try:
+        import nibabel
+    except ImportError:
+        return None
+    image: Any = nibabel.load(mask)
+    inside: NDArray[np.bool_] = np.asarray(image.dataobj) != 0
+    return inside
+
+
+def _data(run: RunFolder, model: Any, members: Mapping[str, Any]) -> dict[str, Any]:
+    study = run.study()
+    arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted}
+    return {
+        "study": study.name,
+        "digest": study.digest(),
+        "analysis": study.analysis,
+        "parameters": {key: value for key, value in study.parameters.items() if not callable(value)},
+        "rehearsal": run.is_rehearsal,
+        "computed": _when(run),
+        "guarantee": model.guarantee_.to_dict(),
+        # Without the heads of ledgers: a page is passed on, and their lengths tell of a site's other studies.
+        "participants": {
+            name: {key: value for key, value in entry.items() if key != "ledger"} for name, entry in members.items()
+        },
+        "releases": [msgspec.to_builtins(release) for release in model.releases_],
+        "warnings": list(getattr(model, "warnings_", [])),
+        # Longer arrays are in model.npz only.
+        "result": {name: array.tolist() for name, array in arrays.items() if array.size <= _LARGEST_ARRAY},
+    }

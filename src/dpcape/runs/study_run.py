@@ -1,0 +1,144 @@
+"""One study over one line: readiness, versions and clocks, the fit, and the files that hold the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpcape._version import __version__
+from dpcape.errors import DpcapeError, ProtocolError
+from dpcape.federation import Federation
+from dpcape.guarantee.release_record import Release
+from dpcape.runs.participants import participants
+from dpcape.study import Study
+from dpcape.transport.carried_transport import FlareLine
+from dpcape.transport.delivery_status import Status
+from dpcape.transport.messages import VERSION, Describe, Described, decode_from_site, encode
+from dpcape.transport.request_handler import about_here
+
+OUTCOME, HEADS, EVENTS, ENDS = "outcome.json", "heads.json", "events.jsonl", "ends.json"
+# What a job leaves for the run's folder.
+RESULTS = ("model.npz", "guarantee.json", "participants.json")
+# Certificates and approvals rest on clocks; more than this apart, somebody should look.
+MAX_CLOCK_SECONDS = 300.0
+# For the last question, which nothing depends on.
+_PARTING_SECONDS = 10.0
+
+
+class Conduct:
+    """Carries one study through.
+
+    Parameters
+    ----------
+    study : Study.
+    line : FlareLine — to the sites.
+    status : Status — told about everything that happens.
+    out : folder for the results.
+    seen_heads : ledger heads that sites showed before; a site that no longer knows its own is noticed.
+    """
+
+    def __init__(
+        self, study: Study, line: FlareLine, *, status: Status, out: Path, seen_heads: Mapping[str, tuple[int, str]]
+    ) -> None:
+        self._study, self._line, self._status, self._out = study, line, status, out
+        self._seen_heads = seen_heads
+        self._may_be_charged = False
+
+    def run(self, *, only_check: bool = False) -> str:
+        """Run the study and write its results; return why it failed, or an empty text."""
+        os.umask(0o077)
+        try:
+            self._carry_through(only_check)
+        except DpcapeError as error:
+            return self._fail(error, str(error))
+        except Exception as error:
+            (self._out / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            return self._fail(error, f"the coordinator failed with {type(error).__name__}; see its traceback.txt.")
+        self._conclude("computed")
+        return ""
+
+    def _carry_through(self, only_check: bool) -> None:
+        study, status = self._study, self._status
+        status.phase("gathering", sites=list(study.sites))
+        _write(self._out / ENDS, compared(self._line.gather(), status))
+        federation = Federation(
+            self._line,
+            protocol=study.protocol(),
+            weights=study.weights or None,
+            deadline=study.deadline,
+            on_release=self._note,
+            seen_heads=self._seen_heads,
+        )
+        status.phase("formed", sites=federation.sites, protocol=repr(study.protocol()))
+        if only_check:
+            return
+        self._may_be_charged = True
+        model = study.estimator().fit(federation)
+        described = self._described()
+        heads = {site: _head(reply) for site, reply in described.items()}
+        _write(self._out / "participants.json", participants(federation, model, heads))
+        (self._out / "guarantee.json").write_text(model.guarantee_.to_json() + "\n", encoding="utf-8")
+        model.save(self._out / "model.npz")
+
+    def _note(self, release: Release) -> None:
+        self._status.release(
+            release.number + 1,
+            release.n_releases,
+            statistic=release.statistic,
+            scale=release.scale,
+            survivors=list(release.survivors),
+        )
+
+    def _described(self) -> dict[str, Described]:
+        """Ask once more who is there, for the heads of the ledgers as they are after the run."""
+        answers, _ = self._line.ask(dict.fromkeys(self._line.sites, encode(Describe())), _PARTING_SECONDS)
+        decoded = {site: decode_from_site(answer)[1] for site, answer in answers.items()}
+        described = {site: reply for site, reply in decoded.items() if isinstance(reply, Described)}
+        _write(self._out / HEADS, {site: _head(reply) for site, reply in described.items()})
+        return described
+
+    def _fail(self, error: Exception, text: str) -> str:
+        try:
+            if self._may_be_charged:
+                self._described()
+        except DpcapeError:
+            # The failure itself is what matters; heads are then learnt by the next run.
+            pass
+        self._conclude("failed", error=type(error).__name__, text=text)
+        return text
+
+    def _conclude(self, state: str, **details: Any) -> None:
+        sites = self._status.snapshot()["sites"]
+        speed = self._status.speed()
+        outcome = {"state": state, "may_be_charged": self._may_be_charged, **details, "speed": speed, "sites": sites}
+        _write(self._out / OUTCOME, outcome)
+        self._status.phase(state, **details, **speed)
+
+
+def compared(about: Mapping[str, Mapping[str, str | float]], status: Status) -> dict[str, Any]:
+    """Compare versions on both ends and note clocks; other message versions are refused."""
+    here = about_here()
+    ends: dict[str, Any] = {"coordinator": {"dpcape": __version__, "messages": float(VERSION)}}
+    for site, entry in sorted(about.items()):
+        if entry.get("messages") != here["messages"]:
+            raise ProtocolError(
+                f"{site} must speak message version {VERSION}; got {str(entry.get('messages')).removesuffix('.0')}. "
+                f"Install dpcape {__version__} there."
+            )
+        apart = abs(float(entry.get("clock", 0.0)) - float(entry["heard"]))
+        ends[site] = {"dpcape": entry.get("dpcape"), "messages": entry["messages"], "clock_apart": round(apart, 3)}
+        if apart > MAX_CLOCK_SECONDS:
+            status.site(site, "ready", f"its clock is {apart:.0f} s away from the coordinator's")
+    return ends
+
+
+def _head(reply: Described) -> tuple[int, str]:
+    return reply.ledger_length, reply.ledger_head
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""One site: records, ledger, identity; what answers requests."""

@@ -1,0 +1,267 @@
+"""An append-only, hash-chained table in SQLite: durable before it returns, locked between processes.
+
+Each row's hash covers the row and the hash before it. After a row is committed its hash is also written to a
+:class:`HeadCopy`. In this order a crash in between leaves the table ahead of the copy, which is harmless and mended;
+a table *behind* its copy, or differing from it, was restored or rewritten and is refused. docs/decisions/0007.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpcape.errors import LedgerRefused
+from dpcape.files import sync_folder
+from dpcape.site.chain_head import Head, HeadCopy
+
+FORMAT = 1
+_START = "0" * 64
+_SCHEMA = """
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
+CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END;
+CREATE TRIGGER in_order BEFORE INSERT ON entries
+WHEN NEW.number <> (SELECT COALESCE(MAX(number), 0) + 1 FROM entries)
+BEGIN SELECT RAISE(ABORT, 'entries are numbered in order'); END;
+"""
+
+
+class Entry(NamedTuple):
+    """One row: its number from 1, when it was written, what kind it is, and its content."""
+
+    number: int
+    time: str
+    kind: str
+    body: dict[str, Any]
+    hash: str
+
+
+class Chain:
+    """The rows of a ledger on disk.
+
+    Parameters
+    ----------
+    path : the SQLite file.
+    head_path : the copy of the head, best on another disk or in another backup than ``path``.
+
+    Edge cases
+    ----------
+    ========================================  =============================================================
+    killed while appending                    the row is there completely, or not at all
+    killed between the row and the head copy  the copy is brought up to date when the chain is next opened
+    table older than the head copy            LedgerRefused: a backup was restored
+    a row changed, removed or put in          LedgerRefused
+    ========================================  =============================================================
+    """
+
+    def __init__(self, path: Path, head_path: Path) -> None:
+        self._path, self._copy = path, HeadCopy(head_path)
+        self._thread_lock = threading.RLock()
+        self._connection = _connected(path)
+        self._known: list[Entry] = []
+        self._n_looked_at = 0
+        self.close = weakref.finalize(self, self._connection.close)
+
+    @classmethod
+    def create(cls, path: Path, head_path: Path, body: dict[str, Any]) -> Chain:
+        """Make a new chain whose first row says what it belongs to."""
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.close(descriptor)
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" + _SCHEMA)
+        first = _entry(1, "start", {"format": FORMAT, **body}, _START)
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", _row(first))
+        connection.close()
+        sync_folder(path.parent)
+        HeadCopy(head_path).create(Head(1, first.hash))
+        return cls(path, head_path)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all rows, verified against each other and against the head copy."""
+        with self._locked():
+            self._refresh()
+            return tuple(self._known)
+
+    def append(
+        self, kind: str, body: dict[str, Any], *, check: Callable[[Sequence[Entry]], None], durable_head: bool = True
+    ) -> Entry:
+        """Add a row if ``check`` accepts the rows before it; return when the row is on disk.
+
+        ``durable_head=False`` leaves the head copy behind, for rows whose loss would not give anything back.
+        """
+        with self._locked():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._refresh()
+                check(self._known)
+                entry = _entry(len(self._known) + 1, kind, body, self._known[-1].hash)
+                self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", _row(entry))
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._known.append(entry)
+            if durable_head:
+                self._copy.write(Head(entry.number, entry.hash))
+            return entry
+
+    def head(self) -> Head:
+        """Return length and last hash."""
+        last = self.entries()[-1]
+        return Head(last.number, last.hash)
+
+    def verify(self) -> Head:
+        """Read everything again from disk and check it; return the head."""
+        with self._locked():
+            self._known, self._n_looked_at = [], 0
+            self._refresh()
+            result = self._connection.execute("PRAGMA integrity_check").fetchone()
+            if result != ("ok",):
+                raise LedgerRefused("the ledger's file must be intact; got a damaged one. Restore it from a backup.")
+        return self.head()
+
+    def disagreement(self) -> tuple[Head, Head] | None:
+        """Return (head of the table, head of the copy) if the copy is not part of the chain, else None."""
+        with self._locked():
+            self._known = []
+            self._read()
+            last = self._known[-1]
+            try:
+                copied = self._copy.read()
+            except LedgerRefused:
+                # Lost or damaged: whatever it said is not in the chain.
+                copied = Head(0, "")
+            return None if self._contains(copied) else (Head(last.number, last.hash), copied)
+
+    def accept(self, body: dict[str, Any], more: Sequence[tuple[str, dict[str, Any]]] = ()) -> None:
+        """Take the table as it is, although the head copy disagrees; the decision becomes a row.
+
+        ``more`` are the rows (kind, body) that belong to the decision: all are on disk, or none.
+        """
+        with self._locked():
+            self._known = []
+            self._read()
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                for kind, content in (("accept", body), *more):
+                    entry = _entry(len(self._known) + 1, kind, content, self._known[-1].hash)
+                    self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", _row(entry))
+                    self._known.append(entry)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._known = []
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._copy.replace(Head(entry.number, entry.hash))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the chain against other threads and other processes; a killed process lets go."""
+        with self._thread_lock:
+            lock = self._path.with_name(self._path.name + ".lock")
+            descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            except sqlite3.Error as error:
+                raise _unusable(error) from error
+            finally:
+                os.close(descriptor)
+
+    def _refresh(self) -> None:
+        self._read()
+        copied = self._copy.read()
+        last = self._known[-1]
+        if not self._contains(copied):
+            raise LedgerRefused(
+                f"the ledger must contain the head kept beside the identity key (row {copied.length}); got a ledger "
+                f"of {last.number} rows that does not. A backup was restored, or the file was changed: budget could "
+                "come back unnoticed. See docs/steward.md, 'When the ledger and its head disagree'."
+            )
+        # Rows behind the copy that only count releases may stay there; they are looked at once.
+        new = self._known[max(copied.length, self._n_looked_at) :]
+        if any(entry.kind != "release" for entry in new):
+            self._copy.write(Head(last.number, last.hash))
+        self._n_looked_at = len(self._known)
+
+    def _contains(self, head: Head) -> bool:
+        return 1 <= head.length <= len(self._known) and self._known[head.length - 1].hash == head.hash
+
+    def _read(self) -> None:
+        """Read rows that are new since the last time, and check that they continue the chain."""
+        if self._known:
+            last = self._known[-1]
+            found = self._connection.execute("SELECT hash FROM entries WHERE number = ?", (last.number,)).fetchone()
+            if found != (last.hash,):
+                raise LedgerRefused("the ledger must only grow; got a row that changed while it was in use.")
+        query = "SELECT number, time, kind, body, hash FROM entries WHERE number > ? ORDER BY number"
+        for row in self._connection.execute(query, (len(self._known),)):
+            self._known.append(_checked(row, self._known[-1].hash if self._known else _START, len(self._known) + 1))
+        if not self._known:
+            raise LedgerRefused("the ledger must have its first row; got an empty file.")
+        if self._known[0].body.get("format") != FORMAT:
+            raise LedgerRefused(f"the ledger must be of format {FORMAT}; got another. Install the matching dpcape.")
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    if not path.is_file():
+        raise LedgerRefused(f"the ledger must exist; got no file {path.name!r}. Restore it, or make a new site folder.")
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
+    # FULL in WAL mode syncs the log before COMMIT returns; `cell_size_check` notices damaged pages early.
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA cell_size_check=ON")
+    except sqlite3.Error as error:
+        connection.close()
+        raise _unusable(error) from error
+    return connection
+
+
+def _unusable(error: sqlite3.Error) -> LedgerRefused:
+    return LedgerRefused(
+        f"the ledger's file must be readable and writable; got {type(error).__name__}. "
+        "Check disk space and permissions, then: dpcape site log --verify. If the file itself is damaged, restore a "
+        "backup (docs/steward.md, 'When the ledger and its head disagree')."
+    )
+
+
+def _entry(number: int, kind: str, body: dict[str, Any], previous: str) -> Entry:
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    return Entry(number, time, kind, body, _hash(number, time, kind, _text(body), previous))
+
+
+def _text(body: dict[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _row(entry: Entry) -> tuple[int, str, str, str, str]:
+    return entry.number, entry.time, entry.kind, _text(entry.body), entry.hash
+
+
+def _hash(number: int, time: str, kind: str, body: str, previous: str) -> str:
+    content = json.dumps(["dpcape ledger 1", previous, number, time, kind, body], separators=(",", ":"))
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()
+
+
+def _checked(row: tuple[Any, ...], previous: str, expected: int) -> Entry:
+    number, time, kind, body, found = row
+    if number != expected or _hash(number, time, kind, body, previous) != found:
+        raise LedgerRefused(
+            f"every row of the ledger must carry the hash of the rows before it; got another at row {expected}. "
+            "The file was changed outside dpcape. Keep it, and restore a backup."
+        )
+    return Entry(number, time, kind, json.loads(body), found)

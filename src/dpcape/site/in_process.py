@@ -1,0 +1,123 @@
+"""All sites in one process: for one data holder with several data sets, for rehearsals, tests and papers.
+
+Messages are the same bytes that cross a network, and so are the checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpcape.errors import InvalidParameter
+from dpcape.noise import NoiseSource, OsNoise
+from dpcape.privacy.ledger import Ledger
+from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.secure_sum import Identity
+from dpcape.site.site import Site
+from dpcape.transport.transport import Transport
+
+
+class InProcess(Transport):
+    """Carries messages to sites of the same process."""
+
+    def __init__(self, members: Mapping[str, Site], dealer: NoiseDealer) -> None:
+        self._sites = dict(members)
+        self._dealer = dealer
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(sorted(self._sites))
+
+    @property
+    def dealer(self) -> str:
+        return DEALER
+
+    def ask(
+        self, messages_by_site: Mapping[str, bytes], deadline: float | None
+    ) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        replies = {}
+        for name, data in messages_by_site.items():
+            receiver = self._dealer if name == DEALER else self._sites[name]
+            replies[name] = receiver.answer(data)
+        return replies, ()
+
+    def site(self, name: str) -> Site:
+        """Return the site of this name, for its steward: ledger and identity."""
+        return self._sites[name]
+
+
+def in_process(
+    records: Mapping[str, Any],
+    *,
+    ledgers: Mapping[str, Ledger] | None = None,
+    noise: NoiseSource | None = None,
+) -> InProcess:
+    """Put sites that live in this process on one line.
+
+    Parameters
+    ----------
+    records : mapping of site name to Records.
+    ledgers : mapping of site name to Ledger; sites without one get a ledger without ceiling.
+    noise : where noise comes from; the operating system unless a :class:`Replay` is given for tests, whose
+        results say "replayable: no protection".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import in_process, rows
+    >>> in_process({"lyon": rows(np.eye(3), bound=1.0)}).sites
+    ('lyon',)
+    """
+    _check_records(records)
+    if DEALER in records:
+        raise InvalidParameter(f"a site must not be called {DEALER!r}: the name is the noise dealer's. Rename it.")
+    unknown = sorted(set(ledgers or {}) - set(records))
+    if unknown:
+        raise InvalidParameter(f"ledgers must belong to sites; got one for unknown {', '.join(unknown)}.")
+    source = OsNoise() if noise is None else noise
+    for name, ledger in (ledgers or {}).items():
+        if not hasattr(ledger, "charge"):
+            raise InvalidParameter(
+                f"the ledger of {name!r} must be a Ledger; got {type(ledger).__name__}. "
+                "Write Ledger(epsilon=..., delta=...)."
+            )
+    if noise is not None and not isinstance(noise, NoiseSource):
+        raise InvalidParameter(
+            f"noise must be left out, or a Replay for tests; got {type(noise).__name__}. Write noise=Replay(seed)."
+        )
+    members = {
+        name: Site(
+            name,
+            held,
+            ledger=(ledgers or {}).get(name, Ledger()),
+            identity=Identity.generate(),
+            noise=source,
+        )
+        for name, held in sorted(records.items())
+    }
+    dealer = NoiseDealer(Identity.generate(), source)
+    identities = {name: site.identity.public for name, site in members.items()}
+    identities[DEALER] = dealer.identity.public
+    dealer.pin(identities)
+    for site in members.values():
+        site.pin(identities)
+    return InProcess(members, dealer)
+
+
+def _check_records(records: Any) -> None:
+    """Refuse anything but a mapping from names to records, and say how records are made."""
+    if not isinstance(records, Mapping):
+        raise InvalidParameter(
+            f"in_process must be given a mapping from site name to records; got {type(records).__name__}. "
+            "Write in_process({'lyon': rows(X, bound=...)})."
+        )
+    if not records:
+        raise InvalidParameter("in_process must be given at least one site; got none.")
+    for name, held in records.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"a site's name must be text; got {name!r}. Write {{'lyon': ...}}.")
+        if not callable(getattr(held, "facts", None)):
+            raise InvalidParameter(
+                f"what {name!r} holds must be records; got {type(held).__name__}. Build them with rows(X, bound=...), "
+                "views, labelled, documents or subjects."
+            )

@@ -1,0 +1,294 @@
+"""A site's ledger on disk: charges, ceilings, approvals and pinned identities as rows of one chain.
+
+Everything the site must not forget is a row, so one hash covers it all. What is spent, allowed and approved is
+computed from the rows each time, inside the lock under which the next row is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.pages.numbers import round_up
+from dpcape.privacy.gaussian import mu_of
+from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.terms import epsilon_reserve, tail_reserve
+from dpcape.site.hash_chain import Chain, Entry
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The most that may ever be spent on a data set, in all and by one study; at one delta."""
+
+    epsilon: float
+    delta: float
+    per_study: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.epsilon < float("inf") and 0 < self.delta < 1):
+            raise InvalidParameter(
+                "a ceiling must have a positive finite epsilon and a delta strictly between 0 and 1; "
+                f"got {self.epsilon!r} and {self.delta!r}."
+            )
+        if self.per_study is not None and not 0 < self.per_study < float("inf"):
+            raise InvalidParameter(f"per_study must be a positive finite epsilon; got {self.per_study!r}.")
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A charge with the data set and the study it is for."""
+
+    charge: Charge
+    data: str
+    study: str
+
+
+@dataclass
+class State:
+    """What the rows of a ledger say now.
+
+    Attributes
+    ----------
+    ceilings : by data set.
+    charges : in the order in which they were made.
+    releases : next release number by allowance.
+    approvals : (data set, runs allowed since) by study digest; absent when denied, revoked or never approved.
+    runs : charges since the last approval, by study digest.
+    names : study names by digest.
+    pins : public keys by site.
+    """
+
+    ceilings: dict[str, Ceiling] = field(default_factory=dict)
+    charges: list[Charged] = field(default_factory=list)
+    releases: dict[str, int] = field(default_factory=dict)
+    approvals: dict[str, tuple[str, int]] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    pins: dict[str, bytes] = field(default_factory=dict)
+    accepted: list[tuple[int, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> State:
+        """Compute the state from all rows."""
+        state = cls()
+        for entry in entries:
+            getattr(state, f"_{entry.kind}")(entry.body)
+        return state
+
+    def charges_of(self, data: str, study: str | None = None) -> list[Charge]:
+        """Return the charges of a data set, all of them or those of one study."""
+        return [entry.charge for entry in self.charges if entry.data == data and study in (None, entry.study)]
+
+    def spent(self, data: str, delta: float, study: str | None = None) -> float:
+        """Return the epsilon spent on a data set at ``delta``."""
+        return spent_epsilon(self.charges_of(data, study), delta)
+
+    def _start(self, body: Mapping[str, Any]) -> None:
+        self.pins[body["site"]] = bytes.fromhex(body["identity"])
+
+    def _ceiling(self, body: Mapping[str, Any]) -> None:
+        per_study = body["per_study"]
+        self.ceilings[body["data"]] = Ceiling(
+            float(body["epsilon"]), float(body["delta"]), None if per_study is None else float(per_study)
+        )
+
+    def _approve(self, body: Mapping[str, Any]) -> None:
+        self.approvals[body["study"]] = (body["data"], body["runs"])
+        self.runs[body["study"]] = 0
+        self.names[body["study"]] = body["name"]
+
+    def _deny(self, body: Mapping[str, Any]) -> None:
+        self.approvals.pop(body["study"], None)
+        self.names[body["study"]] = body["name"]
+
+    def _revoke(self, body: Mapping[str, Any]) -> None:
+        self._deny(body)
+
+    def _pin(self, body: Mapping[str, Any]) -> None:
+        self.pins[body["site"]] = bytes.fromhex(body["identity"])
+
+    def _charge(self, body: Mapping[str, Any]) -> None:
+        charge = Charge(
+            allowance=body["allowance"],
+            mu=float(body["mu"]),
+            gap=float(body["gap"]),
+            tail=float(body["tail"]),
+            n_releases=body["n_releases"],
+        )
+        self.charges.append(Charged(charge, body["data"], body["study"]))
+        self.releases[charge.allowance] = 0
+        self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
+
+    def _release(self, body: Mapping[str, Any]) -> None:
+        self.releases[body["allowance"]] = body["number"] + 1
+
+    def _accept(self, body: Mapping[str, Any]) -> None:
+        self.accepted.append((body["length"], body["head"]))
+        # Among the lost rows may be the one that took an approval back, or used it up: the steward decides anew.
+        self.approvals.clear()
+
+    def _note(self, body: Mapping[str, Any]) -> None:
+        """Notes change nothing."""
+
+
+class SiteLedger:
+    """The ledger of one data set for one study, on disk; the same surface as :class:`~dpcape.privacy.Ledger`.
+
+    Parameters
+    ----------
+    chain : the site's chain.
+    data : name of the data set.
+    study : digest of the study that spends.
+
+    Privacy
+    -------
+    A charge is on disk before :meth:`charge` returns, so before a record is read. Everything ever charged on the data
+    set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study.
+    """
+
+    def __init__(self, chain: Chain, *, data: str, study: str) -> None:
+        self._chain, self._data, self._study = chain, data, study
+        # Allowances this process charged: another process must not go on with them.
+        self._mine: dict[str, int] = {}
+
+    def check(self, charge: Charge) -> None:
+        """Refuse a charge without approval or above a ceiling; change nothing."""
+        self._check(State.of(self._chain.entries()), charge)
+
+    def charge(self, charge: Charge) -> None:
+        """Take a charge; when this returns it is on disk."""
+        body = {
+            "data": self._data,
+            "study": self._study,
+            "allowance": charge.allowance,
+            # Text, so that every bit survives and an unprotected release can say "inf".
+            "mu": repr(float(charge.mu)),
+            "gap": repr(float(charge.gap)),
+            "tail": repr(float(charge.tail)),
+            "n_releases": charge.n_releases,
+        }
+        self._chain.append("charge", body, check=lambda entries: self._check(State.of(entries), charge))
+        self._mine[charge.allowance] = charge.n_releases
+
+    def is_charged(self, allowance: str) -> bool:
+        """Tell whether this process has charged the allowance."""
+        return allowance in self._mine
+
+    def next_release(self, allowance: str, release: int) -> None:
+        """Count a release durably; each happens at most once and in order."""
+        n_releases = self._mine.get(allowance)
+        if n_releases is None:
+            raise ProtocolError("an allowance must be charged here before its first release; got none.")
+        if release >= n_releases:
+            raise LedgerRefused(
+                f"an allowance of {n_releases} releases must not be exceeded; got release number {release + 1}."
+            )
+
+        def check(entries: Sequence[Entry]) -> None:
+            if release < _next_release(entries, allowance):
+                raise ProtocolError(f"a release must happen once; got number {release} again.")
+
+        # Losing this row gives nothing back: the charge covers all releases, and a charged allowance is not reopened.
+        self._chain.append("release", {"allowance": allowance, "number": release}, check=check, durable_head=False)
+
+    def spent(self, delta: float | None = None) -> float:
+        """Return the epsilon spent on the data set, at ``delta`` (that of the ceiling if None)."""
+        state = State.of(self._chain.entries())
+        at = self._ceiling(state).delta if delta is None else delta
+        return state.spent(self._data, at)
+
+    def head(self) -> tuple[int, str]:
+        """Return length and hash of the chain."""
+        return self._chain.head()
+
+    def confirm(self, length: int, head: str) -> None:
+        """Refuse if the chain does not contain a head the coordinator saw, unless the steward accepted its loss."""
+        confirm(self._chain.entries(), length, head)
+
+    def _ceiling(self, state: State) -> Ceiling:
+        if self._data not in state.ceilings:
+            raise LedgerRefused(
+                f"the data set {self._data!r} must have a ceiling; got none. Add it to the site folder."
+            )
+        return state.ceilings[self._data]
+
+    def _check(self, state: State, charge: Charge) -> None:
+        check_approved(state, self._study, self._data)
+        if charge.allowance in state.releases:
+            raise LedgerRefused("an allowance must be charged once; got it again.")
+        ceiling = self._ceiling(state)
+        if ceiling.per_study is not None:
+            charges = state.charges_of(self._data, self._study)
+            _stay_below(ceiling.per_study, ceiling.delta, charges, charge, what="one study on this data set")
+        _stay_below(ceiling.epsilon, ceiling.delta, state.charges_of(self._data), charge, what="this data set")
+
+
+def check_approved(state: State, study: str, data: str | None = None) -> str:
+    """Return the data set a study is approved for; refuse if it is not approved, or its runs are used up."""
+    if study not in state.approvals:
+        raise LedgerRefused(
+            f"a study must be approved by this site's steward; got study {study[:16]}, which is not. "
+            "Records were not read. Ask for: dpcape site review, then dpcape site approve."
+        )
+    approved, runs = state.approvals[study]
+    if data is not None and data != approved:
+        raise LedgerRefused("a study must use the data set it was approved for; got another.")
+    if state.runs.get(study, 0) >= runs:
+        raise LedgerRefused(
+            f"an approved study must run at most as often as it was approved for ({runs}); got one run more. "
+            "Records were not read. The steward may approve it again."
+        )
+    return approved
+
+
+def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
+    """Refuse a head that is neither in the chain nor accepted as lost."""
+    if length == 0:
+        return
+    known = 1 <= length <= len(entries) and entries[length - 1].hash == head
+    if not known and (length, head) not in State.of(entries).accepted:
+        raise LedgerRefused(
+            f"the ledger must contain the head it showed before (row {length}); got a ledger that does not. "
+            "A backup was restored at the site. Its steward finds the way out in docs/steward.md, "
+            "'When the ledger and its head disagree'."
+        )
+
+
+def last_decision(entries: Sequence[Entry]) -> int:
+    """Return the number of the last row that says more than that a charged release went out."""
+    return next((entry.number for entry in reversed(entries) if entry.kind != "release"), 0)
+
+
+def check_seen(entries: Sequence[Entry], seen: int) -> None:
+    """Refuse a decision made in sight of an older ledger; ``seen`` is the :func:`last_decision` of that time."""
+    if last_decision(entries) != seen:
+        raise LedgerRefused(
+            "a decision must be made in sight of the ledger as it is; got rows that are newer than what was shown. "
+            "Nothing was written. Look again, then decide."
+        )
+
+
+def lost_charge(epsilon: float, delta: float) -> Charge:
+    """Return a charge that stands for spending whose rows were lost."""
+    gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
+    return Charge(allowance="", mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0)
+
+
+def _next_release(entries: Sequence[Entry], allowance: str) -> int:
+    for entry in reversed(entries):
+        if entry.body.get("allowance") == allowance:
+            return int(entry.body["number"]) + 1 if entry.kind == "release" else 0
+    raise ProtocolError("an allowance must be charged before its first release; got none.")
+
+
+def _stay_below(epsilon: float, delta: float, charges: list[Charge], charge: Charge, *, what: str) -> None:
+    after = spent_epsilon([*charges, charge], delta)
+    if after > epsilon:
+        before = spent_epsilon(charges, delta)
+        raise LedgerRefused(
+            f"spending of {what} must stay within epsilon {epsilon:g} at delta {delta:g}; got {round_up(after)} with "
+            f"this study, {round_up(before)} before it. Records were not read. Ask the data steward for a higher "
+            "ceiling, or ask for less."
+        )

@@ -1,0 +1,228 @@
+"""THE BOUNDARY: left of this file code may touch records, right of it code sees releases only.
+
+A site answers messages. It computes scale and mu of every release itself from public facts, refuses what differs,
+charges its ledger, counts the release, and only then reads records. On doubt it does not answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpcape import protocols
+from dpcape._version import __version__
+from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.facts import Facts
+from dpcape.noise import NoiseSource
+from dpcape.privacy.calibration import Plan, plan_release, target_mus
+from dpcape.privacy.ledger import Charge, Spending
+from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
+from dpcape.protocols.protocol import Integers, SiteHalf, on_grid
+from dpcape.secure_sum import Identity
+from dpcape.statistics.statistic import Statistic, build
+from dpcape.transport.messages import (
+    Agreed,
+    Describe,
+    Described,
+    FromSite,
+    Open,
+    Refused,
+    Request,
+    ToSite,
+    decode_public,
+    decode_to_site,
+    encode,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Approval(Protocol):
+    """What the site's steward agreed to; both methods raise on anything else."""
+
+    def check_terms(self, terms: Terms) -> None:
+        """Refuse an allowance that was not agreed to."""
+
+    def check_request(self, request: Request) -> None:
+        """Refuse a release that was not agreed to."""
+
+
+class Site:
+    """One data holder: its records, its ledger, its identity.
+
+    Parameters
+    ----------
+    name : str — the name the consortium knows the site by.
+    records : Records — what the site holds, clipped to public bounds.
+    ledger : Spending — guards what has been spent: a Ledger in memory, or one on disk.
+    identity : Identity — signs secure-sum messages.
+    noise : NoiseSource — where this site's noise comes from.
+    approval : Approval or None — what the steward agreed to; None, for sites of one's own, agrees to everything
+        the ledger allows.
+
+    Privacy
+    -------
+    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        records: Any,
+        *,
+        ledger: Spending,
+        identity: Identity,
+        noise: NoiseSource,
+        approval: Approval | None = None,
+    ) -> None:
+        self.name = name
+        self.ledger = ledger
+        self.identity = identity
+        self._records = records
+        self._facts: Facts = records.facts()
+        self._noise = noise
+        self.approval = approval
+        self._pinned: dict[str, bytes] = {name: identity.public}
+        self._allowances: dict[str, _Guarded] = {}
+
+    def pin(self, identities: Mapping[str, bytes]) -> None:
+        """Fix the public keys of the consortium's sites; others are refused."""
+        if identities.get(self.name) != self.identity.public:
+            raise InvalidParameter(f"the pinned identity of {self.name!r} must be its own; got another.")
+        self._pinned = dict(identities)
+
+    def answer(self, data: bytes) -> bytes:
+        """Answer one message, or refuse it in words that hold nothing about records."""
+        allowance = ""
+        try:
+            allowance, message = decode_to_site(data)
+            reply = self._answer(allowance, message)
+        except DpcapeError as error:  # dpcape's own words hold nothing about records
+            reply = Refused(error=type(error).__name__, text=str(error))
+        except Exception as error:  # fail closed: an unexpected error must not carry data out
+            # What happened stays at the site, where somebody has to mend it.
+            _log.exception("%s could not answer", self.name)
+            reply = Refused(error="ProtocolError", text=f"the site failed with {type(error).__name__}; see its log.")
+        return encode(reply, allowance=allowance)
+
+    def _answer(self, allowance: str, message: ToSite) -> FromSite:
+        if isinstance(message, Describe):
+            self.ledger.confirm(message.seen_length, message.seen_head)
+            length, head = self.ledger.head()
+            return Described(
+                facts=self._facts,
+                identity=self.identity.public,
+                replayable=self._noise.replayable,
+                version=__version__,
+                ledger_length=length,
+                ledger_head=head,
+            )
+        if isinstance(message, Open):
+            return self._open(message.terms)
+        if allowance not in self._allowances:
+            raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
+        return self._allowances[allowance].half.answer(message)
+
+    def _open(self, terms: Terms) -> FromSite:
+        if terms.allowance in self._allowances:
+            raise ProtocolError("an allowance must be opened once; got it again.")
+        check_terms(terms)
+        protocol = protocols.from_settings(terms.settings)
+        if protocol.settings(len(terms.n_records)) != terms.settings:
+            raise ProtocolError("the protocol's parameters must be consistent with the number of sites.")
+        if terms.n_records.get(self.name) != self._facts.n_records:
+            raise ProtocolError(f"the terms must give {self.name} the records it holds; got another number.")
+        if terms.facts != self._facts.shape_facts():
+            raise ProtocolError(f"the terms must describe the records of {self.name}; got other facts.")
+        if not set(terms.sites) <= set(self._pinned):
+            unknown = sorted(set(terms.sites) - set(self._pinned))
+            raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
+        if self.approval is not None:
+            self.approval.check_terms(terms)
+        self.ledger.check(_charge(self.name, terms))
+        noise = self._noise.child(self.name, "allowance", len(self._allowances))
+        guarded = _Guarded(self, terms, protocol, noise)
+        self._allowances[terms.allowance] = guarded
+        return Agreed(key=guarded.half.key())
+
+    @property
+    def pinned(self) -> Mapping[str, bytes]:
+        """Public keys of the consortium's sites."""
+        return self._pinned
+
+    @property
+    def facts(self) -> Facts:
+        """Public facts of the records."""
+        return self._facts
+
+    def _total(self, statistic: Statistic) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return statistic.total(self._records)
+
+
+class _Guarded:
+    """One allowance at one site; what a protocol's site half may use (``protocols.base.Guard``)."""
+
+    def __init__(self, site: Site, terms: Terms, protocol: protocols.Protocol, noise: NoiseSource) -> None:
+        self.name, self.terms = site.name, terms
+        self.identity, self.pinned = site.identity, site.pinned
+        self._site, self._protocol, self._noise = site, protocol, noise
+        self._plans: dict[int, tuple[Request, Plan]] = {}
+        self.half: SiteHalf = protocol.site_half(self)
+
+    def begin(self, request: Request) -> Plan:
+        if not 0 <= request.release < len(self.terms.shares):
+            raise LedgerRefused(
+                f"an allowance of {len(self.terms.shares)} releases must not be exceeded; "
+                f"got number {request.release + 1}."
+            )
+        if request.release in self._plans:
+            known, plan = self._plans[request.release]
+            if known != request:
+                raise ProtocolError("a release must keep its statistic; got another one under the same number.")
+            return plan
+        if self._site.approval is not None:
+            self._site.approval.check_request(request)
+        plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
+        if not plan.agrees_with(request.plan):
+            raise ProtocolError(
+                "the noise asked for must be what the site computes from the public facts; got other scales. "
+                "Install the same dpcape version everywhere."
+            )
+        self._plans = {request.release: (request, plan)}
+        return plan
+
+    def size(self, request: Request) -> int:
+        return self._statistic(request).size
+
+    def steps(self, request: Request) -> Integers:
+        plan = self.begin(request)
+        statistic = self._statistic(request)
+        ledger = self._site.ledger
+        if not ledger.is_charged(self.terms.allowance):
+            ledger.charge(_charge(self.name, self.terms))
+        ledger.next_release(self.terms.allowance, request.release)
+        # Records are read from here on, and only here.
+        total = self._site._total(statistic) * self.terms.coefficient(self.name)
+        if total.shape != (statistic.size,) or not np.isfinite(total).all():
+            raise ProtocolError("a total must be a finite vector of the announced size; the site did not answer.")
+        return on_grid(total, plan.step)
+
+    def noise(self, *labels: str | int) -> NoiseSource:
+        return self._noise.child(*labels)
+
+    def _statistic(self, request: Request) -> Statistic:
+        return build(request.statistic, self._site.facts, decode_public(request.public))
+
+
+def _charge(name: str, terms: Terms) -> Charge:
+    """Return what the whole allowance costs this site: all its releases, whether used or not."""
+    if terms.epsilons:
+        mu = target_mus(terms)[name] * math.sqrt(math.fsum(terms.shares))
+        gap, tail = epsilon_reserve(terms.epsilons[name]), tail_reserve(terms.delta)
+    else:
+        mu, gap, tail = math.inf, 0.0, 0.0
+    return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares))

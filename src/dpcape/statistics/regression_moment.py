@@ -1,0 +1,170 @@
+"""The coefficients of quadratic losses: everything a linear or logistic regression needs, in one matrix.
+
+The functional mechanism releases the coefficients of the loss polynomial. For the squared loss, and for the
+logistic loss to second order, they are the entries of the mean of u u' with u = (b, x, a y): one matrix, one
+joint sensitivity. The dissertation gives every degree the whole budget (chapter 8), which claims too much.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import Facts
+from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
+
+Vector = NDArray[np.float64]
+_LARGEST_WEIGHT = 1e50
+
+
+class RegressionBlocks(NamedTuple):
+    """Means over records, the responses y in [-1, 1] (classes: -1 and 1).
+
+    Attributes
+    ----------
+    moment : (D, D) — of x x'.
+    cross : (D,) — of y x.
+    mean : (D,) — of x; zeros without an intercept.
+    response_mean : of y; zero without an intercept.
+    response_square : of y y.
+    """
+
+    moment: Vector
+    cross: Vector
+    mean: Vector
+    response_mean: float
+    response_square: float
+
+
+@known
+class RegressionMoment(Statistic):
+    """Mean of u u' with u = (b, x, a y), packed: features, response and intercept in one release.
+
+    Write v = (x, a y), |v|^2 <= R^2 = B^2 + a^2. Two contributions are apart by (b^2 + |v|^2)^2 + (b^2 +
+    |v'|^2)^2 - 2 (b^2 + v.v')^2, squared. Longer v never lowers it, and at full length the last term vanishes
+    at v.v' = -b^2 if b <= R, else is least at v.v' = -R^2. Hence the diameter sqrt(2) (R^2 + b^2), or 2
+    sqrt(2) b R for b > R.
+
+    Parameters
+    ----------
+    response_weight : a, positive; a larger one gives the response less noise and the features more.
+    intercept_weight : b; 0 for a model without an intercept.
+    """
+
+    name = "regression_moment"
+    kinds = frozenset({"labelled"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: Facts, response_weight: float, intercept_weight: float) -> None:
+        super().__init__(facts, response_weight=response_weight, intercept_weight=intercept_weight)
+        self.response_weight = _checked_weight("response_weight", response_weight)
+        self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
+        if facts.classes is not None and len(facts.classes) != 2:
+            raise InvalidParameter(
+                f"labels for a regression must be of two classes; got {len(facts.classes)}. "
+                "Join classes by a public rule, or use NetworkClassifier."
+            )
+
+    @property
+    def _first(self) -> int:
+        """Position of the first feature in u."""
+        return 1 if self.intercept_weight else 0
+
+    @property
+    def _width(self) -> int:
+        return self._first + self.facts.n_features + 1
+
+    @property
+    def _reach(self) -> float:
+        """Largest length of (x, a y)."""
+        return math.hypot(self.facts.bounds[0], self.response_weight)
+
+    @property
+    def size(self) -> int:
+        return packed_size(self._width)
+
+    @property
+    def diameter(self) -> float:
+        if self.intercept_weight > self._reach:
+            return 2 * math.sqrt(2) * self.intercept_weight * self._reach
+        return math.sqrt(2) * (self._reach**2 + self.intercept_weight**2)
+
+    @property
+    def radius(self) -> float:
+        return self._reach**2 + self.intercept_weight**2
+
+    def total(self, records: Any) -> Vector:
+        width = self.facts.n_features
+        moment, sums = np.zeros((width, width), order="F"), np.zeros((2, width))
+        # Powers of the response: number of records, sum, sum of squares.
+        powers = np.zeros(3)
+        for block, targets in records.blocks(BLOCK_ROWS):
+            y = self._responses(targets)
+            # A C-ordered block is a Fortran-ordered transpose, so nothing is copied.
+            moment = dsyrk(1.0, block.T, beta=1.0, c=moment, overwrite_c=1, lower=0)
+            # Two products with a vector: cheaper than one with two rows, or than summing columns.
+            sums[0] += np.ones_like(y) @ block
+            sums[1] += y @ block
+            powers += np.array([len(y), float(y.sum()), float(y @ y)])
+        means = RegressionBlocks(moment, sums[1], sums[0], float(powers[1]), float(powers[2]))
+        return pack(self._matrix(means, int(powers[0])))
+
+    def _responses(self, targets: NDArray[Any]) -> Vector:
+        if self.facts.classes is None:
+            return np.asarray(targets, dtype=np.float64)
+        return 2.0 * targets - 1.0
+
+    def _matrix(self, sums: RegressionBlocks, n_records: int) -> Vector:
+        """Put sums into the places of u u' (upper triangle)."""
+        first, a, b = self._first, self.response_weight, self.intercept_weight
+        matrix = np.zeros((self._width, self._width))
+        matrix[first:-1, first:-1] = sums.moment
+        matrix[first:-1, -1] = a * sums.cross
+        matrix[-1, -1] = a * a * sums.response_square
+        if b:
+            matrix[0, 0] = b * b * n_records
+            matrix[0, first:-1] = b * sums.mean
+            matrix[0, -1] = a * b * sums.response_mean
+        return matrix
+
+    def unpack(self, packed: Vector) -> RegressionBlocks:
+        """Return the means in their own units; what is constant is returned without its noise."""
+        matrix = unpack(packed, self._width)
+        first, a, b = self._first, self.response_weight, self.intercept_weight
+        width = self.facts.n_features
+        return RegressionBlocks(
+            moment=matrix[first:-1, first:-1],
+            cross=matrix[first:-1, -1] / a,
+            mean=matrix[0, first:-1] / b if b else np.zeros(width),
+            response_mean=float(matrix[0, -1]) / (a * b) if b else 0.0,
+            response_square=1.0 if self.facts.classes is not None else float(matrix[-1, -1]) / a**2,
+        )
+
+
+def _checked_weight(subject: str, weight: float) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
+        raise InvalidParameter(f"{subject} must be a number; got {weight!r}.")
+    if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
+        raise InvalidParameter(f"{subject} must be positive and moderate; got {weight!r}. Leave it out.")
+    return float(weight)
+
+
+def regression_moment(facts: Facts, *, intercept: bool, response_weight: float | None = None) -> RegressionMoment:
+    """Mean of u u', u = (b, x, a y), weighted by a public rule.
+
+    The noise in the normal equations has variance proportional to (B^2 + a^2 + b^2)^2 (|w|^2 + 1/a^2 +
+    (intercept)^2/b^2). For the largest coefficients the bounds suggest, |w| B = 1 and an intercept of one
+    half, it is least near a^2 = B^2/2 and b^2 = B^2/4, and it is flat there.
+    """
+    bound = facts.bounds[0]
+    return RegressionMoment(
+        facts,
+        response_weight=bound * math.sqrt(0.5) if response_weight is None else response_weight,
+        intercept_weight=bound / 2 if intercept else 0.0,
+    )

@@ -1,0 +1,118 @@
+"""The rows of a ledger in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpcape.privacy.ledger import spent_epsilon
+from dpcape.secure_sum import fingerprint_of
+from dpcape.site.hash_chain import Entry
+from dpcape.site.ledger import State
+from dpcape.steward.ledger_view import Ledger, epsilon_text
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row: what happened, in words; ``study`` is the digest of the study it is about, or empty."""
+
+    number: int
+    time: str
+    kind: str
+    text: str
+    study: str
+    hash: str
+
+
+def lines(ledger: Ledger, *, data: str = "", before: int = 0, releases: bool = False, limit: int) -> list[Line]:
+    """Return rows, newest first: of one data set or all, with or without counts of releases."""
+    found: list[Line] = []
+    for entry in reversed(ledger.entries):
+        wanted = (releases or entry.kind != "release") and (not before or entry.number < before)
+        if wanted and (not data or entry.body.get("data") == data):
+            found.append(_line(entry, ledger.state))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _line(entry: Entry, state: State) -> Line:
+    text = _WORDS[entry.kind](entry.body, state) if entry.kind in _WORDS else ""
+    return Line(
+        entry.number,
+        entry.time.replace("T", " ").replace("+00:00", " UTC"),
+        entry.kind,
+        text,
+        str(entry.body.get("study", "")),
+        entry.hash,
+    )
+
+
+def _start(body: dict[str, Any], state: State) -> str:
+    return f"Ledger of {body['site']} begun; identity {_fingerprint(body)}."
+
+
+def _ceiling(body: dict[str, Any], state: State) -> str:
+    per_study = "" if body["per_study"] is None else f", one study at most {float(body['per_study']):g}"
+    return f"{body['data']}: at most epsilon {float(body['epsilon']):g} at delta {float(body['delta']):g}{per_study}."
+
+
+def _approve(body: dict[str, Any], state: State) -> str:
+    return f"{body['name']} may use {body['data']}, {body['runs']} run{'s' if body['runs'] > 1 else ''}."
+
+
+def _deny(body: dict[str, Any], state: State) -> str:
+    return f"{body['name']} was not approved."
+
+
+def _revoke(body: dict[str, Any], state: State) -> str:
+    return f"The approval of {body['name']} was taken back."
+
+
+def _pin(body: dict[str, Any], state: State) -> str:
+    return f"Identity of {body['site']}: {_fingerprint(body)}."
+
+
+def _charge(body: dict[str, Any], state: State) -> str:
+    if body["study"] == "lost":
+        return f"{body['data']}: spending whose rows were lost, {_amount(body, state)}."
+    made, allowed = state.releases.get(body["allowance"], 0), body["n_releases"]
+    name = state.names.get(body["study"], body["study"][:16])
+    return f"{name} on {body['data']}: {_amount(body, state)} by itself; {made} of {allowed} releases made."
+
+
+def _amount(body: dict[str, Any], state: State) -> str:
+    """Say what one charge comes to, at the delta of its data set's ceiling."""
+    charge = next(entry.charge for entry in state.charges if entry.charge.allowance == body["allowance"])
+    delta = state.ceilings[body["data"]].delta
+    return f"epsilon {epsilon_text(spent_epsilon([charge], delta))} at delta {delta:g}"
+
+
+def _release(body: dict[str, Any], state: State) -> str:
+    return f"Release {body['number'] + 1} of allowance {body['allowance'][:16]}."
+
+
+def _accept(body: dict[str, Any], state: State) -> str:
+    return f"The steward accepted a ledger that lost rows: {body['reason']}"
+
+
+def _note(body: dict[str, Any], state: State) -> str:
+    return str(body.get("text", ""))
+
+
+def _fingerprint(body: dict[str, Any]) -> str:
+    return fingerprint_of(bytes.fromhex(body["identity"]))
+
+
+_WORDS = {
+    "start": _start,
+    "ceiling": _ceiling,
+    "approve": _approve,
+    "deny": _deny,
+    "revoke": _revoke,
+    "pin": _pin,
+    "charge": _charge,
+    "release": _release,
+    "accept": _accept,
+    "note": _note,
+}

@@ -1,0 +1,201 @@
+"""What the ledger and the kept studies say, as values the pages show."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.pages.numbers import round_up
+from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.site.folder import SiteFolder
+from dpcape.site.hash_chain import Entry
+from dpcape.site.ledger import Ceiling, State, last_decision
+from dpcape.study import Study
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DECISIONS = ("approve", "deny", "revoke")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One reading of the ledger, so that everything on a page is about the same rows."""
+
+    entries: Sequence[Entry]
+    state: State
+
+    @classmethod
+    def read(cls, folder: SiteFolder) -> Ledger:
+        """Read all rows; refuses as every command does if they do not hold together."""
+        entries = folder.chain.entries()
+        return cls(entries, State.of(entries))
+
+    @property
+    def seen(self) -> int:
+        """What a decision made in sight of this reading is bound to."""
+        return last_decision(self.entries)
+
+    def decision(self, digest: str) -> Entry | None:
+        """Return the last decision about a study."""
+        rows = (entry for entry in reversed(self.entries) if entry.kind in _DECISIONS)
+        return next((entry for entry in rows if entry.body["study"] == digest), None)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A study that was reviewed here.
+
+    Attributes
+    ----------
+    status : "pending", "approved", "used up", "denied" or "revoked".
+    decision : the last row about it.
+    runs_left : how often it may still run.
+    """
+
+    digest: str
+    name: str
+    status: str
+    decision: Entry | None
+    runs_left: int
+
+
+@dataclass(frozen=True)
+class Spending:
+    """A data set's spending against its ceiling, at the ceiling's delta.
+
+    Attributes
+    ----------
+    spent : epsilon of everything charged.
+    promised : the same if every approved study ran as often as it may; None if that cannot be told.
+    """
+
+    data: str
+    ceiling: Ceiling
+    spent: float
+    promised: float | None
+    n_charges: int
+    n_studies: int
+
+
+def kept_digests(folder: SiteFolder) -> list[str]:
+    """Return the digests of the studies that were reviewed here."""
+    places = (folder.path / "studies").iterdir()
+    return sorted(
+        place.name for place in places if _DIGEST.fullmatch(place.name) and _file(folder, place.name).exists()
+    )
+
+
+def kept_study(folder: SiteFolder, digest: str) -> Study:
+    """Return the study with exactly this digest; refuse one whose file says something else by now."""
+    if digest not in kept_digests(folder):
+        raise InvalidParameter("a study must be one that was reviewed here; got another.")
+    study = Study.load(_file(folder, digest))
+    if study.digest() != digest:
+        raise ProtocolError(
+            f"a kept study must still be what was reviewed ({digest[:16]}); got a changed file. Nothing was done. "
+            "Remove the changed copy and review the study again."
+        )
+    return study
+
+
+def kept_studies(folder: SiteFolder, ledger: Ledger) -> list[Kept]:
+    """Return all studies that were reviewed here: undecided ones first, then by the newest decision."""
+    found = [kept(folder, ledger, digest) for digest in kept_digests(folder)]
+    return sorted(
+        found, key=lambda entry: (0, 0, entry.name) if entry.decision is None else (1, -entry.decision.number, "")
+    )
+
+
+def kept(folder: SiteFolder, ledger: Ledger, digest: str) -> Kept:
+    """Return what was decided about a study."""
+    decision = ledger.decision(digest)
+    if decision is None:
+        return Kept(digest, _name(folder, digest), "pending", None, 0)
+    approved = ledger.state.approvals.get(digest)
+    runs_left = max(approved[1] - ledger.state.runs.get(digest, 0), 0) if approved else 0
+    status = {"deny": "denied", "revoke": "revoked"}.get(decision.kind, "approved" if runs_left else "used up")
+    return Kept(digest, decision.body["name"], status, decision, runs_left)
+
+
+def spendings(folder: SiteFolder, ledger: Ledger) -> list[Spending]:
+    """Return the spending of every data set."""
+    return [spending(folder, ledger, data) for data in sorted(ledger.state.ceilings)]
+
+
+def spending(folder: SiteFolder, ledger: Ledger, data: str) -> Spending:
+    """Return the spending of one data set."""
+    state = ledger.state
+    if data not in state.ceilings:
+        raise InvalidParameter("a data set must be one of this site's; got another.")
+    ceiling, charges = state.ceilings[data], state.charges_of(data)
+    promised = _promised(folder, ledger, data)
+    return Spending(
+        data=data,
+        ceiling=ceiling,
+        spent=spent_epsilon(charges, ceiling.delta),
+        promised=None if promised is None else spent_epsilon([*charges, *promised], ceiling.delta),
+        n_charges=len(charges),
+        n_studies=len({entry.study for entry in state.charges if entry.data == data}),
+    )
+
+
+def objections(folder: SiteFolder, ledger: Ledger, study: Study, data: str) -> list[str]:
+    """Return why the site would refuse to run the study now, were it approved."""
+    state, charge = ledger.state, study.charge(folder.name)
+    ceiling = state.ceilings[data]
+    found = []
+    whole = spent_epsilon([*state.charges_of(data), charge], ceiling.delta)
+    if whole > ceiling.epsilon:
+        found.append(
+            f"Spending on {data} would be epsilon {epsilon_text(whole)}, above its ceiling {ceiling.epsilon:g}."
+        )
+    alone = spent_epsilon([*state.charges_of(data, study.digest()), charge], ceiling.delta)
+    if ceiling.per_study is not None and alone > ceiling.per_study:
+        text = f"Spending of this one study would be epsilon {epsilon_text(alone)}, above the ceiling per study "
+        found.append(text + f"{ceiling.per_study:g}.")
+    missing = sorted(set(study.sites) - set(state.pins))
+    if missing:
+        found.append(f"The identity of {', '.join(missing)} is not pinned here yet (dpcape site pin).")
+    return found
+
+
+def epsilon_text(value: float) -> str:
+    """Write an epsilon, rounded up; without a finite one there is no protection to speak of."""
+    return round_up(value) if math.isfinite(value) else "without limit"
+
+
+def _promised(folder: SiteFolder, ledger: Ledger, data: str) -> list[Charge] | None:
+    """Return the charges that approvals already given would still allow."""
+    charges: list[Charge] = []
+    for digest, (approved, runs) in ledger.state.approvals.items():
+        runs_left = runs - ledger.state.runs.get(digest, 0)
+        if approved != data or runs_left <= 0:
+            continue
+        try:
+            charges.extend(_repeated(kept_study(folder, digest).charge(folder.name), runs_left))
+        except DpcapeError:
+            # Its file is gone or changed; the study itself may still come and run.
+            return None
+    return charges
+
+
+def _repeated(charge: Charge, times: int) -> list[Charge]:
+    """Return charges that weigh as much as ``times`` equal ones: mu^2 adds, and so do the reserves."""
+    rest = times - 1
+    together = replace(charge, mu=charge.mu * math.sqrt(rest), gap=charge.gap * rest, tail=charge.tail * rest)
+    # One is kept as it is: its own tail is what the range of the proof depends on.
+    return [charge, together] if rest else [charge]
+
+
+def _name(folder: SiteFolder, digest: str) -> str:
+    try:
+        return kept_study(folder, digest).name
+    except DpcapeError:
+        return "(changed since it was reviewed)"
+
+
+def _file(folder: SiteFolder, digest: str) -> Path:
+    return folder.path / "studies" / digest / "study.toml"

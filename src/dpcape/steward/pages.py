@@ -1,0 +1,239 @@
+"""What is shown: one function per page. No page runs a script, so none needs one."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from dpcape._version import __version__
+from dpcape.errors import DpcapeError, LedgerRefused
+from dpcape.guarantee.card import card_html
+from dpcape.guarantee.card_ledger import decimal
+from dpcape.pages.numbers import round_up
+from dpcape.pages.style import environment
+from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
+from dpcape.steward.decisions import changes
+from dpcape.steward.ledger_rows import lines
+from dpcape.steward.ledger_view import (
+    Ledger,
+    Spending,
+    epsilon_text,
+    kept,
+    kept_studies,
+    kept_study,
+    objections,
+    spending,
+    spendings,
+)
+from dpcape.steward.pictures import spending_bar, spending_steps
+from dpcape.steward.review import how_noisy, review, review_card
+from dpcape.study import Study
+
+ROWS_PER_PAGE = 100
+
+
+class Pages:
+    """The pages of one site.
+
+    Parameters
+    ----------
+    folder : the site's folder.
+    place : the first part of every address behind the door.
+    stamp : gives the stamp of a form that is sent to an address.
+    """
+
+    def __init__(self, folder: SiteFolder, *, place: str, stamp: Callable[[str], str]) -> None:
+        self._folder, self._root, self._stamp = folder, f"/{place}/", stamp
+
+    def overview(self, notice: str) -> str:
+        """Pending studies, spending, and what was decided before."""
+        ledger = Ledger.read(self._folder)
+        studies = kept_studies(self._folder, ledger)
+        return self._page(
+            "overview.html",
+            notice=notice,
+            pending=[(entry, self._asks(entry.digest, ledger)) for entry in studies if entry.status == "pending"],
+            decided=[entry for entry in studies if entry.status != "pending"],
+            spendings=[(entry, self._bar(entry)) for entry in spendings(self._folder, ledger)],
+        )
+
+    def study(self, digest: str, data: str, notice: str) -> str:
+        """One study: its card for a data set, the file as written, and the decision."""
+        ledger, study = Ledger.read(self._folder), kept_study(self._folder, digest)
+        names = sorted(set(self._folder.data_sets()) & set(ledger.state.ceilings))
+        about = kept(self._folder, ledger, digest)
+        approved = ledger.state.approvals.get(digest)
+        chosen = data or (approved[0] if approved else names[0] if names else "")
+        fits = chosen in names and self._folder.name in study.sites
+        # Read after the ledger: rows that come in between make the decision void, not the card wrong.
+        seen = review(self._folder, study, chosen) if fits else None
+        return self._page(
+            "study.html",
+            notice=notice,
+            about=about,
+            study=study,
+            data_sets=names,
+            chosen=chosen,
+            objections=objections(self._folder, ledger, study, chosen) if fits else [],
+            card=None if seen is None else Markup(card_html(review_card(seen), notebook=False, level=2)),
+            noise=[] if seen is None else how_noisy(seen),
+            rows=[line for line in lines(ledger, limit=10**9) if line.study == digest],
+            seen=ledger.seen,
+        )
+
+    def ceilings(self, notice: str) -> str:
+        """What may ever be learnt from each data set, and what was."""
+        ledger = Ledger.read(self._folder)
+        shown = []
+        for entry in spendings(self._folder, ledger):
+            alt = f"Epsilon spent on {entry.data} charge by charge, against its ceiling {entry.ceiling.epsilon:g}"
+            shown.append(
+                (entry, self._bar(entry), spending_steps(alt, ledger.state.charges_of(entry.data), entry.ceiling))
+            )
+        return self._page("ceilings.html", notice=notice, shown=shown)
+
+    def ceiling_form(self, data: str) -> str:
+        """The form that asks for a new ceiling."""
+        return self._page("ceiling_form.html", entry=spending(self._folder, Ledger.read(self._folder), data))
+
+    def ceiling_change(self, data: str, wanted: Ceiling) -> str:
+        """What a new ceiling would change, to be confirmed."""
+        ledger = Ledger.read(self._folder)
+        now = spending(self._folder, ledger, data)
+        parts = changes(now.ceiling, wanted)
+        return self._page(
+            "ceiling_change.html",
+            now=now,
+            wanted=wanted,
+            parts=parts,
+            raised=any(part.raised for part in parts),
+            spent_then=ledger.state.spent(data, wanted.delta),
+            seen=ledger.seen,
+        )
+
+    def ledger(self, data: str, before: int, releases: bool) -> str:
+        """The rows, newest first, under the check of the whole chain."""
+        # The same check as `dpcape site log --verify`: everything is read again from disk.
+        head = self._folder.chain.verify()
+        ledger = Ledger.read(self._folder)
+        # One more than is shown tells whether there are older ones.
+        found = lines(ledger, data=data, before=before, releases=releases, limit=ROWS_PER_PAGE + 1)
+        return self._page(
+            "ledger.html",
+            head=head,
+            rows=found[:ROWS_PER_PAGE],
+            older=found[ROWS_PER_PAGE - 1].number if len(found) > ROWS_PER_PAGE else 0,
+            data=data,
+            data_sets=sorted(ledger.state.ceilings),
+            releases=releases,
+        )
+
+    def refused(self, sentence: str, *, ledger_refuses: bool) -> str:
+        """One sentence that says what is wrong, for somebody who is signed in."""
+        return self._page("refused.html", sentence=sentence, ledger_refuses=ledger_refuses)
+
+    def _asks(self, digest: str, ledger: Ledger) -> dict[str, Any] | None:
+        """Return what a pending study asks for; None if its file was changed."""
+        try:
+            study = kept_study(self._folder, digest)
+        except DpcapeError:
+            return None
+        return {"study": study, "epsilon": self._epsilon(study)}
+
+    def _epsilon(self, study: Study) -> str:
+        named = self._folder.name in study.sites
+        if study.settings["kind"] == "exact":
+            return "no protection: exact totals"
+        return (
+            f"epsilon {round_up(study.epsilon_of(self._folder.name), 6)} at delta {decimal(study.delta)}"
+            if named
+            else ""
+        )
+
+    def _bar(self, entry: Spending) -> Markup:
+        alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
+        if entry.promised is not None and entry.promised > entry.spent:
+            alt += f", {epsilon_text(entry.promised)} if every approved study runs"
+        return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, promised=entry.promised)
+
+    def _page(self, template: str, **content: Any) -> str:
+        site = {"site": self._folder.name, "root": self._root, "stamp": self._stamp, "version": __version__}
+        return _environment().get_template(template).render(**site, **content)
+
+
+def sign_in(sentence: str = "") -> str:
+    """The page anybody on this computer can see; it says nothing about the site."""
+    return _environment().get_template("sign_in.html").render(sentence=sentence, version=__version__)
+
+
+def refused_outside(sentence: str) -> str:
+    """One sentence for a request that did not get through the door."""
+    return _environment().get_template("outside.html").render(sentence=sentence, version=__version__)
+
+
+def status_of(error: Exception) -> HTTPStatus:
+    """Return HTTP's word for an error of dpcape's."""
+    return HTTPStatus.CONFLICT if isinstance(error, LedgerRefused) else HTTPStatus.BAD_REQUEST
+
+
+@cache
+def style() -> bytes:
+    """Return the stylesheet: colours and card of all dpcape's pages, and what only this one needs."""
+    shared = environment().from_string('{% include "colours.css" %}\n{% include "card.css" %}').render()
+    return f"{shared}\n{_template_file('steward.css')}".encode()
+
+
+@cache
+def icon() -> bytes:
+    """Return the picture beside the page's title."""
+    return _template_file("icon.svg").encode()
+
+
+def _template_file(name: str) -> str:
+    return files("dpcape.steward").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def visible(text: str) -> str:
+    """Show characters that would be invisible, or turn text around, by their number.
+
+    Examples
+    --------
+    >>> visible("safe" + chr(0x202E) + "efas")
+    'safe⟨U+202E⟩efas'
+    """
+    return "".join(letter if _prints(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+
+
+def _prints(letter: str) -> bool:
+    return letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def _finalize(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("dpcape.steward"),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(epsilon=epsilon_text, delta=decimal, analysis=_analysis_name)
+    return made
+
+
+def _analysis_name(analysis: str) -> str:
+    """Write an analysis as people do: PCA, joint ICA, linear regression."""
+    return " ".join(word.upper() if word in ("cca", "ica", "pca") else word for word in analysis.split("_"))

@@ -1,0 +1,174 @@
+"""One request: who asks, is it allowed, what is answered."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+from dpcape.errors import DpcapeError, LedgerRefused
+from dpcape.steward import pages
+from dpcape.steward import request_checks as checks
+from dpcape.steward.forms import Fields, read_fields, read_files
+from dpcape.steward.request_checks import FILES, FORM, Refused
+from dpcape.steward.routes import Answer, no_such_page
+
+if TYPE_CHECKING:
+    from dpcape.steward.server import StewardServer
+
+HEADERS = {
+    # Nothing runs, nothing is loaded but the style and the icon, nothing may frame the page.
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    # Not "no-referrer": under it browsers send forms with "Origin: null", and their origin could not be checked.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_STATIC = {"/style.css": (pages.style, "text/css"), "/icon.svg": (pages.icon, "image/svg+xml")}
+_HTML = "text/html"
+_MOST_DRAINED = 2**20
+
+
+class Exchange(BaseHTTPRequestHandler):
+    """Answers one request and closes the connection (HTTP/1.0), so that no request hides behind another."""
+
+    server: StewardServer
+    # Seconds a read may take; the server bounds the whole.
+    timeout = 20
+    _unread = False
+
+    def do_GET(self) -> None:
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        self._unread = True
+        self._answer(self._post)
+
+    def _get(self) -> Answer | None:
+        self.server.arrived(self.request)
+        checks.check_host(self.headers, self.server.port)
+        address, _, query = self.path.partition("?")
+        if address in _STATIC:
+            content, kind = _STATIC[address]
+            self._send(HTTPStatus.OK, content(), kind)
+            return None
+        if address == "/":
+            return Answer(pages.sign_in())
+        path = self._inside(address)
+        checks.check_navigation(self.headers)
+        self._require_session()
+        with self.server.desk.lock:
+            return self.server.desk.show(path, read_fields(query.encode("utf-8", "surrogateescape")))
+
+    def _post(self) -> Answer | None:
+        host = checks.check_host(self.headers, self.server.port)
+        checks.check_origin(self.headers, host)
+        if self.path == "/":
+            return self._enter(read_fields(self._body(FORM)).text("code"))
+        path = self._inside(self.path)
+        self._require_session()
+        fields, files = self._form(FILES if path == "add" else FORM)
+        if not self.server.door.stamped(self.path, fields.text("stamp")):
+            raise Refused(
+                HTTPStatus.FORBIDDEN, "A form must carry the stamp of this session; got another. Nothing was done."
+            )
+        with self.server.desk.lock:
+            return self.server.desk.act(path, fields, files)
+
+    def _enter(self, code: str) -> Answer | None:
+        session = self.server.door.enter(code)
+        if session is None:
+            self.server.tell("A wrong code was given at the page.")
+            sentence = "The code must be the one in the terminal; got another. Each works once."
+            return Answer(pages.sign_in(sentence), HTTPStatus.FORBIDDEN)
+        self.server.tell(f"Signed in. Should you need to sign in again, the next code is {self.server.door.code}")
+        place = f"/{self.server.door.place}/"
+        cookie = f"{checks.COOKIE}={session}; Path={place}; HttpOnly; SameSite=Strict"
+        self._send(HTTPStatus.SEE_OTHER, b"", _HTML, {"Location": place, "Set-Cookie": cookie})
+        return None
+
+    def _inside(self, path: str) -> str:
+        """Return the part of an address behind the door."""
+        root = f"/{self.server.door.place}/"
+        if not path.startswith(root):
+            raise no_such_page()
+        return path.removeprefix(root)
+
+    def _require_session(self) -> None:
+        if not self.server.door.admits(checks.presented(self.headers)):
+            raise Refused(HTTPStatus.UNAUTHORIZED, "Sign in first: this session has ended, or there is none.")
+
+    def _form(self, kind: str) -> tuple[Fields, dict[str, bytes]]:
+        body = self._body(kind)
+        return read_files(body, self.headers["Content-Type"]) if kind == FILES else (read_fields(body), {})
+
+    def _body(self, kind: str) -> bytes:
+        length = checks.body_length(self.headers, kind)
+        body = self.rfile.read(length)
+        self._unread = False
+        self.server.arrived(self.request)
+        if len(body) != length:
+            raise Refused(HTTPStatus.BAD_REQUEST, "A form must be sent whole; got a part of it.")
+        return body
+
+    def _answer(self, answered: Callable[[], Answer | None]) -> None:
+        try:
+            answer = answered()
+        except Refused as error:
+            answer = Answer(pages.refused_outside(str(error)), error.status)
+        except DpcapeError as error:
+            page = self.server.desk.pages.refused(str(error), ledger_refuses=isinstance(error, LedgerRefused))
+            answer = Answer(page, pages.status_of(error))
+        except (ConnectionError, TimeoutError):
+            # The browser went away.
+            raise
+        except Exception as error:
+            self.server.tell(f"The page failed at {self.command}: {type(error).__name__}: {error}")
+            sentence = "Something unexpected happened; the terminal says what. Check the ledger before you go on."
+            answer = Answer(pages.refused_outside(sentence), HTTPStatus.INTERNAL_SERVER_ERROR)
+        if answer is not None:
+            more = {"Location": answer.location} if answer.location else {}
+            self._send(answer.status, answer.body.encode("utf-8"), _HTML, more)
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        # What cannot be read counts as HTTP/0.9, whose answers have no headers; ours always have them.
+        self.request_version = "HTTP/1.0"
+        self.send_response(status)
+        headers = {**HEADERS, "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        for name, value in {**headers, **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        if self._unread:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Take a little of what was refused unread, or the client would see a broken connection, not the answer."""
+        self.connection.settimeout(0.2)
+        left = _MOST_DRAINED
+        with contextlib.suppress(OSError):
+            while left > 0 and (chunk := self.rfile.read1(2**16)):
+                left -= len(chunk)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is not HTTP, or a method that is not used here."""
+        self.close_connection = True
+        sentence = "A request must be to look at a page or to send a form; got another."
+        self._send(HTTPStatus(code), pages.refused_outside(sentence).encode("utf-8"), _HTML)
+
+    def version_string(self) -> str:
+        """Say what this is, and not which versions it runs on."""
+        return "dpcape"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep no log of requests: addresses are part of the door."""

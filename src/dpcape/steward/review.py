@@ -1,0 +1,125 @@
+"""What a study would do at one site, in words its data steward understands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpcape.guarantee.card import Card, Spent, card_of, card_text
+from dpcape.guarantee.guarantee import Guarantee
+from dpcape.planning.rehearsal import Step, other_designs, outline
+from dpcape.privacy.ledger import spent_epsilon
+from dpcape.study import Study
+
+if TYPE_CHECKING:
+    from dpcape.site.folder import SiteFolder
+
+# Sizes of sites are not known before the sites say so; noise is shown for this many unless the study declares them.
+ASSUMED_RECORDS = 1000
+
+
+@dataclass(frozen=True)
+class Review:
+    """A study seen from one site.
+
+    Attributes
+    ----------
+    guarantee : what could be claimed afterwards.
+    steps : what would be released.
+    spent, after : the ledger's epsilon before and after the study, at the ceiling's delta.
+    ceiling : the data set's epsilon.
+    alone, per_study : what this study's own runs come to, and their ceiling, if there is one.
+    """
+
+    study: Study
+    data: str
+    sizes: Mapping[str, int]
+    guarantee: Guarantee
+    steps: Sequence[Step]
+    spent: float
+    after: float
+    ceiling: float
+    delta: float
+    alone: float
+    per_study: float | None
+
+
+def review(folder: SiteFolder, study: Study, data: str) -> Review:
+    """Compute a review; no data is read, nothing is spent."""
+    sizes = {name: member.records or ASSUMED_RECORDS for name, member in study.members.items()}
+    guarantee, steps = outline(study, sizes, folder.name)
+    state = folder.state()
+    ceiling = state.ceilings[data]
+    charges = state.charges_of(data)
+    return Review(
+        study=study,
+        data=data,
+        sizes=sizes,
+        guarantee=guarantee,
+        steps=steps,
+        spent=spent_epsilon(charges, ceiling.delta),
+        after=spent_epsilon([*charges, study.charge(folder.name)], ceiling.delta),
+        ceiling=ceiling.epsilon,
+        delta=ceiling.delta,
+        alone=spent_epsilon([*state.charges_of(data, study.digest()), study.charge(folder.name)], ceiling.delta),
+        per_study=ceiling.per_study,
+    )
+
+
+def review_card(seen: Review) -> Card:
+    """Return the review as the privacy card of this site."""
+    spent = Spent(
+        data=seen.data,
+        before=seen.spent,
+        after=seen.after,
+        ceiling=seen.ceiling,
+        delta=seen.delta,
+        alone=seen.alone,
+        per_study=seen.per_study,
+    )
+    return card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
+
+
+def review_text(folder: SiteFolder, study: Study, data: str | None = None) -> str:
+    """Return, in words, what a study would do at this site, and keep the study; nothing is read or spent."""
+    folder.present(study)
+    seen = review(folder, study, folder.chosen(data))
+    noise = "\n".join(["How noisy", *(f"  {line}" for line in how_noisy(seen))])
+    promise = f"In one sentence\n  {seen.guarantee.sentence()}"
+    return "\n\n".join([review_head(folder, seen), card_text(review_card(seen), width=100), noise, promise]) + "\n"
+
+
+def review_head(folder: SiteFolder, seen: Review) -> str:
+    """Return which study this is, and what an approval would be bound to."""
+    study = seen.study
+    title = f"Study {study.name!r}: {study.analysis}, at site {folder.name}, on data set {seen.data!r}"
+    digest = f"Digest (what approval is bound to): {study.digest()}"
+    return "\n".join([title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}"])
+
+
+def how_noisy(seen: Review) -> list[str]:
+    """Return, in sentences, how large the noise is against what one record can do."""
+    if seen.guarantee.status == "no guarantee":
+        return ["NOT AT ALL: this protocol releases exact totals. Do not approve it for records of people."]
+    first, unit = seen.steps[0], seen.guarantee.unit
+    others = other_designs(seen.study, frozenset(step.statistic for step in seen.steps))
+    instead = ", ".join(sorted(others)).replace("_", " ")
+    return [
+        f"Computed for {_basis(seen)}.",
+        f"One {unit} can move this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
+        f"has standard deviation {first.site_scale:.3g}, that is {first.site_scale / first.reach:.3g} times as much.",
+        f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} is left.",
+        *([f"Depending on the first result, {instead} may be released in place of what is named here."] * bool(others)),
+    ]
+
+
+def _basis(seen: Review) -> str:
+    """Say which sizes of sites the noise was computed for."""
+    declared = [bool(member.records) for member in seen.study.members.values()]
+    if all(declared):
+        return f"the declared numbers of {seen.guarantee.unit}s"
+    example = f"{ASSUMED_RECORDS} {seen.guarantee.unit}s"
+    if any(declared):
+        return f"the numbers some sites declared and {example} at each of the others, as an example"
+    return f"{example} per site, as an example"

@@ -1,0 +1,62 @@
+"""The [sites.NAME] tables of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dpcape.files import NAME_RULE, is_name
+from dpcape.privacy.terms import check_weights
+from dpcape.protocols.dealer import DEALER
+from dpcape.study.toml_reader import Section, Source
+
+MAX_SITES = 10_000
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a study says of one site.
+
+    Attributes
+    ----------
+    data : file for runs in process, relative to the study; not needed on a federation.
+    folder : a site folder to run with, in process: its ledger and approvals then count.
+    records : number of records to rehearse with.
+    weight : weight of the site in every mean; None weighs sites by their records.
+    """
+
+    data: str | None = None
+    folder: str | None = None
+    records: int | None = None
+    weight: float | None = None
+
+
+def read_members(source: Source) -> Mapping[str, Member]:
+    """Read the [sites.NAME] tables."""
+    sites = Section(source, ("sites",))
+    members = {name: _read_member(sites, name) for name in sites.names()}
+    if len(members) > MAX_SITES:
+        source.fail(("sites",), f"a study must have at most {MAX_SITES} sites; got {len(members)}.")
+    weights = {name: member.weight for name, member in members.items() if member.weight is not None}
+    if weights:
+        names = tuple(sorted(members))
+        sites.within(next(iter(weights)), lambda: check_weights(weights, names))
+    return members
+
+
+def _read_member(sites: Section, name: str) -> Member:
+    if not is_name(name) or name == DEALER:
+        sites.source.fail(
+            ("sites", name),
+            f"a site's name must be {NAME_RULE}, and not {DEALER!r}; got {name[:80]!r}.",
+            at_key=True,
+        )
+    section = Section(sites.source, ("sites", name), required=False)
+    member = Member(
+        data=section.text("data", required=False),
+        folder=section.text("folder", required=False),
+        records=section.count("records", least=1, required=False),
+        weight=section.number("weight", required=False),
+    )
+    section.finish()
+    return member

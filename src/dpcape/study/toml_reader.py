@@ -1,0 +1,224 @@
+"""Reading a study's tables field by field; every complaint names the file, the line and the column."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dpcape.errors import InvalidParameter
+from dpcape.files import NAME_RULE, is_name
+from dpcape.study.toml_positions import Path as KeyPath
+from dpcape.study.toml_positions import positions
+
+# Refused before parsing: a study is a page of text.
+MAX_CHARACTERS = 2**20
+MAX_FILE_BYTES = 2**26
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Source:
+    """The text of a study, its parsed content, and the places of everything in it."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        if len(text) > MAX_CHARACTERS:
+            raise InvalidParameter(f"{name}: a study must have at most {MAX_CHARACTERS} characters; got {len(text)}.")
+        try:
+            self.content: dict[str, Any] = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise InvalidParameter(
+                f"{name}{_place_of(error, text)}: a study must be valid TOML; got {error}."
+            ) from error
+        self._keys, self._values = positions(text)
+
+    def fail(self, path: KeyPath, message: str, *, at_key: bool = False) -> NoReturn:
+        """Raise InvalidParameter for the value (or key) at ``path``, or for the nearest table that exists."""
+        raise self.error(path, message, at_key=at_key)
+
+    def error(self, path: KeyPath, message: str, *, at_key: bool = False) -> InvalidParameter:
+        """Return the error that :meth:`fail` raises."""
+        first, second = (self._keys, self._values) if at_key else (self._values, self._keys)
+        here = path
+        while here and here not in first and here not in second:
+            here = here[:-1]
+        line, column = first.get(here) or second.get(here) or (1, 1)
+        return InvalidParameter(f"{self.name}, line {line}, column {column}: {message}")
+
+
+class Section:
+    """One table of a study. Fields are taken out; what is left at the end is unknown and refused."""
+
+    def __init__(self, source: Source, path: KeyPath, *, required: bool = True) -> None:
+        self.source, self.path = source, path
+        self._taken: set[str] = set()
+        content: Any = source.content
+        for key in path:
+            content = content.get(key, {}) if isinstance(content, dict) else None
+        if not isinstance(content, dict):
+            source.fail(path, f"{self.title} must be a table; got {content!r}. Write [{'.'.join(map(str, path))}].")
+        if required and not content:
+            source.fail(path, f"a study must have {self.title}; got none. See docs/consortium.md for an example.")
+        self._content: dict[str, Any] = content
+
+    @property
+    def title(self) -> str:
+        """How messages call the table."""
+        return f"[{'.'.join(map(str, self.path))}]"
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._content
+
+    def names(self) -> list[str]:
+        """Names of all fields, in the order of the file."""
+        return list(self._content)
+
+    def left(self) -> dict[str, Any]:
+        """Take all fields that were not taken yet."""
+        rest = {key: value for key, value in self._content.items() if key not in self._taken}
+        self._taken.update(rest)
+        return rest
+
+    def fail(self, key: str, requirement: str, remedy: str = "") -> NoReturn:
+        """Complain about a field in the form of the house: must be; got; remedy."""
+        if key in self._content:
+            got, field = f"got {self._content[key]!r}", key
+        else:
+            # Most often a missing field is there under a mistyped name.
+            typed = difflib.get_close_matches(key, [name for name in self._content if name not in self._taken], n=1)
+            got, field = (f"got none, but a field {typed[0]!r}", typed[0]) if typed else ("got none", key)
+        text = f"{key} of {self.title} must be {requirement}; {_short(got)}."
+        self.source.fail((*self.path, field), f"{text} {remedy}".rstrip(), at_key=field != key)
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """Take a field of any type."""
+        self._taken.add(key)
+        return self._content.get(key, default)
+
+    def text(self, key: str, *, required: bool = True) -> str | None:
+        """Take a text."""
+        value = self.value(key)
+        if value is None and not required:
+            return None
+        if not isinstance(value, str) or not value:
+            self.fail(key, "a text", f'Write {key} = "...".')
+        return value
+
+    def name(self, key: str) -> str:
+        """Take a name that is safe in file names and messages."""
+        value = self.text(key)
+        if value is None or not is_name(value):
+            self.fail(key, NAME_RULE)
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        """Take one of several words."""
+        value = self.value(key)
+        if value not in choices or not isinstance(value, str):
+            self.fail(key, f"one of {', '.join(choices)}", _nearest(value, choices))
+        return value
+
+    def number(self, key: str, *, required: bool = True) -> float | None:
+        """Take a finite number."""
+        value = self.value(key)
+        if value is None and not required:
+            return None
+        if not is_number(value):
+            self.fail(key, "a finite number")
+        return float(value)
+
+    def count(self, key: str, *, least: int = 0, required: bool = True) -> int | None:
+        """Take a whole number."""
+        value = self.value(key)
+        if value is None and not required:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**53:
+            self.fail(key, f"a whole number of at least {least}")
+        return value
+
+    def seconds(self, key: str) -> float | None:
+        """Take a duration: a number of seconds, or a text such as "90s", "5m", "2h" or "1d"."""
+        value = self.value(key)
+        if value is None:
+            return None
+        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+        seconds = float(match[1]) * _SECONDS[match[2]] if match else float(value) if is_number(value) else 0.0
+        if not 0 < seconds < math.inf:
+            self.fail(key, 'a duration such as "90s", "5m" or "2h"')
+        return seconds
+
+    def file(self, key: str, folder: Path) -> Path | None:
+        """Take the name of a file that belongs to the study: it stands beside the study or below."""
+        value = self.text(key, required=False)
+        if value is None:
+            return None
+        path = folder / value
+        if Path(value).is_absolute() or ".." in Path(value).parts:
+            self.fail(key, "a file in the study's folder or below", "Put the file beside the study.")
+        if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
+            self.fail(key, "an existing file of at most 64 MiB", "Put the file beside the study.")
+        return path
+
+    def finish(self) -> None:
+        """Refuse fields nobody took."""
+        for key in self._content:
+            if key not in self._taken:
+                known = tuple(sorted(self._taken))
+                message = f"{key!r} must be a field of {self.title} that exists; known are {', '.join(known)}."
+                hint = _nearest(key, known)
+                self.source.fail((*self.path, key), f"{message} {hint}".rstrip(), at_key=True)
+
+    def within(self, key: str | None, build: Callable[[], Any]) -> Any:
+        """Call ``build``; put this table's position before what it complains about."""
+        try:
+            return build()
+        except InvalidParameter as error:
+            # The first word of a message is its subject: point at the field of that name, if there is one.
+            subject = re.split(r"[^A-Za-z0-9_]", str(error), maxsplit=1)[0]
+            field = subject if subject in self._content else key
+            path = self.path if field is None else (*self.path, field)
+            raise self.source.error(path, str(error)) from error
+
+
+def is_number(value: object) -> bool:
+    """Tell whether something is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+
+
+def without_dates(value: Any) -> bool:
+    """Tell whether a TOML value holds only texts, finite numbers, truth values, lists and tables of them."""
+    if isinstance(value, Mapping):
+        return all(without_dates(entry) for entry in value.values())
+    if isinstance(value, list):
+        return all(without_dates(entry) for entry in value)
+    return isinstance(value, str | bool) or is_number(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _place_of(error: Exception, text: str) -> str:
+    match = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+    if match:
+        return f", line {match[1]}, column {match[2]}"
+    lines = text.split("\n")
+    return f", line {len(lines)}, column {len(lines[-1]) + 1}"
+
+
+def _nearest(value: object, choices: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(str(value), choices, n=1)
+    return f"Did you mean {near[0]!r}?" if near else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
