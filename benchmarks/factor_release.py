@@ -7,9 +7,9 @@ import resource
 import numpy as np
 from timing import least_cpu, show
 
-from dpcape.factor_release.gibbs_sampler import Features, Workspace, gibbs_sweep, svd_start
+from dpcape.factor_release.gibbs_sampler import StandardisedFeatures, Workspace, gibbs_sweep, svd_start
 from dpcape.factor_release.kernels import feature_pass, kernel_named
-from dpcape.factor_release.markov_chain import Chain, Plan
+from dpcape.factor_release.markov_chain import ChainSettings, MarkovChain
 from dpcape.factor_release.priors import MultiplicativeGamma
 
 
@@ -36,7 +36,8 @@ def sweeper(features, n_factors, kernel):
 
 def made_features(n, p, n_true=10):
     rng = np.random.default_rng(1)
-    return Features(rng.standard_normal((n, n_true)) @ rng.standard_normal((n_true, p)) + rng.standard_normal((n, p)))
+    signal = rng.standard_normal((n, n_true)) @ rng.standard_normal((n_true, p))
+    return StandardisedFeatures(signal + rng.standard_normal((n, p)))
 
 
 def sweeps(n, p, n_factors):
@@ -61,8 +62,8 @@ def sweeps(n, p, n_factors):
 def memory(n=49, p=100_000, n_factors=18):
     """Peak memory of a chain over what the features alone take."""
     features = made_features(n, p)
-    plan = Plan(n_factors, False, "multiplicative", 3, 5, 1, (0,))
-    Chain(features, plan).run()
+    plan = ChainSettings(n_factors, False, "multiplicative", 3, 5, 1, (0,))
+    MarkovChain(features, plan).run()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     unit = 8 * (p * n_factors + n * p)
     show(f"p={p:,} n={n} K={n_factors}: peak bytes of the process / 8 (pK + np)", peak / unit, "<= 20, not O(p K^2)")

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from dpcape_papers.data import regression as prepared
-from dpcape_papers.data.regression import Study, linear, logistic, split, two_gaussians
+from dpcape_papers.data.regression import linear, logistic, split, two_gaussians
 from dpcape_papers.experiments.data import DataFolder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -17,4 +17,4 @@ blog = partial(prepared.blog, FOLDER)
 abide = partial(prepared.abide, FOLDER)
 covertype = partial(prepared.covertype, FOLDER)
 
-__all__ = ["DATA", "Study", "abide", "blog", "covertype", "crime", "linear", "logistic", "split", "two_gaussians"]
+__all__ = ["DATA", "abide", "blog", "covertype", "crime", "linear", "logistic", "split", "two_gaussians"]

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from dpcape_papers.experiments.comparison import VERIFIED, Answer, Method, Task, compare, load_method
+from dpcape_papers.experiments.comparison import VERIFIED, Method, MethodResult, Task, compare, load_method
 from dpcape_papers.experiments.curves import Look, draw_panels, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Experiment, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, Results, Row, row
 
-TWICE = Method("twice", VERIFIED, lambda task, epsilon, seed: Answer(2 * epsilon + seed, epsilon))
-THRICE = Method("thrice", VERIFIED, lambda task, epsilon, seed: Answer(3 * epsilon + seed, epsilon))
+TWICE = Method("twice", VERIFIED, lambda task, epsilon, seed: MethodResult(2 * epsilon + seed, epsilon))
+THRICE = Method("thrice", VERIFIED, lambda task, epsilon, seed: MethodResult(3 * epsilon + seed, epsilon))
 NOT_A_METHOD = 3
 
 
@@ -79,7 +79,7 @@ def judge(results: Results) -> list[Verdict]:
 def made(name: str, compute, log: Path, seeds: Sequence[int] = (0, 1, 2), **more) -> Experiment:
     """Return an experiment with one cell per seed."""
 
-    def cells(setting: Setting) -> list[Cell]:
+    def cells(setting: RunSetting) -> list[Cell]:
         chosen = seeds[: setting.n_runs(2, len(seeds))]
         return [Cell(compute, {"seed": seed, "log": str(log)}, files=["numbers.csv"]) for seed in chosen]
 

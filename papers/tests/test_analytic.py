@@ -14,7 +14,7 @@ from dp_accounting.rdp import RdpAccountant
 from dpcape.privacy.gaussian import delta_of, mu_of
 from dpcape.protocols import Cape, Independent
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Experiment, Setting
+from dpcape_papers.experiments.experiment import Experiment, RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, row
 from dpcape_papers.figures import analytic
 from dpcape_papers.figures.analytic import accountants, bytes_sent, gain, network, theorem
@@ -75,7 +75,7 @@ def test_the_printed_renyi_epsilon_is_that_of_sensitivity_one() -> None:
 
 
 def test_figure_6_1_shows_four_accountants_and_finds_the_moments_accountant_unsafe() -> None:
-    setting = Setting(quick=True, data=NOWHERE)
+    setting = RunSetting(quick=True, data=NOWHERE)
     results = Results(r for cell in accountants.cells(setting) for r in cell.compute(NOWHERE, **cell.options))
     curves = {accountants.MOMENTS, accountants.PRINTED_RENYI, accountants.BASIC, accountants.EXACT}
     assert curves <= set(results.values("curve"))
@@ -106,7 +106,7 @@ def test_the_verdict_on_the_moments_accountant_can_come_out_either_way() -> None
 
 
 def test_figures_3_2_and_3_3_show_both_deltas() -> None:
-    setting = Setting(quick=True, data=NOWHERE)
+    setting = RunSetting(quick=True, data=NOWHERE)
     for experiment in (analytic.FIGURE_3_2, analytic.FIGURE_3_3):
         results = Results(r for cell in experiment.cells(setting) for r in cell.compute(NOWHERE, **cell.options))
         kinds = {(str(r["curve"]), str(r["calibration"])) for r in results}

@@ -10,7 +10,7 @@ import pytest
 from made_experiments import failing, squares
 
 from dpcape_papers.experiments import cache
-from dpcape_papers.experiments.cache import Cache, Kept, key_of
+from dpcape_papers.experiments.cache import Cache, CachedRows, key_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell
 
@@ -98,7 +98,7 @@ def test_a_figure_module_counts_together_with_the_figures_it_imports(
 
 
 def test_rows_read_back_as_they_were_with_infinities_and_numpy_numbers(tmp_path: Path) -> None:
-    kept = Kept([{"value": np.float64(0.1), "run": np.int64(3), "epsilon": math.inf, "none": None}], 0.5, ["w"])
+    kept = CachedRows([{"value": np.float64(0.1), "run": np.int64(3), "epsilon": math.inf, "none": None}], 0.5, ["w"])
     store = Cache(tmp_path)
     written = store.store("abc", kept)
     assert written == store.load("abc") == kept
@@ -109,7 +109,7 @@ def test_rows_read_back_as_they_were_with_infinities_and_numpy_numbers(tmp_path:
 
 def test_an_entry_under_a_wrong_name_is_not_believed(tmp_path: Path) -> None:
     store = Cache(tmp_path)
-    store.store("abc", Kept([], 0.5, []))
+    store.store("abc", CachedRows([], 0.5, []))
     (tmp_path / "ab" / "abc.json").rename(tmp_path / "ab" / "abd.json")
     assert store.load("abd") is None
 

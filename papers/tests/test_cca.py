@@ -10,9 +10,9 @@ import pytest
 
 from dpcape.metrics import calinski_harabasz
 from dpcape.postprocessing.eigen import canonical
-from dpcape_papers.experiments.comparison import Answer, Method, Task
+from dpcape_papers.experiments.comparison import Method, MethodResult, Task
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.fusion import CORRELATIONS, potentials, simulated_fusion
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.figures.cca import EXPERIMENTS
@@ -123,7 +123,7 @@ def test_useless_directions_score_less() -> None:
 
 @pytest.mark.parametrize(("name", "n_colluding"), [("dissertation-7.1", 3), ("capecca-2", 8)])
 def test_a_tiny_cell_has_every_curve_and_both_epsilons(name: str, n_colluding: int) -> None:
-    cell = next(c for c in BY_NAME[name].cells(Setting(quick=True, data=NOWHERE)) if c.options["letter"] == "e")
+    cell = next(c for c in BY_NAME[name].cells(RunSetting(quick=True, data=NOWHERE)) if c.options["letter"] == "e")
     rows = cell.compute(NOWHERE, **{**cell.options, "points": [1.0]})
     errors = {(r["curve"], r["calibration"]): r for r in rows if r["measure"] == ERROR}
     assert len(errors) == 9
@@ -134,9 +134,9 @@ def test_a_tiny_cell_has_every_curve_and_both_epsilons(name: str, n_colluding: i
     assert errors[("CAPE", PUBLISHED)]["verified_epsilon"] == pytest.approx(expected)
 
 
-def fit_first_columns(held: Task, epsilon: float, seed: int) -> Answer:
+def fit_first_columns(held: Task, epsilon: float, seed: int) -> MethodResult:
     """Return a scheme that looks at nothing: the first coordinates of both views."""
-    return Answer((np.eye(5), np.eye(5)), 0.0)
+    return MethodResult((np.eye(5), np.eye(5)), 0.0)
 
 
 LOOKS_AT_NOTHING = Method("nothing", VERIFIED, fit_first_columns)
@@ -144,7 +144,7 @@ LOOKS_AT_NOTHING = Method("nothing", VERIFIED, fit_first_columns)
 
 def test_a_method_of_ones_own_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mine", sys.modules[__name__])
-    cells = BY_NAME["dissertation-7.1"].cells(Setting(quick=True, data=NOWHERE, runs=1))
+    cells = BY_NAME["dissertation-7.1"].cells(RunSetting(quick=True, data=NOWHERE, runs=1))
     assert {c.options["run"] for c in cells} == {0}
     cell = next(c for c in cells if c.options["letter"] == "e")
     rows = cell.compute(NOWHERE, **{**cell.options, "points": [1.0], "methods": ["mine:LOOKS_AT_NOTHING"]})
@@ -154,7 +154,7 @@ def test_a_method_of_ones_own_joins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_copies_are_people_only_in_published_calibrations() -> None:
-    cells = BY_NAME["dissertation-7.1"].cells(Setting(quick=True, data=NOWHERE))
+    cells = BY_NAME["dissertation-7.1"].cells(RunSetting(quick=True, data=NOWHERE))
     cell = next(c for c in cells if c.options["letter"] == "j")
     rows = cell.compute(NOWHERE, **{**cell.options, "points": [50], "n_records": 500, "n_judged": 300})
     assert "stand-in for XRMB" in str(rows[0]["panel"])
@@ -176,7 +176,7 @@ def test_the_poster_stays_within_its_claim_at_small_epsilon() -> None:
 
 def test_full_runs_have_all_panels_and_ten_runs() -> None:
     for name, letters in (("dissertation-7.1", "abcdefghijkl"), ("capecca-3", "abc"), ("poster-2", "abc")):
-        cells = BY_NAME[name].cells(Setting(quick=False, data=NOWHERE))
+        cells = BY_NAME[name].cells(RunSetting(quick=False, data=NOWHERE))
         assert {(c.options["letter"], c.options["run"]) for c in cells} == {(a, r) for a in letters for r in range(10)}
 
 

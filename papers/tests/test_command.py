@@ -18,7 +18,7 @@ from dpcape_papers.experiments.cache import key_of
 from dpcape_papers.experiments.comparison import load_method
 from dpcape_papers.experiments.curves import true_epsilon_lines
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, Results, row
 
 
@@ -128,7 +128,7 @@ def test_every_figure_and_table_of_the_papers_is_there() -> None:
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_cells_of_every_experiment_can_be_told_apart(quick: bool) -> None:
-    setting = Setting(quick=quick, data=DataFolder(None))
+    setting = RunSetting(quick=quick, data=DataFolder(None))
     for experiment in registry.experiments().values():
         cells = experiment.cells(setting)
         assert cells, experiment.name
@@ -140,7 +140,7 @@ def test_cells_of_every_experiment_can_be_told_apart(quick: bool) -> None:
 
 def test_runs_are_as_many_as_the_user_says() -> None:
     """Where results are averaged over runs, one run has fewer cells than two."""
-    one, two = (Setting(quick=True, data=DataFolder(None), runs=n) for n in (1, 2))
+    one, two = (RunSetting(quick=True, data=DataFolder(None), runs=n) for n in (1, 2))
     same = {
         name
         for name, experiment in registry.experiments().items()

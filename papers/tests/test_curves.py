@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dpcape_papers.experiments.curves import Look, draw_curves
-from dpcape_papers.experiments.results import VERIFIED, Series
+from dpcape_papers.experiments.results import VERIFIED, CurvePoints
 
 
 def labels(x: list[float]) -> list[str]:
     """Return what stands below a logarithmic axis over these values."""
     figure, axes = plt.subplots()
     ones = np.ones(len(x))
-    draw_curves(axes, [Series("CAPE", VERIFIED, np.array(x), ones, 0 * ones, ones, ones)], Look("x", "y"))
+    draw_curves(axes, [CurvePoints("CAPE", VERIFIED, np.array(x), ones, 0 * ones, ones, ones)], Look("x", "y"))
     figure.canvas.draw()
     low, high = axes.get_xlim()
     ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]

@@ -11,7 +11,7 @@ import pytest
 
 from dpcape_papers.data import factor as prepared
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, Results, row
 from dpcape_papers.figures.factor import EXPERIMENTS
 from dpcape_papers.figures.factor.cells import (
@@ -142,7 +142,7 @@ SUBJECTS = prepared.simulated(40, 120, 0)
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_pictures_show_what_attacks_find(experiment):
-    cells = experiment.cells(Setting(quick=True, data=NOWHERE))
+    cells = experiment.cells(RunSetting(quick=True, data=NOWHERE))
     json.dumps([cell.options for cell in cells])
     x = sorted({float(cell.options["n" if experiment.name == "factor-2" else "n_factors"]) for cell in cells})
     levels = dict.fromkeys((PROPOSED, SVD, TWO_STAGE, BEST, WORST), tuple(np.linspace(2, 1, len(x))))

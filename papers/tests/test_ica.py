@@ -11,7 +11,7 @@ import pytest
 from dpcape.metrics import gain_index
 from dpcape.privacy import compose, epsilon_of
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, row
 from dpcape_papers.figures.ica import EXPERIMENTS, djica, gain, maps
 from dpcape_papers.figures.ica.methods import dp_djica_found, joint_ica, overall
@@ -228,7 +228,7 @@ def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
     for module in (gain, djica, maps):
         monkeypatch.setattr(module, "simulated", stop)
     for experiment in EXPERIMENTS:
-        for cell in experiment.cells(Setting(quick=False, data=NOWHERE)):
+        for cell in experiment.cells(RunSetting(quick=False, data=NOWHERE)):
             if cell.options.get("source") != "real":
                 with pytest.raises(InterruptedError):
                     cell.compute(NOWHERE, **cell.options)
@@ -237,7 +237,7 @@ def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
 
 def test_quick_runs_are_smaller_than_full_ones():
     for experiment in EXPERIMENTS:
-        quick, full = (experiment.cells(Setting(quick=q, data=NOWHERE)) for q in (True, False))
+        quick, full = (experiment.cells(RunSetting(quick=q, data=NOWHERE)) for q in (True, False))
         assert len(quick) < len(full)
         assert max(c.options["run"] for c in full) == 9
         assert max(c.options["run"] for c in quick) == 2

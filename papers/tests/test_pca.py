@@ -9,7 +9,7 @@ import pytest
 
 from dpcape.privacy import delta_of, epsilon_of
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.figures.pca import EXPERIMENTS
 from dpcape_papers.figures.pca.claims import judge
@@ -106,7 +106,7 @@ def test_stand_ins_say_what_they_are_and_records_keep_the_bound() -> None:
 
 def test_cells_of_both_lengths() -> None:
     (experiment,) = EXPERIMENTS
-    quick, full = (experiment.cells(Setting(quick=one, data=NOWHERE)) for one in (True, False))
+    quick, full = (experiment.cells(RunSetting(quick=one, data=NOWHERE)) for one in (True, False))
     assert len({cell.options["letter"] for cell in quick}) == len(PANELS) == 9
     assert {cell.options["run"] for cell in full} == set(range(10))
     assert all(cell.files == ["mnist.npz"] for cell in full if cell.options["letter"] in "beh")

@@ -13,9 +13,9 @@ from scipy.stats import chi2
 from dpcape.errors import InvalidParameter
 from dpcape.privacy import epsilon_of
 from dpcape_papers.baselines import regression as baselines
-from dpcape_papers.experiments.comparison import Answer, Method
+from dpcape_papers.experiments.comparison import Method, MethodResult
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, row
 from dpcape_papers.figures.regression import EXPERIMENTS
 from dpcape_papers.figures.regression.cells import make_task, sweep
@@ -237,7 +237,7 @@ def test_the_same_seed_gives_the_same_sites_of_equal_size():
 
 def zero(task, epsilon, seed):
     X, _ = next(iter(task.sites.values()))
-    return Answer(np.zeros(X.shape[1]), verified_epsilon=0.0)
+    return MethodResult(np.zeros(X.shape[1]), verified_epsilon=0.0)
 
 
 def test_a_method_of_ones_own_joins_and_is_drawn(monkeypatch):
@@ -258,7 +258,7 @@ def cheap(curve: str, kind: str) -> Method:
         X, y = (np.concatenate(part) for part in zip(*task.sites.values(), strict=True))
         noise = 0.0 if kind == NON_PRIVATE else np.random.default_rng([seed, len(curve)]).standard_normal(X.shape[1])
         coefficients = np.linalg.lstsq(X, y, rcond=None)[0] + noise / (1e3 * epsilon * task.delta**0.01)
-        return Answer(coefficients, None if kind == NON_PRIVATE else 1.5 * epsilon)
+        return MethodResult(coefficients, None if kind == NON_PRIVATE else 1.5 * epsilon)
 
     return Method(curve, kind, fit)
 
@@ -267,7 +267,7 @@ def test_experiments_are_drawn_and_judged(monkeypatch):
     methods = [cheap(*key) for key in ALL]
     monkeypatch.setattr("dpcape_papers.figures.regression.cells.papers_methods", lambda: methods)
     for experiment, judge in zip(EXPERIMENTS, (judge_loss, judge_real, judge_error), strict=True):
-        cells = experiment.cells(Setting(quick=True, data=NOWHERE, runs=1))
+        cells = experiment.cells(RunSetting(quick=True, data=NOWHERE, runs=1))
         json.dumps([cell.options for cell in cells])
         rows = []
         for cell in cells:

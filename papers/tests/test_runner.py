@@ -18,7 +18,7 @@ from made_experiments import dying, failing, made, slow, squares
 from dpcape.errors import InvalidParameter
 from dpcape_papers.experiments.cache import Cache
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Experiment, Setting
+from dpcape_papers.experiments.experiment import Experiment, RunSetting
 from dpcape_papers.experiments.folder import read_folder
 from dpcape_papers.experiments.index import write_index
 from dpcape_papers.experiments.runner import Report, run
@@ -44,7 +44,7 @@ class Counted:
 
 def go(experiments: list[Experiment], folder: Path, *, jobs: int = 1, **setting) -> tuple[list[Report], Counted]:
     progress = Counted()
-    chosen = Setting(**{"quick": False, "data": DataFolder(folder), **setting})
+    chosen = RunSetting(**{"quick": False, "data": DataFolder(folder), **setting})
     reports = run(experiments, chosen, folder / "out", cache=folder / "cache", jobs=jobs, progress=progress)
     return reports, progress
 

@@ -11,7 +11,7 @@ import pytest
 from dpcape.metrics import component_error
 from dpcape.privacy import epsilon_of
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results
 from dpcape_papers.figures.tensor import EXPERIMENTS
 from dpcape_papers.figures.tensor.simulated import NOISE_VARIANCE, in_order, mixture, topics
@@ -192,13 +192,13 @@ def test_data_are_not_those_on_which_anything_was_chosen(monkeypatch):
     monkeypatch.setattr("dpcape_papers.figures.tensor.work.make_task", lambda *_, seed, **__: seeds.append(seed))
     monkeypatch.setattr("dpcape_papers.figures.tensor.work.compare", lambda *_, **__: [])
     for experiment in EXPERIMENTS:
-        for cell in experiment.cells(Setting(quick=False, data=NOWHERE)):
+        for cell in experiment.cells(RunSetting(quick=False, data=NOWHERE)):
             cell.compute(NOWHERE, **cell.options)
     assert set(seeds) == set(range(100, 110))
 
 
 def test_quick_runs_are_smaller_than_full_ones():
     for experiment in EXPERIMENTS:
-        quick, full = (experiment.cells(Setting(quick=q, data=NOWHERE)) for q in (True, False))
+        quick, full = (experiment.cells(RunSetting(quick=q, data=NOWHERE)) for q in (True, False))
         assert len(quick) < len(full)
         assert max(c.options["run"] for c in full) == 9

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpcape_papers.experiments.cache import Kept
+from dpcape_papers.experiments.cache import CachedRows
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Setting
+from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.folder import write_folder
 from dpcape_papers.experiments.index import write_index
 from dpcape_papers.figures.analytic import FIGURE_3_3
@@ -21,8 +21,10 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    setting = Setting(quick=True, data=DataFolder(None))
-    done = [(cell, Kept(cell.compute(setting.data, **cell.options), 0.1, [])) for cell in FIGURE_3_3.cells(setting)]
+    setting = RunSetting(quick=True, data=DataFolder(None))
+    done = [
+        (cell, CachedRows(cell.compute(setting.data, **cell.options), 0.1, [])) for cell in FIGURE_3_3.cells(setting)
+    ]
     write_folder(tmp_path, FIGURE_3_3, setting, done)
     return write_index(tmp_path, ["dissertation-3.2", "dissertation-3.3"])
 

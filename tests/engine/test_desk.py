@@ -14,11 +14,11 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.secure_sum import Identity
 from dpcape.transport import frames
 from dpcape.transport.frames import Ask, Reply, decode_ask, decode_reply, signed
-from dpcape.transport.request_handler import Desk, Post
+from dpcape.transport.request_handler import JobBinding, RequestHandler
 
 COORDINATOR = Identity.from_private_bytes(bytes(range(32)))
 ROGUE = Identity.from_private_bytes(bytes(range(1, 33)))
-POST = Post(job="job", study="d" * 64, site="lyon", coordinator=COORDINATOR.public)
+POST = JobBinding(job="job", study="d" * 64, site="lyon", coordinator=COORDINATOR.public)
 
 
 def ask(**changes: object) -> Ask:
@@ -26,13 +26,13 @@ def ask(**changes: object) -> Ask:
     return Ask(**{**fields, **changes})
 
 
-def desk(answer: Callable[[bytes], bytes] = bytes.upper) -> Desk:
-    made = Desk(POST, lambda: answer)
+def desk(answer: Callable[[bytes], bytes] = bytes.upper) -> RequestHandler:
+    made = RequestHandler(POST, lambda: answer)
     made.wait_until_open(5)
     return made
 
 
-def put(to: Desk, request: Ask, identity: Identity = COORDINATOR) -> Reply:
+def put(to: RequestHandler, request: Ask, identity: Identity = COORDINATOR) -> Reply:
     return decode_reply(to.handle(signed(request, identity)))
 
 
@@ -96,7 +96,7 @@ def test_refusals_speak_only_words_made_to_leave(error: Exception, kind: str, sp
     def refuse() -> Callable[[bytes], bytes]:
         raise error
 
-    here = Desk(POST, refuse)
+    here = RequestHandler(POST, refuse)
     here.wait_until_open(5)
     reply = put(here, ask(kind="ready", number=0, body=b""))
     assert (reply.state, reply.error) == ("refused", kind)
@@ -111,7 +111,7 @@ def test_a_site_that_still_reads_its_data_is_busy() -> None:
         go_on.wait(5)
         return bytes.upper
 
-    here = Desk(POST, open_slowly)
+    here = RequestHandler(POST, open_slowly)
     assert put(here, ask(kind="ready", number=0, body=b"")).state == "busy"
     assert put(here, ask()).state == "busy"
     go_on.set()

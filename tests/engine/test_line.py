@@ -16,11 +16,11 @@ from dpcape import PCA, Cape, Federation, Replay, in_process, rows
 from dpcape.engines.flare.live_table import table
 from dpcape.errors import LedgerRefused, SiteLost, TransportError
 from dpcape.secure_sum import Identity
-from dpcape.transport.carried_transport import Call, FlareLine
+from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier, Delivery
-from dpcape.transport.delivery_status import Status
+from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.frames import Kind
-from dpcape.transport.request_handler import Desk, Post
+from dpcape.transport.request_handler import JobBinding, RequestHandler
 from dpcape.transport.timing import PRESET, Timing
 
 COORDINATOR = Identity.from_private_bytes(bytes(range(32)))
@@ -34,7 +34,7 @@ class Wire(Carrier):
 
     can_ping: ClassVar[bool] = True
 
-    def __init__(self, desks: Mapping[str, Desk]) -> None:
+    def __init__(self, desks: Mapping[str, RequestHandler]) -> None:
         self.desks = desks
         self.faults: dict[str, Callable[[Kind, float], Delivery | None]] = {}
 
@@ -43,16 +43,18 @@ class Wire(Carrier):
         return Delivery("ok", self.desks[site].handle(data)) if fault is None else fault
 
 
-def desks_for(answers: Mapping[str, Callable[[bytes], bytes]]) -> dict[str, Desk]:
+def desks_for(answers: Mapping[str, Callable[[bytes], bytes]]) -> dict[str, RequestHandler]:
     made = {}
     for name, answer in answers.items():
-        made[name] = Desk(Post("job", "d" * 64, name, COORDINATOR.public), lambda answer=answer: answer)
+        made[name] = RequestHandler(JobBinding("job", "d" * 64, name, COORDINATOR.public), lambda answer=answer: answer)
     return made
 
 
-def line_to(wire: Wire, status: Status | None = None, *, timing: Timing = QUICK, **options: object) -> FlareLine:
-    told = Status(tuple(wire.desks)) if status is None else status
-    return FlareLine(tuple(wire.desks), wire, call=CALL, status=told, timing=timing, **options)
+def line_to(
+    wire: Wire, status: DeliveryStatus | None = None, *, timing: Timing = QUICK, **options: object
+) -> CarriedTransport:
+    told = DeliveryStatus(tuple(wire.desks)) if status is None else status
+    return CarriedTransport(tuple(wire.desks), wire, call=CALL, status=told, timing=timing, **options)
 
 
 def echo() -> Wire:
@@ -72,7 +74,7 @@ def test_replies_come_back_by_site() -> None:
 
 
 def test_a_killed_site_is_noticed_by_a_ping_long_before_the_deadline() -> None:
-    wire, status = echo(), Status(SITES)
+    wire, status = echo(), DeliveryStatus(SITES)
     wire.faults["oslo"] = lambda kind, timeout: Delivery("unreachable") if kind == "ping" else hang(kind, 10.0)
     begun = time.monotonic()
     replies, missing = line_to(wire, status).ask(dict.fromkeys(SITES, b"x"), 10.0)
@@ -95,7 +97,7 @@ def test_a_silent_machine_is_given_up_after_several_pings() -> None:
 
 
 def test_a_slow_site_that_answers_pings_is_awaited_until_the_deadline_and_not_longer() -> None:
-    wire, status = echo(), Status(SITES)
+    wire, status = echo(), DeliveryStatus(SITES)
     wire.faults["pune"] = lambda kind, timeout: None if kind != "round" else hang(kind, 6.0)
     line = line_to(wire, status)
     begun = time.monotonic()
@@ -132,7 +134,7 @@ def test_a_site_that_starts_late_or_reads_for_long_is_awaited() -> None:
         go_on.wait(5)
         return bytes.upper
 
-    wire.desks["pune"] = Desk(Post("job", "d" * 64, "pune", COORDINATOR.public), reads)
+    wire.desks["pune"] = RequestHandler(JobBinding("job", "d" * 64, "pune", COORDINATOR.public), reads)
     # Longer than ``start``, which is for silence alone.
     threading.Timer(1.5, go_on.set).start()
     assert set(line_to(wire).gather()) == set(SITES)
@@ -143,7 +145,7 @@ def test_a_refusal_carries_the_sites_name_and_kind() -> None:
         raise LedgerRefused("a study must be approved.")
 
     wire = echo()
-    wire.desks["oslo"] = Desk(Post("job", "d" * 64, "oslo", COORDINATOR.public), refuse)
+    wire.desks["oslo"] = RequestHandler(JobBinding("job", "d" * 64, "oslo", COORDINATOR.public), refuse)
     with pytest.raises(LedgerRefused, match=r"^oslo: a study must be approved"):
         line_to(wire).gather()
 
@@ -188,7 +190,7 @@ def test_whenever_a_site_dies_the_study_finishes_without_it_or_before_it(at_call
 
 
 def test_status_is_a_table_for_people_and_json_for_scripts(tmp_path: Path) -> None:
-    status = Status(SITES, tmp_path / "events.jsonl")
+    status = DeliveryStatus(SITES, tmp_path / "events.jsonl")
     status.phase("gathering", sites=list(SITES))
     status.site("oslo", "lost", "its process or connection is gone")
     status.release(3, 7, statistic="second_moment")

@@ -15,8 +15,8 @@ import dpcape
 from dpcape.errors import ConvergenceWarning, InvalidParameter
 from dpcape.factor_release import FactorRelease, PrivateFactorModel, choose_n_factors, fit_bundle, read_bundle
 from dpcape.factor_release.alignment import kept_spread
-from dpcape.factor_release.gibbs_sampler import Features
-from dpcape.factor_release.markov_chain import Chain, Plan
+from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
+from dpcape.factor_release.markov_chain import ChainSettings, MarkovChain
 from dpcape.factor_release.markov_chain_files import load_chain, save_chain
 from dpcape.factor_release.posterior import _warn_if_apart, combine
 
@@ -149,20 +149,20 @@ def test_update_adds_subjects_without_refitting(data) -> None:
 
 def test_same_seed_same_result_and_interruption_leaves_no_trace(tmp_path: Path) -> None:
     X = factor_data(40, 80, 3, seed=24)[0]
-    features = Features((X - X.mean(0)) / X.std(0))
-    plan = Plan(8, True, "multiplicative", 120, 20, 2, (3,))
-    whole = Chain(features, plan).run()
+    features = StandardisedFeatures((X - X.mean(0)) / X.std(0))
+    plan = ChainSettings(8, True, "multiplicative", 120, 20, 2, (3,))
+    whole = MarkovChain(features, plan).run()
     for stop in (50, 130):
-        part = Chain(features, plan).run(until=stop)
+        part = MarkovChain(features, plan).run(until=stop)
         save_chain(part, tmp_path / "chain.npz")
-        resumed = load_chain(Chain(features, plan), tmp_path / "chain.npz").run()
+        resumed = load_chain(MarkovChain(features, plan), tmp_path / "chain.npz").run()
         assert whole.kept is not None
         assert resumed.kept is not None
         # BLAS may round differently in another memory layout; a lost random number would differ by one or so.
         np.testing.assert_allclose(whole.kept.factors, resumed.kept.factors, atol=1e-9)
         np.testing.assert_allclose(whole.kept.loadings_sum, resumed.kept.loadings_sum, atol=1e-8)
         assert whole.n_factors_trace == resumed.n_factors_trace
-    other = Chain(Features(features.values + 1e-9), plan)
+    other = MarkovChain(StandardisedFeatures(features.values + 1e-9), plan)
     with pytest.raises(InvalidParameter, match="same data and settings"):
         load_chain(other, tmp_path / "chain.npz")
     assert b"pickle" not in (tmp_path / "chain.npz").read_bytes()
@@ -249,8 +249,8 @@ def test_infinite_values_and_unfitted_models_are_refused(data) -> None:
 
 
 def test_chains_that_disagree_give_a_warning() -> None:
-    features = Features(standardised(factor_data(30, 60, 3, seed=26)[0]))
-    chains = [Chain(features, Plan(3, False, "multiplicative", 50, 60, 1, (i,))).run() for i in range(2)]
+    features = StandardisedFeatures(standardised(factor_data(30, 60, 3, seed=26)[0]))
+    chains = [MarkovChain(features, ChainSettings(3, False, "multiplicative", 50, 60, 1, (i,))).run() for i in range(2)]
     _warn_if_apart(combine(chains).diagnostics, 2, 60)
     assert chains[1].kept is not None
     chains[1].kept.monitors[:, 0] += 3 * chains[1].kept.monitors[:, 0].std()

@@ -17,14 +17,14 @@ from dpcape.factor_release.gibbs_sampler import (
     RESIDUAL_RATE,
     RESIDUAL_SHAPE,
     ChainState,
-    Features,
+    StandardisedFeatures,
     Workspace,
     draw_factors,
     gibbs_sweep,
     svd_start,
 )
 from dpcape.factor_release.kernels import feature_pass, kernel_named
-from dpcape.factor_release.markov_chain import Chain, Plan
+from dpcape.factor_release.markov_chain import ChainSettings, MarkovChain
 from dpcape.factor_release.moment_sampler import draw_cross_products, sample_from_moment
 from dpcape.factor_release.priors import IndependentGamma, MultiplicativeGamma, Prior
 
@@ -56,7 +56,7 @@ def after_sweeps(
         state, work = prior_state(prior, rng), Workspace()
         X = state.factors @ state.loadings + rng.standard_normal((N, P)) / np.sqrt(state.precision)
         for _ in range(3):
-            gibbs_sweep(state, Features(X), prior=prior, kernel=kernel, rng=rng, work=work)
+            gibbs_sweep(state, StandardisedFeatures(X), prior=prior, kernel=kernel, rng=rng, work=work)
         tau = prior.precisions(state.increments)
         rows["factor"].append(state.factors[1, 1])
         rows["precision"].append(state.precision[2])
@@ -169,13 +169,13 @@ def test_pass_has_the_scales_of_its_conditionals(name: str, factor: float, right
 @pytest.mark.parametrize(("factor", "same"), [(1.0, True), (0.9, False), (1.1, False)])
 def test_cross_products_from_a_moment_have_the_law_of_those_from_rows(factor: float, same: bool) -> None:
     X = standardised(factor_data(30, 5, 2, seed=3)[0])
-    state = svd_start(Features(X), MultiplicativeGamma(), 2)
+    state = svd_start(StandardisedFeatures(X), MultiplicativeGamma(), 2)
     state.loadings *= 0.1  # weakly determined factors, so that their noise matters
     S, rng = X.T @ X, np.random.default_rng(4)
     L = np.linalg.cholesky(S)
     from_rows, from_moment = [], []
     for _ in range(5000):
-        E = draw_factors(state, Features(X), rng)
+        E = draw_factors(state, StandardisedFeatures(X), rng)
         from_rows.append([E[:, 0] @ E[:, 0], E[:, 0] @ E[:, 1], E[:, 1] @ X[:, 2]])
         gram, cross = draw_cross_products(state.loadings, state.precision, S, L, n=30, rng=rng)
         from_moment.append([gram[0, 0] * factor**2, gram[0, 1] * factor**2, cross[1, 2] * factor])
@@ -186,7 +186,7 @@ def test_cross_products_from_a_moment_have_the_law_of_those_from_rows(factor: fl
 
 def test_moment_and_rows_give_the_same_model() -> None:
     X = standardised(factor_data(400, 20, 3, seed=8)[0])
-    chain = Chain(Features(X), Plan(3, False, "multiplicative", 200, 400, 1, (1,))).run()
+    chain = MarkovChain(StandardisedFeatures(X), ChainSettings(3, False, "multiplicative", 200, 400, 1, (1,))).run()
     assert chain.kept is not None
     moment = sample_from_moment(
         X.T @ X / 400, 400, 3, n_burn_in=200, n_draws=400, rng=np.random.default_rng(2), kernel="lapack"

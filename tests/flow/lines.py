@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Replay, rows
-from dpcape.privacy.calibration import Plan
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.site.in_process import InProcess, in_process
 from dpcape.statistics import Statistic
@@ -116,20 +116,20 @@ def line_of(
     return LosingLine(in_process(records, ledgers=ledgers, noise=Replay(SEED)), losses)
 
 
-def own_noise(plan: Plan, site: str, size: int, *, release: int = 0, allowance: int = 0) -> NDArray[np.int64]:
+def own_noise(plan: ReleaseNoise, site: str, size: int, *, release: int = 0, allowance: int = 0) -> NDArray[np.int64]:
     """Repeat a site's own noise of a release, in grid steps."""
     source = Replay(SEED).child(site, "allowance", allowance).child("own", release)
     return source.integer_gaussian(plan.own_steps(site), size)
 
 
-def draw(plan: Plan, site: str, size: int, *, release: int = 0, attempt: int = 0) -> NDArray[np.int64]:
+def draw(plan: ReleaseNoise, site: str, size: int, *, release: int = 0, attempt: int = 0) -> NDArray[np.int64]:
     """Repeat a site's draw of cancelling noise, in grid steps."""
     source = Replay(SEED).child(site, "allowance", 0).child("draw", release, attempt)
     return source.integer_gaussian(plan.shared_steps(site), size)
 
 
 def exact_steps(
-    statistic: Statistic, table: NDArray[np.float64], plan: Plan, coefficient: float = 1.0
+    statistic: Statistic, table: NDArray[np.float64], plan: ReleaseNoise, coefficient: float = 1.0
 ) -> NDArray[np.int64]:
     """Return a site's weighted total on the grid, without noise."""
     total = statistic.total(rows(table, bound=1.0)) * coefficient

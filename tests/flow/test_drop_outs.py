@@ -11,7 +11,7 @@ from dpcape import PCA, Cape, Dealer, Federation, Independent, SecureSum
 from dpcape.errors import ProtocolError, SiteLost
 from dpcape.federation import Allowance
 from dpcape.privacy import mu_of
-from dpcape.privacy.calibration import Plan
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.statistics import second_moment
 
 from .lines import LosingLine, Loss, exact_steps, example_rows, line_of, own_noise
@@ -27,7 +27,7 @@ def open_allowance(line: LosingLine, protocol: Cape | SecureSum | Independent | 
 def check_sum(data: dict[str, np.ndarray], private: Allowance, packed_mean: np.ndarray, release: int = 0) -> None:
     """The released mean is, to the last integer, the survivors' totals plus their own noise."""
     statistic = second_moment(private._federation.facts)
-    plan: Plan = private._plans[release]
+    plan: ReleaseNoise = private._plans[release]
     survivors = private.releases[release].survivors
     total = sum(
         exact_steps(statistic, data[site], plan) + own_noise(plan, site, statistic.size, release=release)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
 from dpcape.errors import AllowanceExceeded, LedgerRefused, ProtocolError
 from dpcape.privacy.calibration import plan_release
-from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols import Protocol
 from dpcape.secure_sum import Identity
 from dpcape.site.site import Site
@@ -102,7 +102,7 @@ WRONG_TERMS: dict[str, Callable[[Terms], dict[str, Any]]] = {
     "other bound": lambda t: {"facts": msgspec.structs.replace(t.facts, bounds=(0.01,))},
     "other unit": lambda t: {"facts": msgspec.structs.replace(t.facts, unit="subject")},
     "other width": lambda t: {"facts": msgspec.structs.replace(t.facts, widths=(2,))},
-    "unknown protocol": lambda t: {"settings": Settings(name="trust-me")},
+    "unknown protocol": lambda t: {"settings": ProtocolSettings(name="trust-me")},
     "no noise with an epsilon": lambda t: {"settings": Exact().settings(4)},
     "noise without an epsilon": lambda t: {"epsilons": {}},
     "wrong collusion": lambda t: {"settings": msgspec.structs.replace(t.settings, n_colluding=0)},
@@ -123,19 +123,19 @@ def test_altered_terms_are_refused(what: str) -> None:
 @pytest.mark.parametrize(
     "settings_",
     [
-        Settings(name="cape", n_colluding=3, minimum_sites=4, cancelling_ratio=100.0),
-        Settings(name="cape", n_colluding=1, minimum_sites=2, cancelling_ratio=100.0),
-        Settings(name="cape", n_colluding=-1, minimum_sites=4, cancelling_ratio=100.0),
-        Settings(name="cape", n_colluding=0, minimum_sites=4, cancelling_ratio=math.nan),
-        Settings(name="cape", n_colluding=0, minimum_sites=4, cancelling_ratio=1e9),
-        Settings(name="secure-sum", n_colluding=1, minimum_sites=5),
-        Settings(name="dealer", n_colluding=0, minimum_sites=3, cancelling_ratio=1.0),
-        Settings(name="dealer", n_colluding=4, minimum_sites=4, cancelling_ratio=1.0),
-        Settings(name="independent", n_colluding=3, minimum_sites=0),
+        ProtocolSettings(name="cape", n_colluding=3, minimum_sites=4, cancelling_ratio=100.0),
+        ProtocolSettings(name="cape", n_colluding=1, minimum_sites=2, cancelling_ratio=100.0),
+        ProtocolSettings(name="cape", n_colluding=-1, minimum_sites=4, cancelling_ratio=100.0),
+        ProtocolSettings(name="cape", n_colluding=0, minimum_sites=4, cancelling_ratio=math.nan),
+        ProtocolSettings(name="cape", n_colluding=0, minimum_sites=4, cancelling_ratio=1e9),
+        ProtocolSettings(name="secure-sum", n_colluding=1, minimum_sites=5),
+        ProtocolSettings(name="dealer", n_colluding=0, minimum_sites=3, cancelling_ratio=1.0),
+        ProtocolSettings(name="dealer", n_colluding=4, minimum_sites=4, cancelling_ratio=1.0),
+        ProtocolSettings(name="independent", n_colluding=3, minimum_sites=0),
     ],
     ids=str,
 )
-def test_infeasible_settings_are_refused(settings_: Settings) -> None:
+def test_infeasible_settings_are_refused(settings_: ProtocolSettings) -> None:
     bench = Bench(Independent())
     assert refusal(bench.open(settings=settings_))
     assert bench.untouched

@@ -17,9 +17,9 @@ from scipy import stats
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Replay, SecureSum, in_process, rows
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.federation import Allowance
-from dpcape.privacy.adversary_view import View
-from dpcape.privacy.calibration import Plan
-from dpcape.privacy.terms import Settings
+from dpcape.privacy.adversary_view import AdversaryView
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import ProtocolSettings
 from dpcape.protocols import Protocol, from_settings
 from dpcape.secure_sum import zero_sum_share
 from dpcape.statistics import Statistic, first_moments, second_moment
@@ -50,13 +50,13 @@ def federation_of(
     return Federation(in_process(records, noise=Replay(seed)), protocol=protocol, weights=weights)
 
 
-def own_noise(plan: Plan, site: str, size: int, seed: int) -> NDArray[np.int64]:
+def own_noise(plan: ReleaseNoise, site: str, size: int, seed: int) -> NDArray[np.int64]:
     source = Replay(seed).child(site, "allowance", 0).child("own", 0)
     return source.integer_gaussian(plan.own_steps(site), size)
 
 
 def weighted_steps(
-    statistic: Statistic, table: NDArray[np.float64], plan: Plan, coefficient: float
+    statistic: Statistic, table: NDArray[np.float64], plan: ReleaseNoise, coefficient: float
 ) -> NDArray[np.int64]:
     total = statistic.total(rows(table, bound=1.0)) * coefficient
     return np.rint(total / plan.step).astype(np.int64)
@@ -166,7 +166,7 @@ class Opened:
         return (self.releases[name] - self.exact[name]) * self.plan.step
 
 
-def covariance_p_value(rows_: NDArray[np.float64], view: View, factor: float = 1.0) -> float:
+def covariance_p_value(rows_: NDArray[np.float64], view: AdversaryView, factor: float = 1.0) -> float:
     """Test every entry of the covariance of rows (one column per coordinate) against the view; Bonferroni."""
     expected = factor**2 * (view.mixing * view.variances) @ view.mixing.T
     n = rows_.shape[1]
@@ -177,13 +177,13 @@ def covariance_p_value(rows_: NDArray[np.float64], view: View, factor: float = 1
     return float(min(1.0, expected.size * 2 * stats.norm.sf(z.max())))
 
 
-def check_with_teeth(rows_: NDArray[np.float64], view: View) -> None:
+def check_with_teeth(rows_: NDArray[np.float64], view: AdversaryView) -> None:
     assert covariance_p_value(rows_, view) > ALPHA
     for wrong in (0.9, 1.1):
         assert covariance_p_value(rows_, view, wrong) < ALPHA
 
 
-def scales(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def scales(plan: ReleaseNoise) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.array([plan.own_scales[n] for n in NAMES]), np.array([plan.shared_scales[n] for n in NAMES])
 
 
@@ -207,7 +207,7 @@ def test_the_view_of_a_dealer_is_what_the_aggregator_holds() -> None:
     own, shared = scales(held.plan)
     view = protocol.view(4, own_scales=own, shared_scales=shared)
     # The last row, the sum of draws, stays with the dealer.
-    told = View(shift=view.shift[:4], mixing=view.mixing[:4], variances=view.variances)
+    told = AdversaryView(shift=view.shift[:4], mixing=view.mixing[:4], variances=view.variances)
     check_with_teeth(np.array([held.noise(name) for name in NAMES]), told)
     np.testing.assert_allclose(told.exposures(), view.exposures(), rtol=1e-12)
 
@@ -234,7 +234,7 @@ def test_the_view_of_independent_noise_is_what_the_aggregator_holds() -> None:
 def test_settings_travel(protocol: Protocol) -> None:
     for n_sites in (4, 5):
         sent = protocol.settings(n_sites)
-        received = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Settings)
+        received = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=ProtocolSettings)
         assert received == sent
         again = from_settings(received)
         assert type(again) is type(protocol)
@@ -245,7 +245,7 @@ def test_settings_travel(protocol: Protocol) -> None:
 
 def test_unknown_protocols_are_refused() -> None:
     with pytest.raises(ProtocolError, match="one of"):
-        from_settings(Settings(name="blockchain"))
+        from_settings(ProtocolSettings(name="blockchain"))
 
 
 @pytest.mark.parametrize(

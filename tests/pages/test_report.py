@@ -28,7 +28,7 @@ from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.loading_sections import maps
 from dpcape.report.map_plots import plot_slices
 from dpcape.report.model_sections import model_sections
-from dpcape.report.page import Picture, Section, Table, write_page
+from dpcape.report.page import Picture, ReportSection, Table, write_page
 from dpcape.report.plots import WAYS, curves
 from dpcape.report.release_plots import signal_bars
 from dpcape.report.release_sections import noise_length, noise_section, signal_share
@@ -344,8 +344,8 @@ def test_pages_of_others_still_work(tmp_path: Path) -> None:
         title="A & B",
         lead="Nothing <here>.",
         sections=[
-            Section("Same", text=["one"], pictures=[Picture(figure, "An empty picture, first of two", "c")]),
-            Section("Same", tables=[table], pictures=[Picture(other, "An empty picture, second of two", "c")]),
+            ReportSection("Same", text=["one"], pictures=[Picture(figure, "An empty picture, first of two", "c")]),
+            ReportSection("Same", tables=[table], pictures=[Picture(other, "An empty picture, second of two", "c")]),
         ],
         guarantee=None,
         data={"end": "</script><!--", "nan": float("nan"), "nested": [{"inf": float("inf")}], "tuple": (1, 2)},

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpcape import Replay
-from dpcape.audit import ADVERSARIES, CASES, Adversary, Finding, audit, lower_bounds
+from dpcape.audit import ADVERSARIES, CASES, Adversary, AuditResult, audit, lower_bounds
 from dpcape.cli import main
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.privacy.gaussian import mu_of
@@ -25,7 +25,7 @@ HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
 OF_CAPE = [adversary for adversary in ADVERSARIES if adversary.protocol.name == "cape"]
 
 
-def audited(name: str, adversary: Adversary, n_trials: int, factors: dict[str, float] | None = None) -> Finding:
+def audited(name: str, adversary: Adversary, n_trials: int, factors: dict[str, float] | None = None) -> AuditResult:
     return audit(CASES[name], adversary, epsilon=EPSILON, delta=DELTA, n_trials=n_trials, noise=Replay, factors=factors)
 
 

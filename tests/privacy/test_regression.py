@@ -20,7 +20,7 @@ import pytest
 from dpcape import Cape, Dealer, Federation, Independent, Replay, SecureSum, in_process
 from dpcape.errors import DpcapeWarning
 from dpcape.federation import federation as federation_module
-from dpcape.privacy.calibration import Plan, plan_release
+from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.protocols import Protocol
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -49,9 +49,9 @@ CASES = {case.label: case for case in _cases()}
 
 def recorded(case: Any, protocol: Protocol) -> dict[str, Any]:
     """Fit once; return what was released, from plans and statistics, and what is printed."""
-    planned: dict[int, tuple[Any, Plan]] = {}
+    planned: dict[int, tuple[Any, ReleaseNoise]] = {}
 
-    def keep(terms: Any, release: int, statistic: Any, scheme: Any) -> Plan:
+    def keep(terms: Any, release: int, statistic: Any, scheme: Any) -> ReleaseNoise:
         plan = plan_release(terms, release, statistic, scheme)
         planned[release] = statistic, plan
         return plan

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dpcape.errors import LedgerRefused
 from dpcape.privacy.ledger import Charge
-from dpcape.site.hash_chain import Chain
+from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import SiteLedger
 
 
@@ -21,7 +21,7 @@ def say(text: str) -> None:
 
 
 def charge_until_stopped(folder: Path, mu: float, child: str) -> None:
-    chain = Chain(folder / "ledger.sqlite", folder / "ledger.head")
+    chain = HashChain(folder / "ledger.sqlite", folder / "ledger.head")
     ledger = SiteLedger(chain, data="cohort", study="a" * 64)
     number = 0
     while True:

@@ -5,38 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpcape.privacy.ledger import Charge
-from dpcape.site.hash_chain import Chain
+from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import SiteLedger
 
 STUDY = "a" * 64
 KEY = "11" * 32
 
 
-def new_chain(folder: Path) -> Chain:
+def new_chain(folder: Path) -> HashChain:
     folder.mkdir(parents=True, exist_ok=True)
-    return Chain.create(folder / "ledger.sqlite", folder / "ledger.head", {"site": "lyon", "identity": KEY})
+    return HashChain.create(folder / "ledger.sqlite", folder / "ledger.head", {"site": "lyon", "identity": KEY})
 
 
-def opened(folder: Path) -> Chain:
-    return Chain(folder / "ledger.sqlite", folder / "ledger.head")
+def opened(folder: Path) -> HashChain:
+    return HashChain(folder / "ledger.sqlite", folder / "ledger.head")
 
 
-def note(chain: Chain, text: str = "") -> None:
+def note(chain: HashChain, text: str = "") -> None:
     chain.append("note", {"text": text}, check=lambda entries: None)
 
 
-def ceiling(chain: Chain, epsilon: float, delta: float, per_study: float | None = None, data: str = "cohort") -> None:
+def ceiling(
+    chain: HashChain, epsilon: float, delta: float, per_study: float | None = None, data: str = "cohort"
+) -> None:
     per = None if per_study is None else repr(per_study)
     body = {"data": data, "epsilon": repr(epsilon), "delta": repr(delta), "per_study": per}
     chain.append("ceiling", body, check=lambda entries: None)
 
 
-def approve(chain: Chain, study: str = STUDY, runs: int = 10**6, data: str = "cohort") -> None:
+def approve(chain: HashChain, study: str = STUDY, runs: int = 10**6, data: str = "cohort") -> None:
     body = {"study": study, "name": "test", "data": data, "runs": runs}
     chain.append("approve", body, check=lambda entries: None)
 
 
-def ledger(chain: Chain, study: str = STUDY, data: str = "cohort") -> SiteLedger:
+def ledger(chain: HashChain, study: str = STUDY, data: str = "cohort") -> SiteLedger:
     return SiteLedger(chain, data=data, study=study)
 
 

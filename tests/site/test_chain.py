@@ -15,13 +15,13 @@ import pytest
 
 from dpcape.errors import LedgerRefused
 from dpcape.site.chain_head import Head, HeadCopy
-from dpcape.site.hash_chain import Chain
+from dpcape.site.hash_chain import HashChain
 
 from .ledgers import new_chain, note, opened
 
 
 @pytest.fixture
-def chain(tmp_path: Path) -> Chain:
+def chain(tmp_path: Path) -> HashChain:
     made = new_chain(tmp_path)
     for text in ("first", "second", "third"):
         note(made, text)
@@ -39,7 +39,7 @@ def attack(folder: Path, *statements: str) -> None:
     connection.close()
 
 
-def test_rows_are_numbered_and_kept(chain: Chain, tmp_path: Path) -> None:
+def test_rows_are_numbered_and_kept(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     entries = opened(tmp_path).entries()
     assert [entry.number for entry in entries] == [1, 2, 3, 4]
@@ -55,7 +55,7 @@ def test_rows_are_numbered_and_kept(chain: Chain, tmp_path: Path) -> None:
         "INSERT OR REPLACE INTO entries VALUES (2, '', 'note', '{}', '')",
     ],
 )
-def test_the_table_itself_forbids_changes(chain: Chain, tmp_path: Path, statement: str) -> None:
+def test_the_table_itself_forbids_changes(chain: HashChain, tmp_path: Path, statement: str) -> None:
     chain.close()
     connection = sqlite3.connect(tmp_path / "ledger.sqlite")
     with pytest.raises(sqlite3.IntegrityError, match="entries are"):
@@ -66,7 +66,7 @@ def test_the_table_itself_forbids_changes(chain: Chain, tmp_path: Path, statemen
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 @pytest.mark.parametrize("column", ["time", "kind", "body", "hash"])
-def test_every_cell_is_covered(chain: Chain, tmp_path: Path, number: int, column: str) -> None:
+def test_every_cell_is_covered(chain: HashChain, tmp_path: Path, number: int, column: str) -> None:
     chain.close()
     attack(tmp_path, f"UPDATE entries SET {column} = {column} || ' ' WHERE number = {number}")
     with pytest.raises(LedgerRefused, match="hash of the rows before it"):
@@ -74,14 +74,14 @@ def test_every_cell_is_covered(chain: Chain, tmp_path: Path, number: int, column
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_a_row_taken_out_is_noticed(chain: Chain, tmp_path: Path, number: int) -> None:
+def test_a_row_taken_out_is_noticed(chain: HashChain, tmp_path: Path, number: int) -> None:
     chain.close()
     attack(tmp_path, f"DELETE FROM entries WHERE number = {number}")
     with pytest.raises(LedgerRefused):
         opened(tmp_path).verify()
 
 
-def test_swapped_rows_are_noticed(chain: Chain, tmp_path: Path) -> None:
+def test_swapped_rows_are_noticed(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     attack(
         tmp_path,
@@ -93,7 +93,7 @@ def test_swapped_rows_are_noticed(chain: Chain, tmp_path: Path) -> None:
         opened(tmp_path).verify()
 
 
-def test_a_chain_rewritten_with_good_hashes_is_noticed_by_the_head(chain: Chain, tmp_path: Path) -> None:
+def test_a_chain_rewritten_with_good_hashes_is_noticed_by_the_head(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     other = tmp_path / "other"
     forged = new_chain(other)
@@ -136,7 +136,7 @@ def content_range(folder: Path) -> tuple[int, int]:
     return min(places) - 200, max(places) + 64
 
 
-def test_flipped_bytes_are_noticed(chain: Chain, tmp_path: Path) -> None:
+def test_flipped_bytes_are_noticed(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     size = (tmp_path / "ledger.sqlite").stat().st_size
     low, high = content_range(tmp_path)
@@ -145,12 +145,12 @@ def test_flipped_bytes_are_noticed(chain: Chain, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_flipped_byte_is_noticed(chain: Chain, tmp_path: Path) -> None:
+def test_every_flipped_byte_is_noticed(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     flipped_bytes_are_noticed(tmp_path, list(range((tmp_path / "ledger.sqlite").stat().st_size)))
 
 
-def test_every_byte_of_a_row_matters(chain: Chain, tmp_path: Path) -> None:
+def test_every_byte_of_a_row_matters(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     data = (tmp_path / "ledger.sqlite").read_bytes()
     start = data.index(b'{"text":"second"}')
@@ -160,7 +160,7 @@ def test_every_byte_of_a_row_matters(chain: Chain, tmp_path: Path) -> None:
             opened(tmp_path).verify()
 
 
-def test_a_restored_backup_is_refused(chain: Chain, tmp_path: Path) -> None:
+def test_a_restored_backup_is_refused(chain: HashChain, tmp_path: Path) -> None:
     chain.close()
     shutil.copy(tmp_path / "ledger.sqlite", tmp_path / "backup.sqlite")
     later = opened(tmp_path)
@@ -180,7 +180,7 @@ def test_a_restored_backup_is_refused(chain: Chain, tmp_path: Path) -> None:
     assert opened(tmp_path).entries()[-1].kind == "accept"
 
 
-def test_a_ledger_swapped_under_a_running_process_is_refused(chain: Chain, tmp_path: Path) -> None:
+def test_a_ledger_swapped_under_a_running_process_is_refused(chain: HashChain, tmp_path: Path) -> None:
     running = opened(tmp_path)
     running.entries()
     chain.close()
@@ -189,7 +189,9 @@ def test_a_ledger_swapped_under_a_running_process_is_refused(chain: Chain, tmp_p
         note(running)
 
 
-def test_a_crash_between_row_and_head_is_mended(chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_between_row_and_head_is_mended(
+    chain: HashChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def crash(self: HeadCopy, head: Head) -> None:
         raise KeyboardInterrupt
 
@@ -203,7 +205,7 @@ def test_a_crash_between_row_and_head_is_mended(chain: Chain, tmp_path: Path, mo
     assert copy.read().length == 5
 
 
-def test_a_failed_check_writes_nothing(chain: Chain, tmp_path: Path) -> None:
+def test_a_failed_check_writes_nothing(chain: HashChain, tmp_path: Path) -> None:
     def refuse(entries: object) -> None:
         raise LedgerRefused("no")
 
@@ -215,7 +217,7 @@ def test_a_failed_check_writes_nothing(chain: Chain, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "short"])
-def test_a_damaged_head_copy_is_refused(chain: Chain, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_head_copy_is_refused(chain: HashChain, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "ledger.head"
     good = path.read_bytes()
     if damage == "missing":
@@ -226,7 +228,7 @@ def test_a_damaged_head_copy_is_refused(chain: Chain, tmp_path: Path, damage: st
         opened(tmp_path).entries()
 
 
-def test_a_torn_write_of_the_head_leaves_the_other_slot(chain: Chain, tmp_path: Path) -> None:
+def test_a_torn_write_of_the_head_leaves_the_other_slot(chain: HashChain, tmp_path: Path) -> None:
     path = tmp_path / "ledger.head"
     before = path.read_bytes()
     note(chain, "one more")
@@ -238,7 +240,7 @@ def test_a_torn_write_of_the_head_leaves_the_other_slot(chain: Chain, tmp_path: 
         assert len(opened(tmp_path).entries()) == 5
 
 
-def test_files_are_private_and_no_database_is_no_ledger(chain: Chain, tmp_path: Path) -> None:
+def test_files_are_private_and_no_database_is_no_ledger(chain: HashChain, tmp_path: Path) -> None:
     for name in ("ledger.sqlite", "ledger.head", "ledger.sqlite.lock"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
@@ -252,7 +254,7 @@ def test_files_are_private_and_no_database_is_no_ledger(chain: Chain, tmp_path: 
         opened(tmp_path)
 
 
-def test_a_row_is_synced_before_it_counts(chain: Chain) -> None:
+def test_a_row_is_synced_before_it_counts(chain: HashChain) -> None:
     """SQLite returns from COMMIT when the row is on disk, not when it is on its way."""
     full = 2
     assert chain._connection.execute("PRAGMA synchronous").fetchone() == (full,)
@@ -260,7 +262,7 @@ def test_a_row_is_synced_before_it_counts(chain: Chain) -> None:
 
 
 def test_the_copy_of_the_head_is_synced_after_it_is_written(
-    chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chain: HashChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Head] = []
     monkeypatch.setattr(os, "fdatasync", lambda _: synced.append(HeadCopy(tmp_path / "ledger.head").read()))
@@ -268,7 +270,7 @@ def test_the_copy_of_the_head_is_synced_after_it_is_written(
     assert synced == [chain.head()]
 
 
-def test_nobody_writes_while_another_holds_the_lock(chain: Chain, tmp_path: Path) -> None:
+def test_nobody_writes_while_another_holds_the_lock(chain: HashChain, tmp_path: Path) -> None:
     with open(tmp_path / "ledger.sqlite.lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         writer = threading.Thread(target=note, args=(chain, "fourth"))

@@ -16,7 +16,7 @@ import pytest
 
 from dpcape.errors import LedgerRefused
 from dpcape.privacy import Ledger
-from dpcape.site.hash_chain import Chain
+from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import State
 
 from .ledgers import approve, ceiling, charge, new_chain, opened
@@ -149,7 +149,7 @@ def test_concurrent_processes_take_exactly_what_one_would(tmp_path: Path) -> Non
     n_taken = sum(line.startswith("charged") for line in lines)
     assert n_taken == _alone() > 10
     assert len({line.split("-")[1] for line in lines if line.startswith("charged go")}) > 1
-    assert len(State.of(Chain(tmp_path / "ledger.sqlite", tmp_path / "ledger.head").entries()).charges) == n_taken
+    assert len(State.of(HashChain(tmp_path / "ledger.sqlite", tmp_path / "ledger.head").entries()).charges) == n_taken
 
 
 def _alone() -> int:

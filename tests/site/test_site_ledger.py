@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy import Ledger, epsilon_of
 from dpcape.privacy.ledger import Charge
-from dpcape.site.hash_chain import Chain
+from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import Ceiling, State
 
 from .ledgers import STUDY, approve, ceiling, charge, ledger, new_chain, opened
 
 
 @pytest.fixture
-def chain(tmp_path: Path) -> Chain:
+def chain(tmp_path: Path) -> HashChain:
     made = new_chain(tmp_path)
     ceiling(made, 1.0, 1e-5)
     approve(made)
@@ -55,7 +55,7 @@ def test_same_spending_and_same_refusals_as_in_memory(
     assert ledger(opened(folder)).spent() == in_memory.spent()
 
 
-def test_composition_is_exact_across_studies(chain: Chain) -> None:
+def test_composition_is_exact_across_studies(chain: HashChain) -> None:
     other = "b" * 64
     approve(chain, other)
     ledger(chain).charge(Charge("one", mu=0.12, gap=0.0, tail=0.0, n_releases=1))
@@ -64,7 +64,7 @@ def test_composition_is_exact_across_studies(chain: Chain) -> None:
     assert ledger(chain).spent(1e-3) == pytest.approx(epsilon_of(1e-3, 0.2), rel=1e-12)
 
 
-def test_refusal_names_the_ceiling_and_changes_nothing(chain: Chain) -> None:
+def test_refusal_names_the_ceiling_and_changes_nothing(chain: HashChain) -> None:
     book = ledger(chain)
     before = chain.entries()
     with pytest.raises(LedgerRefused, match="this data set must stay within epsilon 1 at delta 1e-05") as caught:
@@ -74,12 +74,12 @@ def test_refusal_names_the_ceiling_and_changes_nothing(chain: Chain) -> None:
     assert not book.is_charged("large")
 
 
-def test_an_unprotected_release_never_passes_a_ceiling(chain: Chain) -> None:
+def test_an_unprotected_release_never_passes_a_ceiling(chain: HashChain) -> None:
     with pytest.raises(LedgerRefused, match="got inf with"):
         ledger(chain).check(charge("exact", math.inf))
 
 
-def test_ceiling_per_study_counts_all_runs_of_the_study(chain: Chain) -> None:
+def test_ceiling_per_study_counts_all_runs_of_the_study(chain: HashChain) -> None:
     ceiling(chain, 1.0, 1e-5, per_study=epsilon_of(1e-5, 0.15))
     book = ledger(chain)
     book.charge(charge("first", 0.12))
@@ -89,7 +89,7 @@ def test_ceiling_per_study_counts_all_runs_of_the_study(chain: Chain) -> None:
     ledger(chain, "b" * 64).charge(charge("of another study", 0.12))
 
 
-def test_data_sets_have_their_own_budgets(chain: Chain) -> None:
+def test_data_sets_have_their_own_budgets(chain: HashChain) -> None:
     ceiling(chain, 1.0, 1e-5, data="other")
     approve(chain, "c" * 64, data="other")
     ledger(chain).charge(charge("here", 0.2))
@@ -100,7 +100,7 @@ def test_data_sets_have_their_own_budgets(chain: Chain) -> None:
         ledger(chain, STUDY, "other").check(charge("elsewhere", 0.01))
 
 
-def test_a_changed_ceiling_counts_from_its_row_on(chain: Chain) -> None:
+def test_a_changed_ceiling_counts_from_its_row_on(chain: HashChain) -> None:
     book = ledger(chain)
     with pytest.raises(LedgerRefused):
         book.check(charge("large", 0.5))
@@ -111,7 +111,7 @@ def test_a_changed_ceiling_counts_from_its_row_on(chain: Chain) -> None:
         book.check(charge("tiny", 1e-3))
 
 
-def test_nothing_is_charged_without_approval(chain: Chain) -> None:
+def test_nothing_is_charged_without_approval(chain: HashChain) -> None:
     stranger = ledger(chain, "d" * 64)
     for method in (stranger.check, stranger.charge):
         with pytest.raises(LedgerRefused, match="must be approved"):
@@ -121,7 +121,7 @@ def test_nothing_is_charged_without_approval(chain: Chain) -> None:
         ledger(chain).check(charge("y", 0.01))
 
 
-def test_runs_are_limited_and_renewed_by_a_new_approval(chain: Chain) -> None:
+def test_runs_are_limited_and_renewed_by_a_new_approval(chain: HashChain) -> None:
     approve(chain, runs=1)
     book = ledger(chain)
     book.charge(charge("one", 0.01))
@@ -131,7 +131,7 @@ def test_runs_are_limited_and_renewed_by_a_new_approval(chain: Chain) -> None:
     book.charge(charge("three", 0.01))
 
 
-def test_every_run_counts_against_the_number_approved(chain: Chain) -> None:
+def test_every_run_counts_against_the_number_approved(chain: HashChain) -> None:
     approve(chain, runs=3)
     book = ledger(chain)
     for number in range(3):
@@ -140,7 +140,7 @@ def test_every_run_counts_against_the_number_approved(chain: Chain) -> None:
         book.charge(charge("one more", 0.01))
 
 
-def test_each_release_once_in_order_and_not_too_many(chain: Chain, tmp_path: Path) -> None:
+def test_each_release_once_in_order_and_not_too_many(chain: HashChain, tmp_path: Path) -> None:
     book = ledger(chain)
     with pytest.raises(ProtocolError, match="charged here before"):
         book.next_release("a", 0)
@@ -156,7 +156,7 @@ def test_each_release_once_in_order_and_not_too_many(chain: Chain, tmp_path: Pat
         book.charge(charge("a", 0.01))
 
 
-def test_another_process_cannot_go_on_with_a_charged_allowance(chain: Chain, tmp_path: Path) -> None:
+def test_another_process_cannot_go_on_with_a_charged_allowance(chain: HashChain, tmp_path: Path) -> None:
     ledger(chain).charge(charge("a", 0.01, n_releases=3))
     restarted = ledger(opened(tmp_path))
     assert not restarted.is_charged("a")
@@ -166,7 +166,7 @@ def test_another_process_cannot_go_on_with_a_charged_allowance(chain: Chain, tmp
         restarted.next_release("a", 1)
 
 
-def test_threads_never_pass_the_ceiling_together(chain: Chain, tmp_path: Path) -> None:
+def test_threads_never_pass_the_ceiling_together(chain: HashChain, tmp_path: Path) -> None:
     taken: list[str] = []
 
     def spend(name: str) -> None:
@@ -195,7 +195,7 @@ def test_threads_never_pass_the_ceiling_together(chain: Chain, tmp_path: Path) -
     assert chain.verify().length == 3 + n_allowed
 
 
-def test_a_head_somebody_saw_must_still_be_there(chain: Chain) -> None:
+def test_a_head_somebody_saw_must_still_be_there(chain: HashChain) -> None:
     book = ledger(chain)
     length, head = book.head()
     # The newest and the oldest row count too.

@@ -12,8 +12,8 @@ from dpcape.privacy.ledger import Charge
 from dpcape.site.folder import SiteFolder
 from dpcape.steward import request_checks as checks
 from dpcape.steward import server
-from dpcape.steward.request_handler import Exchange
-from dpcape.steward.sign_in import LONGEST_SESSION, Door
+from dpcape.steward.request_handler import StewardRequest
+from dpcape.steward.sign_in import LONGEST_SESSION, SignIn
 
 from .place import TEXT, Place
 from .visitor import FORM, Form, Reply, Visitor
@@ -531,7 +531,7 @@ def test_many_silent_connections_do_not_keep_the_steward_out(
     place: Place, steward: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # They would not go by themselves while the steward waits.
-    monkeypatch.setattr(Exchange, "timeout", 300)
+    monkeypatch.setattr(StewardRequest, "timeout", 300)
     held = [socket.create_connection(("127.0.0.1", place.server.port)) for _ in range(server.MOST_CONNECTIONS + 20)]
     try:
         assert steward.page().status == 200
@@ -567,7 +567,7 @@ class Clock:
 
 def test_only_the_steward_keeps_the_page_open() -> None:
     clock = Clock()
-    door = Door(clock)
+    door = SignIn(clock)
     clock.now += 50
     session = door.enter(door.code)
     assert session is not None
@@ -582,7 +582,7 @@ def test_only_the_steward_keeps_the_page_open() -> None:
 
 def test_a_session_ends_after_eight_hours_however_busy() -> None:
     clock = Clock()
-    door = Door(clock)
+    door = SignIn(clock)
     session = door.enter(door.code)
     assert session is not None
     clock.now += LONGEST_SESSION
@@ -592,7 +592,7 @@ def test_a_session_ends_after_eight_hours_however_busy() -> None:
 
 
 def test_before_anybody_signed_in_no_stamp_is_valid() -> None:
-    door = Door()
+    door = SignIn()
     assert not door.stamped("/x", door.stamp("/x"))
     assert not door.admits([""])
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpcape.steward.sign_in import Door
+from dpcape.steward.sign_in import SignIn
 
 
 def test_a_stamp_is_of_its_session_and_its_action() -> None:
-    door = Door()
+    door = SignIn()
     assert door.enter(door.code)
     stamp = door.stamp("/study/1/approve")
     assert door.stamped("/study/1/approve", stamp)
@@ -20,7 +20,7 @@ def test_a_stamp_is_of_its_session_and_its_action() -> None:
 
 
 def test_a_code_is_void_once_it_was_used() -> None:
-    door = Door()
+    door = SignIn()
     code = door.code
     first = door.enter(code)
     assert first is not None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpcape import Federation, Independent, in_process, rows
-from dpcape.privacy import View, compose, delta_of, epsilon_of, mu_of
+from dpcape.privacy import AdversaryView, compose, delta_of, epsilon_of, mu_of
 from dpcape.privacy.calibration import calibrate, plan_release, worst_exposures
 from dpcape.privacy.gaussian import zcdp_delta_of
 from dpcape.protocols import Cape, Dealer, Protocol, SecureSum
@@ -119,7 +119,9 @@ def _kappa(shift: Any, mixing: Any, *, site: int = 0) -> float:
     """Exposure of a site under the published split, squared."""
     n_sites = np.atleast_2d(mixing).shape[1] // 2
     own, shared = _published(n_sites)
-    view = View(shift=np.atleast_2d(shift), mixing=np.atleast_2d(mixing), variances=np.concatenate([shared, own]) ** 2)
+    view = AdversaryView(
+        shift=np.atleast_2d(shift), mixing=np.atleast_2d(mixing), variances=np.concatenate([shared, own]) ** 2
+    )
     return float(view.exposures()[site] ** 2)
 
 
@@ -201,7 +203,7 @@ class _Paper000:
         if output:
             mixing.append(self.owns.mean(axis=0, keepdims=True))
             shift.append(np.full((1, self.n_sites), 1 / self.n_sites))
-        view = View(shift=np.vstack(shift), mixing=np.vstack(mixing), variances=self.variances)
+        view = AdversaryView(shift=np.vstack(shift), mixing=np.vstack(mixing), variances=self.variances)
         return float(view.exposures()[0] ** 2)
 
     def of_sites(self, n_colluding: int) -> list[np.ndarray[Any, Any]]:
@@ -231,16 +233,18 @@ def test_views_of_the_capecca_paper() -> None:
 def test_an_antisymmetric_difference_under_symmetric_noise_is_bare() -> None:
     # One site releases an asymmetric 2 x 2 matrix with symmetric noise; a record moves entry (0, 1) alone.
     mixing = np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]])
-    bare = View(shift=np.array([[0.0], [1.0], [0.0], [0.0]]), mixing=mixing, variances=np.ones(3))
+    bare = AdversaryView(shift=np.array([[0.0], [1.0], [0.0], [0.0]]), mixing=mixing, variances=np.ones(3))
     assert bare.exposures()[0] == math.inf
-    symmetrised = View(shift=np.array([[0.0], [0.5], [0.5], [0.0]]), mixing=mixing, variances=np.ones(3))
+    symmetrised = AdversaryView(shift=np.array([[0.0], [0.5], [0.5], [0.0]]), mixing=mixing, variances=np.ones(3))
     assert symmetrised.exposures()[0] == pytest.approx(0.5)
 
 
 def test_views_without_noise_or_without_rows() -> None:
-    nothing = View(shift=np.zeros((1, 2)), mixing=np.zeros((1, 1)), variances=np.ones(1))
+    nothing = AdversaryView(shift=np.zeros((1, 2)), mixing=np.zeros((1, 1)), variances=np.ones(1))
     assert nothing.exposures().tolist() == [0.0, 0.0]
-    one_bare = View(shift=np.array([[1.0, 0], [0, 1.0]]), mixing=np.array([[0.0], [1.0]]), variances=np.array([4.0]))
+    one_bare = AdversaryView(
+        shift=np.array([[1.0, 0], [0, 1.0]]), mixing=np.array([[0.0], [1.0]]), variances=np.array([4.0])
+    )
     assert one_bare.exposures().tolist() == [math.inf, 0.5]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from dpcape_papers.experiments.experiment import Experiment, Setting
+    from dpcape_papers.experiments.experiment import Experiment, RunSetting
     from dpcape_papers.experiments.runner import Report
 
 
@@ -51,14 +51,14 @@ def reproduce(
     # Imported here: what compares methods takes a second to import, and a list should not.
     from dpcape_papers.experiments.comparison import load_method
     from dpcape_papers.experiments.data import find_data
-    from dpcape_papers.experiments.experiment import Setting
+    from dpcape_papers.experiments.experiment import RunSetting
 
     chosen = choose(list(experiments()) if every else names)
     if not chosen:
         raise click.UsageError("Name an experiment, or use --all or --list.")
     for method in methods:
         load_method(method)  # a wrong name is told before anything runs
-    setting = Setting(quick=quick, data=find_data(data), runs=runs, methods=methods)
+    setting = RunSetting(quick=quick, data=find_data(data), runs=runs, methods=methods)
     _run(chosen, setting, out, cache or out / ".cache", jobs)
 
 
@@ -69,7 +69,7 @@ def _list(known: Sequence[Experiment]) -> None:
         click.echo(f"{one.name:<{width}} {mark} {one.label}: {one.title}")
 
 
-def _run(chosen: Sequence[Experiment], setting: Setting, out: Path, cache: Path, jobs: int) -> None:
+def _run(chosen: Sequence[Experiment], setting: RunSetting, out: Path, cache: Path, jobs: int) -> None:
     import matplotlib as mpl
     from rich.console import Console
 

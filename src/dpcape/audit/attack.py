@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.audit.adversaries import SITES, VICTIM, Adversary
-from dpcape.audit.protocol_run import Held
-from dpcape.privacy.calibration import Plan
+from dpcape.audit.protocol_run import Observed
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.protocols.protocol import Integers
 
 Rows = NDArray[np.float64]
@@ -31,7 +31,7 @@ class _View:
         self.mixing.append(mixing)
 
 
-def scores(adversary: Adversary, plan: Plan, held: Held, difference: Integers) -> Rows:
+def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: Integers) -> Rows:
     """Return one score per trial; larger means that ``difference`` was added to the victim's statistic."""
     view = _view(adversary, held)
     spread = np.array([*(plan.shared_steps(n) for n in SITES), *(plan.own_steps(n) for n in SITES)])
@@ -43,7 +43,7 @@ def scores(adversary: Adversary, plan: Plan, held: Held, difference: Integers) -
     return np.asarray(along)
 
 
-def _view(adversary: Adversary, held: Held) -> _View:
+def _view(adversary: Adversary, held: Observed) -> _View:
     view = _View()
     draw, own = np.eye(4, 8), np.eye(4, 8, 4)
     index = {name: position for position, name in enumerate(SITES)}

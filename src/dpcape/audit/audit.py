@@ -14,8 +14,8 @@ from dpcape.audit.attack import scores
 from dpcape.audit.bounds import lower_bounds
 from dpcape.audit.cases import Case
 from dpcape.audit.neighbours import Neighbours, worst_pair
-from dpcape.audit.protocol_run import Stage
-from dpcape.audit.recorded_run import Transcript, run_once
+from dpcape.audit.protocol_run import ProtocolRun
+from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.noise import NoiseSource
 from dpcape.protocols.protocol import Integers, on_grid
 
@@ -26,7 +26,7 @@ _ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditResult:
     """What an audit came to.
 
     Attributes
@@ -68,7 +68,7 @@ def audit(
     noise: Callable[[int], NoiseSource],
     seed: int = 1,
     factors: Mapping[str, float] | None = None,
-) -> Finding:
+) -> AuditResult:
     """Attack one analysis under one protocol.
 
     Parameters
@@ -84,7 +84,7 @@ def audit(
     moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
     bounds = lower_bounds(still, moved, delta=delta, alpha=ALPHA)
     guarantee = transcript.guarantee
-    return Finding(
+    return AuditResult(
         analysis=case.name,
         adversary=adversary.name,
         status=guarantee.status,
@@ -103,7 +103,7 @@ class _Attack:
         self,
         case: Case,
         adversary: Adversary,
-        transcript: Transcript,
+        transcript: RecordedRun,
         pair: Neighbours,
         factors: Mapping[str, float],
     ) -> None:
@@ -124,7 +124,9 @@ class _Attack:
         room = max(1, _ENTRIES // steps[0].size)
         parts = []
         for batch, begin in enumerate(range(0, n_trials, room)):
-            stage = Stage(self._adversary, terms, request, noise=noise(batch).child(number), factors=self._factors)
+            stage = ProtocolRun(
+                self._adversary, terms, request, noise=noise(batch).child(number), factors=self._factors
+            )
             held = stage.run(steps[moved], min(room, n_trials - begin))
             parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
         return np.concatenate(parts)

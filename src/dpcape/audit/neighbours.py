@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcape.audit.adversaries import VICTIM
 from dpcape.audit.cases import Case
-from dpcape.audit.recorded_run import Transcript
+from dpcape.audit.recorded_run import RecordedRun
 
 Vector = NDArray[np.float64]
 _N_CANDIDATES, _CLIMB_ROUNDS, _CLIMB_TRIALS = 240, 30, 40
@@ -32,7 +32,7 @@ class Neighbours:
     reached: float
 
 
-def worst_pair(case: Case, transcript: Transcript, *, seed: int) -> Neighbours:
+def worst_pair(case: Case, transcript: RecordedRun, *, seed: int) -> Neighbours:
     """Search for the pair whose contributions, over all releases together, cost the victim most."""
     generator = np.random.default_rng(seed)  # protects nothing
     distance = _Distance(case, transcript)
@@ -49,7 +49,7 @@ def worst_pair(case: Case, transcript: Transcript, *, seed: int) -> Neighbours:
 class _Distance:
     """Contributions of single units, scaled so that length is the part of the allowed mu they use."""
 
-    def __init__(self, case: Case, transcript: Transcript) -> None:
+    def __init__(self, case: Case, transcript: RecordedRun) -> None:
         self._case, self._statistics = case, transcript.statistics
         mus = np.array([request.plan.mus[VICTIM] for request in transcript.requests])
         shares = mus / np.linalg.norm(mus)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcape.audit.adversaries import VICTIM, Adversary
 from dpcape.noise import NoiseSource
-from dpcape.privacy.calibration import Plan
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.dealer import DEALER, NoiseDealer
 from dpcape.protocols.protocol import Integers
@@ -23,7 +23,7 @@ from dpcape.transport import messages as m
 
 
 @dataclass
-class Held:
+class Observed:
     """What the adversary holds after a run, in grid steps: what the aggregator reads, what colluding sites drew."""
 
     releases: dict[str, Integers] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Held:
             self.sums[what] = vector
 
 
-class Watched(NoiseSource):
+class WatchedNoise(NoiseSource):
     """Noise of another source, with what some sites draw written down; at a fraction of its scale if asked.
 
     ``factors`` maps a purpose ("own", "draw", "dealer") to the fraction: what an audit with teeth must notice.
@@ -50,7 +50,7 @@ class Watched(NoiseSource):
         self,
         inner: NoiseSource,
         *,
-        held: Held,
+        held: Observed,
         watched: Collection[str],
         factors: Mapping[str, float],
         labels: tuple[str | int, ...] = (),
@@ -58,8 +58,8 @@ class Watched(NoiseSource):
         self._inner, self._held, self._watched = inner, held, watched
         self._factors, self._labels = factors, labels
 
-    def child(self, *labels: str | int) -> Watched:
-        return Watched(
+    def child(self, *labels: str | int) -> WatchedNoise:
+        return WatchedNoise(
             self._inner.child(*labels),
             held=self._held,
             watched=self._watched,
@@ -78,16 +78,16 @@ class Watched(NoiseSource):
         return drawn
 
 
-class _Guard:
+class _RepeatedContext:
     """Hands a site half its plan and its statistic, repeated."""
 
-    def __init__(self, name: str, stage: Stage, steps: Integers) -> None:
+    def __init__(self, name: str, stage: ProtocolRun, steps: Integers) -> None:
         self.name, self.terms = name, stage.terms
         self.identity = stage.signers[name]
         self.pinned: Mapping[str, bytes] = stage.pinned
         self._stage, self._steps = stage, steps
 
-    def begin(self, request: m.Request) -> Plan:
+    def begin(self, request: m.Request) -> ReleaseNoise:
         return self._stage.plan
 
     def size(self, request: m.Request) -> int:
@@ -100,7 +100,7 @@ class _Guard:
         return self._stage.noise.child(self.name, *labels)
 
 
-class Stage:
+class ProtocolRun:
     """One run of a protocol's release; also the coordinator's line to the site halves."""
 
     def __init__(
@@ -114,20 +114,20 @@ class Stage:
     ) -> None:
         self.terms, self.plan, self._request = terms, request.plan, request
         self._adversary = adversary
-        self.held = Held()
-        self.noise = Watched(noise, held=self.held, watched=adversary.colluding, factors=factors)
+        self.held = Observed()
+        self.noise = WatchedNoise(noise, held=self.held, watched=adversary.colluding, factors=factors)
         self.signers = {name: Identity.generate() for name in (*terms.sites, DEALER)}
         self.pinned = {name: signer.public for name, signer in self.signers.items()}
         self._dealer = NoiseDealer(self.signers[DEALER], self.noise)
         self._dealer.pin(self.pinned)
 
-    def run(self, victim_steps: Integers, n_trials: int) -> Held:
+    def run(self, victim_steps: Integers, n_trials: int) -> Observed:
         """Run the release on ``n_trials`` copies and return what the adversary then holds."""
         repeated = np.tile(victim_steps, n_trials)
         zeros = np.zeros_like(repeated)
         protocol = self._adversary.protocol
         self._halves = {
-            name: protocol.site_half(_Guard(name, self, repeated if name == VICTIM else zeros))
+            name: protocol.site_role(_RepeatedContext(name, self, repeated if name == VICTIM else zeros))
             for name in self.terms.sites
         }
         coordinator = protocol.coordinator(self, self.terms)

@@ -20,7 +20,7 @@ from dpcape.transport.transport import Passing, Transport
 
 
 @dataclass(frozen=True)
-class Transcript:
+class RecordedRun:
     """Terms and requests of a run, the statistics they name, and what was promised."""
 
     terms: Terms
@@ -29,7 +29,7 @@ class Transcript:
     guarantee: Guarantee
 
 
-def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, seed: int) -> Transcript:
+def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, seed: int) -> RecordedRun:
     """Fit the analysis to made-up records and write down what the sites were asked.
 
     Later requests may depend on earlier answers. An audit keeps them as they were in this run: a promise for requests
@@ -45,7 +45,7 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
         model = case.make(epsilon, delta).fit(Federation(listener, protocol=protocol))
     terms, requests = listener.heard()
     statistics = tuple(build(request.statistic, terms.facts, decode_public(request.public)) for request in requests)
-    return Transcript(terms, requests, statistics, model.guarantee_)
+    return RecordedRun(terms, requests, statistics, model.guarantee_)
 
 
 class _Listener(Passing):

@@ -14,7 +14,7 @@ from dpcape.errors import InvalidParameter
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpcape.audit import Finding
+    from dpcape.audit import AuditResult
     from dpcape.noise import NoiseSource
 
 PROTOCOLS = ("cape", "secure-sum", "independent", "dealer")
@@ -82,7 +82,7 @@ def _noise(seed: int | None) -> Any:
     return source
 
 
-def _run(jobs: list[Any], options: dict[str, Any]) -> list[Finding]:
+def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -99,7 +99,7 @@ def _run(jobs: list[Any], options: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _show(findings: list[Finding], half_noise: bool) -> None:
+def _show(findings: list[AuditResult], half_noise: bool) -> None:
     from rich.console import Console
 
     first = findings[0]
@@ -117,7 +117,7 @@ def _show(findings: list[Finding], half_noise: bool) -> None:
     )
 
 
-def _show_analysis(console: Console, name: str, findings: list[Finding]) -> None:
+def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> None:
     from rich.table import Table
 
     n_releases = findings[0].n_releases

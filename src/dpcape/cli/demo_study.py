@@ -19,7 +19,7 @@ from dpcape.noise import NoiseSource, OsNoise, Replay
 from dpcape.pages.numbers import round_up
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import rows, views
-from dpcape.report.page import Picture, Section, Table, write_page
+from dpcape.report.page import Picture, ReportSection, Table, write_page
 from dpcape.report.plots import curves, images, scatter, scree
 from dpcape.report.release_sections import noise_section
 from dpcape.site.in_process import in_process
@@ -175,7 +175,7 @@ def _write_report(
             "canonical_correlation": dict(correlation),
         },
         sections=[
-            Section(
+            ReportSection(
                 title="What cancelling noise buys",
                 text=[
                     "Every curve has the same guarantee at each epsilon. 'Conventional' sites protect themselves one "
@@ -206,7 +206,7 @@ def _write_report(
                     ),
                 ],
             ),
-            Section(
+            ReportSection(
                 title=f"The components at epsilon {EPSILON:g}",
                 pictures=[
                     Picture(
@@ -228,13 +228,13 @@ def _write_report(
     )
 
 
-def _pairs_section(pixels: Matrix, cca: CCA) -> Section:
+def _pairs_section(pixels: Matrix, cca: CCA) -> ReportSection:
     """Draw scores of the first pair: the digits are public, so their scores may be shown."""
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
     x_scores, y_scores = cca.transform(top, bottom)
     axes = scatter(x_scores[:, 0], y_scores[:, 0], labels=("top halves, first pair", "bottom halves, first pair"))
     listed = ", ".join(f"{value:.2f}" for value in cca.correlations_)
-    return Section(
+    return ReportSection(
         title=f"Top and bottom halves at epsilon {EPSILON:g}",
         text=[
             f"The canonical correlations of the CAPE study: {listed}. The scores drawn are those of public data; those "
@@ -250,10 +250,10 @@ def _pairs_section(pixels: Matrix, cca: CCA) -> Section:
     )
 
 
-def _who_section(pca: PCA) -> Section:
+def _who_section(pca: PCA) -> ReportSection:
     guarded = pca.guarantee_.sites.items()
     rows = [[name, str(site.n_records), round_up(site.epsilon), round_up(site.mu, 5)] for name, site in guarded]
-    return Section(
+    return ReportSection(
         title="Who took part",
         text=[
             "Each of the two studies, PCA and CCA, has the guarantee of the card; a site that ran both has spent both. "

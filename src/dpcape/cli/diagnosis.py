@@ -32,7 +32,7 @@ _SOON = timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One check: its subject, whether it is in order, and what was seen."""
 
     subject: str
@@ -42,7 +42,7 @@ class Finding:
 
 def examine(
     *, study: Study | None = None, folder: Path | None = None, kit: Path | None = None, federation: Path | None = None
-) -> list[Finding]:
+) -> list[Diagnosis]:
     """Look at everything that the given parts allow to look at."""
     checks: list[tuple[str, Callable[[], str]]] = [("versions", _versions), ("disk", _disk)]
     if folder is not None:
@@ -58,11 +58,11 @@ def examine(
     return findings
 
 
-def _checked(subject: str, check: Callable[[], str]) -> Finding:
+def _checked(subject: str, check: Callable[[], str]) -> Diagnosis:
     try:
-        return Finding(subject, True, check())
+        return Diagnosis(subject, True, check())
     except (DpcapeError, OSError, ValueError, KeyError) as error:
-        return Finding(subject, False, f"{error}" or type(error).__name__)
+        return Diagnosis(subject, False, f"{error}" or type(error).__name__)
 
 
 def _versions() -> str:
@@ -175,7 +175,7 @@ def _startup(kit: Path, *names: str) -> Path:
     raise InvalidParameter(f"a kit must hold {names[0]}; got none.")
 
 
-def _both_ends(federation: Path, study: Study | None) -> list[Finding]:
+def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:
     """Ask the server who is there and, with a study, every site whether it is ready: versions and clocks of all."""
     from dpcape.engines.flare.admin_session import opened
     from dpcape.engines.flare.kits import FederationFolder
@@ -204,9 +204,9 @@ def _both_ends(federation: Path, study: Study | None) -> list[Finding]:
     return [*findings, finding, *(_end(name, entry) for name, entry in known.items() if name != "coordinator")]
 
 
-def _end(site: str, entry: dict[str, Any]) -> Finding:
+def _end(site: str, entry: dict[str, Any]) -> Diagnosis:
     from dpcape.runs.study_run import MAX_CLOCK_SECONDS
 
     apart = float(entry["clock_apart"])
     good = entry["dpcape"] == __version__ and apart <= MAX_CLOCK_SECONDS
-    return Finding(f"site {site}", good, f"dpcape {entry['dpcape']} (here {__version__}), clock {apart:.1f} s apart")
+    return Diagnosis(f"site {site}", good, f"dpcape {entry['dpcape']} (here {__version__}), clock {apart:.1f} s apart")

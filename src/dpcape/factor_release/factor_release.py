@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.bundle import Bundle
 from dpcape.factor_release.competitors import competitor_predictions
-from dpcape.factor_release.gibbs_sampler import Features
-from dpcape.factor_release.markov_chain import Plan
+from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
+from dpcape.factor_release.markov_chain import ChainSettings
 from dpcape.factor_release.posterior import Posterior, run_chains, starting_number
 from dpcape.factor_release.prediction import (
     Interval,
@@ -37,7 +37,7 @@ from dpcape.factor_release.preparation import (
 from dpcape.factor_release.recommended import RecommendedModel, recalibrated_loadings
 from dpcape.factor_release.release_files import ReleasePaths, write_release
 from dpcape.factor_release.risk import RiskReport, assess_risk
-from dpcape.factor_release.subjects import Calibration, Subjects, calibrate, recommend
+from dpcape.factor_release.subjects import Calibration, SubjectDraws, calibrate, recommend
 
 Array = NDArray[np.float64]
 
@@ -180,7 +180,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         check_n_factors(self.n_factors, *values.shape)
         self.features_used_ = self._standardisation.used
         self._posterior = self._sample(values)
-        subjects = Subjects(
+        subjects = SubjectDraws(
             features=values,
             draws=self._posterior.draws,
             n_train=len(train),
@@ -194,7 +194,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         """Run the chains as the parameters say."""
         self.seed_ = secrets.randbits(63) if self.seed is None else int(self.seed)
         adaptive = self.n_factors == "adaptive"
-        plan = Plan(
+        plan = ChainSettings(
             n_factors=starting_number(*values.shape) if adaptive else int(self.n_factors),
             adaptive=adaptive,
             prior=self.prior,
@@ -204,7 +204,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             seed=(self.seed_,),
         )
         posterior = run_chains(
-            Features(values),
+            StandardisedFeatures(values),
             plan,
             n_chains=self.n_chains,
             kernel=self.kernel,
@@ -217,7 +217,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         self.diagnostics_ = posterior.diagnostics
         return posterior
 
-    def _set_subjects(self, subjects: Subjects) -> FactorRelease:
+    def _set_subjects(self, subjects: SubjectDraws) -> FactorRelease:
         """Take over a set of subjects and whatever follows from it."""
         self._subjects = subjects
         self.draws_ = subjects.draws
@@ -231,13 +231,13 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             self.recommended_ = recommend(subjects, subjects.response, self._calibration)
         return self
 
-    def _fitted_model(self) -> tuple[Subjects, Array, Calibration, RecommendedModel]:
+    def _fitted_model(self) -> tuple[SubjectDraws, Array, Calibration, RecommendedModel]:
         subjects = self._checked_subjects()
         if subjects.response is None or self._calibration is None or self.recommended_ is None:
             raise InvalidParameter("the model must have been fitted with responses; got none. Pass y to fit.")
         return subjects, subjects.response, self._calibration, self.recommended_
 
-    def _checked_subjects(self) -> Subjects:
+    def _checked_subjects(self) -> SubjectDraws:
         if not hasattr(self, "_subjects"):
             raise InvalidParameter("the model must have been fitted; got an unfitted one. Call fit first.")
         return self._subjects
@@ -366,9 +366,11 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def _twin_factors(self, features: Array) -> Array:
         """Fit the same model to fewer subjects with a short chain from the SVD."""
-        plan = Plan(self.n_factors_, False, self.prior, n_burn_in=100, n_draws=50, thin=2, seed=(self.seed_, 2))
+        plan = ChainSettings(
+            self.n_factors_, False, self.prior, n_burn_in=100, n_draws=50, thin=2, seed=(self.seed_, 2)
+        )
         centred = features - features.mean(axis=0)
-        return run_chains(Features(centred), plan, n_chains=1, kernel=self.kernel, warn=False).factors
+        return run_chains(StandardisedFeatures(centred), plan, n_chains=1, kernel=self.kernel, warn=False).factors
 
     def release(
         self, folder: str | os.PathLike[str], *, n_released_draws: int = 0, n_repeats: int = 10

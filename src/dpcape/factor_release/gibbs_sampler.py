@@ -28,7 +28,7 @@ RESIDUAL_SHAPE, RESIDUAL_RATE = 1.0, 0.3
 
 
 @dataclass(frozen=True)
-class Features:
+class StandardisedFeatures:
     """Standardised features of all subjects, n x p, with their sums of squares."""
 
     values: Array
@@ -81,7 +81,7 @@ def principal_scores(values: Array, n_factors: int) -> tuple[Array, Array]:
     return scores, scores.T @ values / n
 
 
-def svd_start(features: Features, prior: Prior, n_factors: int) -> ChainState:
+def svd_start(features: StandardisedFeatures, prior: Prior, n_factors: int) -> ChainState:
     """Start a chain at the truncated SVD; from a random start redundant factors hardly ever shrink."""
     scores, loadings = principal_scores(features.values, n_factors)
     n = scores.shape[0]
@@ -97,7 +97,7 @@ def svd_start(features: Features, prior: Prior, n_factors: int) -> ChainState:
     )
 
 
-def draw_factors(state: ChainState, features: Features, rng: np.random.Generator) -> Array:
+def draw_factors(state: ChainState, features: StandardisedFeatures, rng: np.random.Generator) -> Array:
     """Draw eta_i ~ N(V L'S x_i, V) with V = (I + L'S L)^-1 for all subjects at once."""
     weighted = state.loadings * state.precision
     Q = weighted @ state.loadings.T
@@ -110,7 +110,7 @@ def draw_factors(state: ChainState, features: Features, rng: np.random.Generator
 
 def gibbs_sweep(
     state: ChainState,
-    features: Features,
+    features: StandardisedFeatures,
     *,
     prior: Prior,
     kernel: FeaturePass,

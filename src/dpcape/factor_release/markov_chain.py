@@ -13,7 +13,7 @@ from dpcape.factor_release.alignment import rotation_onto
 from dpcape.factor_release.gibbs_sampler import (
     Adaptation,
     ChainState,
-    Features,
+    StandardisedFeatures,
     Workspace,
     extend,
     gibbs_sweep,
@@ -34,7 +34,7 @@ WEAKLY_IDENTIFIED = "communality"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChainSettings:
     """What a chain will do; part of the fingerprint that a saved chain must match."""
 
     n_factors: int
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass
-class Kept:
+class KeptDraws:
     """What is kept of a chain: aligned factors of each draw, running sums of the rest."""
 
     factors: Array  # draws x n x K, aligned
@@ -74,8 +74,8 @@ class Kept:
     count: int = 0
 
 
-def _empty_kept(n_draws: int, n: int, n_factors: int, n_features: int) -> Kept:
-    return Kept(
+def _empty_kept(n_draws: int, n: int, n_factors: int, n_features: int) -> KeptDraws:
+    return KeptDraws(
         factors=np.zeros((n_draws, n, n_factors)),
         loadings_sum=np.zeros((n_factors, n_features)),
         squares_sum=np.zeros(n_features),
@@ -84,10 +84,10 @@ def _empty_kept(n_draws: int, n: int, n_factors: int, n_features: int) -> Kept:
     )
 
 
-class Chain:
+class MarkovChain:
     """A chain on standardised features; ``run`` takes it to the end of its plan."""
 
-    def __init__(self, features: Features, plan: Plan, *, kernel: str = "auto") -> None:
+    def __init__(self, features: StandardisedFeatures, plan: ChainSettings, *, kernel: str = "auto") -> None:
         self.features, self.plan = features, plan
         self.prior = plan.prior_object()
         self.kernel = kernel_named(kernel)
@@ -97,7 +97,7 @@ class Chain:
         self.state = self._start()
         self.n_factors_trace: list[int] = []
         self.work = Workspace()
-        self.kept: Kept | None = None
+        self.kept: KeptDraws | None = None
         self.frame = np.empty((0, 0))
 
     def _start(self) -> ChainState:
@@ -118,7 +118,7 @@ class Chain:
         """Whether the plan is finished."""
         return self.state.sweep >= self.plan.n_sweeps
 
-    def run(self, until: int | None = None, tick: Callable[[Chain], None] | None = None) -> Chain:
+    def run(self, until: int | None = None, tick: Callable[[MarkovChain], None] | None = None) -> MarkovChain:
         """Sweep to the end of the plan, or to sweep number ``until``; call ``tick`` after each sweep."""
         end = self.plan.n_sweeps if until is None else min(until, self.plan.n_sweeps)
         while self.state.sweep < end:

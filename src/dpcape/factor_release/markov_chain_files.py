@@ -18,19 +18,19 @@ import numpy as np
 
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.gibbs_sampler import ChainState
-from dpcape.factor_release.markov_chain import Chain, Kept
+from dpcape.factor_release.markov_chain import KeptDraws, MarkovChain
 
 FORMAT = 1
 
 
-def fingerprint(chain: Chain) -> str:
+def fingerprint(chain: MarkovChain) -> str:
     """Return a digest of the plan and the data a chain runs on."""
     digest = hashlib.sha256(chain.describe().encode())
     digest.update(np.ascontiguousarray(chain.features.values).data)
     return digest.hexdigest()
 
 
-def save_chain(chain: Chain, path: str | os.PathLike[str]) -> None:
+def save_chain(chain: MarkovChain, path: str | os.PathLike[str]) -> None:
     """Write everything needed to go on exactly where the chain stands."""
     header: dict[str, Any] = {
         "format": FORMAT,
@@ -42,7 +42,7 @@ def save_chain(chain: Chain, path: str | os.PathLike[str]) -> None:
     }
     arrays = {f"state_{f.name}": getattr(chain.state, f.name) for f in fields(ChainState) if f.name != "sweep"}
     if chain.kept is not None:
-        arrays |= {f"kept_{f.name}": getattr(chain.kept, f.name) for f in fields(Kept) if f.name != "count"}
+        arrays |= {f"kept_{f.name}": getattr(chain.kept, f.name) for f in fields(KeptDraws) if f.name != "count"}
     target = Path(path)
     beside = target.with_name(target.name + ".part")
     with beside.open("wb") as stream:
@@ -50,7 +50,7 @@ def save_chain(chain: Chain, path: str | os.PathLike[str]) -> None:
     beside.replace(target)
 
 
-def load_chain(chain: Chain, path: str | os.PathLike[str]) -> Chain:
+def load_chain(chain: MarkovChain, path: str | os.PathLike[str]) -> MarkovChain:
     """Put a freshly made chain, of the same plan and data, where the saved one stood."""
     with np.load(path, allow_pickle=False) as stored:
         header = json.loads(str(stored["header"]))
@@ -66,5 +66,5 @@ def load_chain(chain: Chain, path: str | os.PathLike[str]) -> Chain:
     chain.state = ChainState(**state, sweep=int(header["sweep"]))
     if header["count"] is not None:
         kept = {name.removeprefix("kept_"): value for name, value in arrays.items() if name.startswith("kept_")}
-        chain.kept = Kept(**kept, count=int(header["count"]))
+        chain.kept = KeptDraws(**kept, count=int(header["count"]))
     return chain

@@ -15,8 +15,8 @@ from scipy.stats import chi2
 
 from dpcape.errors import ConvergenceWarning
 from dpcape.factor_release.diagnostics import summarise
-from dpcape.factor_release.gibbs_sampler import Features
-from dpcape.factor_release.markov_chain import WEAKLY_IDENTIFIED, Chain, Plan
+from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
+from dpcape.factor_release.markov_chain import WEAKLY_IDENTIFIED, ChainSettings, MarkovChain
 from dpcape.factor_release.markov_chain_files import load_chain, save_chain
 
 Array = NDArray[np.float64]
@@ -62,10 +62,10 @@ def starting_number(n: int, n_features: int) -> int:
     return max(1, min(int(np.ceil(5 * np.log(max(n_features, 2)))), n // 2, n_features))
 
 
-def _checkpoint(folder: Path | None, every: int, number: int) -> tuple[Path | None, Callable[[Chain], None]]:
+def _checkpoint(folder: Path | None, every: int, number: int) -> tuple[Path | None, Callable[[MarkovChain], None]]:
     path = None if folder is None else folder / f"chain-{number}.npz"
 
-    def tick(chain: Chain) -> None:
+    def tick(chain: MarkovChain) -> None:
         if path is not None and (chain.state.sweep % every == 0 or chain.done):
             save_chain(chain, path)
 
@@ -73,23 +73,23 @@ def _checkpoint(folder: Path | None, every: int, number: int) -> tuple[Path | No
 
 
 def _run_one(
-    features: Features,
-    plan: Plan,
+    features: StandardisedFeatures,
+    plan: ChainSettings,
     number: int,
     *,
     kernel: str,
     folder: Path | None,
     every: int,
     bar: Progress | None,
-) -> Chain:
+) -> MarkovChain:
     """Run chain ``number``, from its checkpoint if there is one."""
-    chain = Chain(features, plan, kernel=kernel)
+    chain = MarkovChain(features, plan, kernel=kernel)
     path, save = _checkpoint(folder, every, number)
     if path is not None and path.exists():
         chain = load_chain(chain, path)
     task = None if bar is None else bar.add_task(f"chain {number + 1}", total=plan.n_sweeps)
 
-    def tick(chain: Chain) -> None:
+    def tick(chain: MarkovChain) -> None:
         save(chain)
         if bar is not None and task is not None:
             bar.update(task, completed=chain.state.sweep)
@@ -98,8 +98,8 @@ def _run_one(
 
 
 def run_chains(
-    features: Features,
-    plan: Plan,
+    features: StandardisedFeatures,
+    plan: ChainSettings,
     *,
     n_chains: int,
     kernel: str = "auto",
@@ -112,7 +112,7 @@ def run_chains(
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
     bar: AbstractContextManager[Progress | None] = Progress() if progress else nullcontext(None)
-    chains: list[Chain] = []
+    chains: list[MarkovChain] = []
     with bar as shown:
         for number in range(n_chains):
             its_plan = replace(plan, seed=(*plan.seed, number))
@@ -135,7 +135,7 @@ def run_chains(
     return posterior
 
 
-def combine(chains: list[Chain]) -> Posterior:
+def combine(chains: list[MarkovChain]) -> Posterior:
     """Put the draws of finished chains together; all are on the same frame."""
     kept = [chain.kept for chain in chains if chain.kept is not None]
     count = sum(k.count for k in kept)

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Subjects:
+class SubjectDraws:
     """Training subjects first, then test subjects; responses of the former only."""
 
     features: Array  # n x p, standardised
@@ -40,7 +40,7 @@ class Subjects:
         """Number of test subjects."""
         return len(self.features) - self.n_train
 
-    def with_test(self, features: Array, draws: Array, covariates: Array | None) -> Subjects:
+    def with_test(self, features: Array, draws: Array, covariates: Array | None) -> SubjectDraws:
         """Return the subjects with new ones at the end of the test part."""
         return replace(
             self,
@@ -51,7 +51,7 @@ class Subjects:
 
     def with_training(
         self, features: Array, draws: Array, *, response: Array | None, covariates: Array | None
-    ) -> Subjects:
+    ) -> SubjectDraws:
         """Return the subjects with new ones at the end of the training part."""
         n = self.n_train
         return replace(
@@ -85,14 +85,14 @@ class Calibration:
     fold_guides: Array  # n_folds x K
 
 
-def _fitted(subjects: Subjects, response: Array, used: NDArray[np.intp]) -> Array:
+def _fitted(subjects: SubjectDraws, response: Array, used: NDArray[np.intp]) -> Array:
     """Return X beta_hat of all subjects, beta_hat the ridge estimate (1) on the subjects ``used``."""
     covariates = None if subjects.covariates is None else subjects.covariates[used]
     ridge = fit_ridge(subjects.gram[np.ix_(used, used)], response[used], covariates)
     return np.asarray(subjects.gram[:, used] @ ridge.weights)
 
 
-def calibrate(subjects: Subjects, response: Array, *, n_folds: int) -> Calibration:
+def calibrate(subjects: SubjectDraws, response: Array, *, n_folds: int) -> Calibration:
     """Compute the guides and the penalty of the recommended model.
 
     Folds are striped over the sorted responses: balanced, and no random number that a reader would have to
@@ -112,7 +112,7 @@ def calibrate(subjects: Subjects, response: Array, *, n_folds: int) -> Calibrati
     )
 
 
-def recommend(subjects: Subjects, response: Array, calibration: Calibration) -> RecommendedModel:
+def recommend(subjects: SubjectDraws, response: Array, calibration: Calibration) -> RecommendedModel:
     """Fit the recommended model over its grid, as the third party will."""
     return fit_recommended(
         subjects.factors[: subjects.n_train],

@@ -13,12 +13,12 @@ from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, Si
 from dpcape.facts import Facts
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.guarantee.release_record import Release
-from dpcape.privacy.calibration import Plan, plan_release
+from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
 from dpcape.statistics.statistic import Statistic
 from dpcape.transport.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
-from dpcape.transport.messenger import Line
+from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 
 # Fields of Facts whose names do not say what to change.
@@ -121,7 +121,7 @@ class Federation:
         shares : parts of mu^2, one per release, adding to at most one.
         """
         terms = self.terms(epsilon, delta, shares)
-        line = Line(self._transport, terms.allowance, self._identities, self._deadline)
+        line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
         replies, missing = line.ask(dict.fromkeys(terms.sites, Open(terms=terms)))
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
@@ -172,7 +172,7 @@ class Federation:
         return {name: (entry.ledger_length, entry.ledger_head) for name, entry in described.items()}
 
     def _describe(self, seen: Mapping[str, tuple[int, str]]) -> dict[str, Described]:
-        line = Line(self._transport, "", {}, self._deadline)
+        line = SiteMessenger(self._transport, "", {}, self._deadline)
         messages: dict[str, ToSite] = {
             name: Describe(seen_length=length, seen_head=head)
             for name, (length, head) in ((name, seen.get(name, (0, ""))) for name in self._transport.sites)
@@ -204,13 +204,13 @@ class Allowance:
         self,
         federation: Federation,
         terms: Terms,
-        line: Line,
+        line: SiteMessenger,
         on_release: Callable[[Release], None] | None,
     ) -> None:
         self._federation, self._terms = federation, terms
         self._protocol = federation.protocol
         self._coordinator = self._protocol.coordinator(line, terms)
-        self._plans: list[Plan] = []
+        self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
         self._on_release = on_release
         self.releases: list[Release] = []
@@ -220,7 +220,7 @@ class Allowance:
         """Releases not yet used."""
         return len(self._terms.shares) - len(self._plans)
 
-    def plan(self, statistic: Statistic, release: int | None = None) -> Plan:
+    def plan(self, statistic: Statistic, release: int | None = None) -> ReleaseNoise:
         """Return the noise the next release (or release number ``release``) would have; spends nothing."""
         number = len(self._plans) if release is None else release
         if not 0 <= number < len(self._terms.shares):
@@ -249,7 +249,7 @@ class Allowance:
         self,
         number: int,
         statistic: Statistic,
-        plan: Plan,
+        plan: ReleaseNoise,
         survivors: tuple[str, ...],
         divisor: float,
         length: float | None = None,

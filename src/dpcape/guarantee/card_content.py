@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpcape.guarantee.card_ledger import Charged, Part, Spent, charges_part, decimal, ledger_part
+from dpcape.guarantee.card_ledger import Part, RunCharges, Spent, charges_part, decimal, ledger_part
 from dpcape.guarantee.guarantee import NONE, PUBLISHED, VERIFIED, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.inference import most_hits, most_right
@@ -136,7 +136,7 @@ def card_of(
     *,
     releases: Sequence[ReleaseFacts] = (),
     spent: Spent | None = None,
-    charged: Charged | None = None,
+    charged: RunCharges | None = None,
     planned: bool = False,
 ) -> Card:
     """Return the card of a guarantee.

@@ -29,7 +29,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Charged:
+class RunCharges:
     """What a run cost the ledgers of its sites, as whoever ran it knows: this study's own runs, at the study's delta.
 
     The rest of a ledger tells of a site's other studies and stays at the site: a report is passed on.
@@ -88,7 +88,7 @@ def ledger_part(spent: Spent) -> Part:
     )
 
 
-def charges_part(charged: Charged) -> Part:
+def charges_part(charged: RunCharges) -> Part:
     """Return what the card of a run says of the ledgers."""
     title = "What the ledgers show"
     if not charged.is_kept:

@@ -10,7 +10,7 @@ from typing import Protocol as Interface
 import msgspec
 
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.calibration import Plan, Scheme, target_mus
+from dpcape.privacy.calibration import ReleaseNoise, Scheme, target_mus
 from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.terms import Terms, epsilon_reserve, printed_epsilon, tail_reserve
@@ -144,7 +144,7 @@ PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bou
 ONE_SITE_EACH = "a person appears at one site only (one at k sites is protected less: mu is up to k times larger)"
 
 
-class Described(Scheme, Interface):
+class DescribedScheme(Scheme, Interface):
     """A scheme that says in words whom it protects against, and what it rests on."""
 
     def adversary(self) -> str:
@@ -156,8 +156,8 @@ class Described(Scheme, Interface):
 
 def guarantee_of(
     terms: Terms,
-    protocol: Described,
-    plans: Sequence[Plan],
+    protocol: DescribedScheme,
+    plans: Sequence[ReleaseNoise],
     *,
     took_part: Sequence[str] = (),
     replayable: bool = False,
@@ -198,7 +198,7 @@ def _status(terms: Terms, stated: tuple[str, ...]) -> str:
     return CONDITIONAL if stated else VERIFIED
 
 
-def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuarantee:
+def _site_guarantee(terms: Terms, plans: Sequence[ReleaseNoise], site: str) -> SiteGuarantee:
     if not terms.epsilons:
         mu, epsilon = math.inf, math.inf
     else:
@@ -207,7 +207,7 @@ def _site_guarantee(terms: Terms, plans: Sequence[Plan], site: str) -> SiteGuara
     return SiteGuarantee(mu=mu, epsilon=epsilon, delta=terms.delta, n_records=terms.n_records[site])
 
 
-def _unused_mu(terms: Terms, plans: Sequence[Plan], site: str) -> float:
+def _unused_mu(terms: Terms, plans: Sequence[ReleaseNoise], site: str) -> float:
     """Return what the releases that are allowed and were not made may still cost."""
     return target_mus(terms)[site] * math.sqrt(math.fsum(terms.shares[len(plans) :]))
 
@@ -216,7 +216,7 @@ def _epsilon(terms: Terms, site: str, mu: float) -> float:
     return printed_epsilon(terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta))
 
 
-def _output_only(terms: Terms, plans: Sequence[Plan]) -> float:
+def _output_only(terms: Terms, plans: Sequence[ReleaseNoise]) -> float:
     """Return the worst site's epsilon against somebody who sees nothing but the results.
 
     The result carries the own noise of at least ``minimum_sites`` sites; those with the least are counted.

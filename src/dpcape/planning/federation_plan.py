@@ -17,9 +17,9 @@ from dpcape.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
 from dpcape.planning.expected_error import Declared, Measure, measure_of
-from dpcape.planning.rehearsal import Noted, rehearse
+from dpcape.planning.rehearsal import RecordingAllowance, rehearse
 from dpcape.planning.release import PlannedRelease
-from dpcape.privacy.calibration import Plan
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.protocols import Protocol
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.statistics import Statistic
@@ -44,13 +44,13 @@ class PlannedStep:
     statistic : Statistic — for a release that depends on earlier ones, as the rehearsal had it.
     share : of mu^2.
     scale : standard deviation of the noise on the mean over all sites, at an entry of multiplicity one.
-    plan : Plan — own and shared scales, and mu, of every site.
+    plan : ReleaseNoise — own and shared scales, and mu, of every site.
     """
 
     statistic: Statistic
     share: float
     scale: float
-    plan: Plan
+    plan: ReleaseNoise
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _measure(name: str, facts: Facts, options: Mapping[str, Any], declared: Decl
     return None if options.get("n_components") == "auto" else measure_of(name, facts, options, declared)
 
 
-def _steps(noted: Noted) -> tuple[PlannedStep, ...]:
+def _steps(noted: RecordingAllowance) -> tuple[PlannedStep, ...]:
     terms = noted.terms
     return tuple(
         PlannedStep(noted.statistics[index], terms.shares[index], noted.releases[index].scale, noted.plans[index])

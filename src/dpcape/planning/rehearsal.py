@@ -20,7 +20,7 @@ from dpcape.facts import Facts
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
-from dpcape.privacy.calibration import Plan
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
 from dpcape.statistics.statistic import Statistic
@@ -81,7 +81,7 @@ def rehearse(
     protocol: Protocol,
     weights: Mapping[str, float],
     made_up: Callable[[int], Any],
-) -> tuple[Guarantee, Noted]:
+) -> tuple[Guarantee, RecordingAllowance]:
     """Fit an analysis to made-up records at sites that exist on paper; return its guarantee and what it asked for.
 
     Parameters
@@ -89,7 +89,7 @@ def rehearse(
     facts : of each site, with its number of records.
     made_up : returns so many made-up records with these facts.
     """
-    federation = _Outlined(_Declared(facts), protocol, weights, made_up)
+    federation = _RehearsedFederation(_Declared(facts), protocol, weights, made_up)
     # Warnings would be about the made-up records; what follows the last release is nobody's business here.
     with warnings.catch_warnings(), suppress(_Complete):
         warnings.simplefilter("ignore", DpcapeWarning)
@@ -149,7 +149,7 @@ class _Declared(Transport):
         return Described(facts=self._facts[name], identity=b"", replayable=False, version="")
 
 
-class _Outlined(Federation):
+class _RehearsedFederation(Federation):
     """Opens allowances that answer from made-up records and note what they were asked."""
 
     def __init__(
@@ -157,11 +157,11 @@ class _Outlined(Federation):
     ) -> None:
         super().__init__(sites, protocol=protocol, weights=dict(weights) or None)
         self._made_up = made_up
-        self.opened: Noted | None = None
+        self.opened: RecordingAllowance | None = None
 
     def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
-        self.opened = Noted(self, terms, lambda: self._made_up(made_up_records(self.n_features)))
+        self.opened = RecordingAllowance(self, terms, lambda: self._made_up(made_up_records(self.n_features)))
         return self.opened
 
 
@@ -169,17 +169,17 @@ class _Complete(Exception):
     """All releases of an allowance were asked for."""
 
 
-class Noted(Allowance):
+class RecordingAllowance(Allowance):
     """An allowance that notes every statistic; its means are of made-up records, without noise.
 
     Records are made up only for releases that another one may depend on; after the last the analysis is stopped.
     """
 
-    def __init__(self, federation: _Outlined, terms: Terms, made_up: Callable[[], Any]) -> None:
+    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Any]) -> None:
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
         self._made_up = made_up
         self._records: Any = None
-        self._plans: list[Plan] = []
+        self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
         self.statistics: list[Statistic] = []
         self._on_release = None
@@ -191,7 +191,7 @@ class Noted(Allowance):
         return self._terms
 
     @property
-    def plans(self) -> Sequence[Plan]:
+    def plans(self) -> Sequence[ReleaseNoise]:
         """Noise of the releases asked for."""
         return tuple(self._plans)
 
@@ -226,7 +226,7 @@ class Noted(Allowance):
         )
 
 
-def _left_of_draw(plan: Plan, site: str) -> float:
+def _left_of_draw(plan: ReleaseNoise, site: str) -> float:
     """Return the scale of a site's draw once the mean of all draws is removed."""
     scales, n_sites = plan.shared_scales, len(plan.shared_scales)
     others = math.fsum(scale**2 for name, scale in scales.items() if name != site)

@@ -12,7 +12,7 @@ from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import ONE_SITE_EACH
 from dpcape.planning.analyses import PLANNED
 from dpcape.planning.release import EXACT, PlannedRelease, Setting
-from dpcape.privacy.calibration import Plan, plan_release, worst_exposures
+from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
@@ -69,7 +69,7 @@ def plan_study(
     }
 
 
-def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[Plan]:
+def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
     """Return the noise of each release; equal ones are planned once."""
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     return [
@@ -86,7 +86,7 @@ def _repeated(releases: Sequence[PlannedRelease], values: Sequence[float]) -> li
     return [value for entry, value in zip(releases, values, strict=True) for _ in range(entry.times)]
 
 
-def _release_entry(release: PlannedRelease, plan: Plan, terms: Terms) -> dict[str, Any]:
+def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) -> dict[str, Any]:
     """Return one release's numbers, for the smallest site and for the mean over all."""
     sizes, statistic = terms.n_records, release.statistic
     smallest = min(sizes, key=lambda site: (sizes[site], site))
@@ -165,7 +165,7 @@ def terms_of(
     return Setting(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
 
 
-def _fewest_scale(terms: Terms, plan: Plan) -> float:
+def _fewest_scale(terms: Terms, plan: ReleaseNoise) -> float:
     """Noise on the mean when only the smallest ``minimum_sites`` sites finish."""
     fewest = sorted(terms.sites, key=lambda site: (terms.n_records[site], site))[: terms.settings.minimum_sites]
     return plan.sum_scale(fewest) / terms.divisor(tuple(fewest))

@@ -1,13 +1,13 @@
 """How much is revealed: exact accounting, calibration, and ledgers."""
 
-from dpcape.privacy.adversary_view import View
+from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
 from dpcape.privacy.ledger import Charge, Ledger
 
 __all__ = [
+    "AdversaryView",
     "Charge",
     "Ledger",
-    "View",
     "compose",
     "delta_of",
     "epsilon_of",

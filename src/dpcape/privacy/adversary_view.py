@@ -16,7 +16,7 @@ _RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class View:
+class AdversaryView:
     """A linear-Gaussian view ``shift @ statistics + mixing @ noise``.
 
     Attributes

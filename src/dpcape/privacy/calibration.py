@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, ViewUnprotected
 from dpcape.noise import LARGEST_SCALE
-from dpcape.privacy.adversary_view import View
+from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
@@ -42,11 +42,13 @@ class Scheme(Interface):
     def cover(self, own_scales: Vector, shared_scales: Vector) -> Vector:
         """How much each site's noise protects the others."""
 
-    def view(self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector) -> View:
+    def view(
+        self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector
+    ) -> AdversaryView:
         """What the aggregator and all sites outside ``honest`` see together."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The noise of one release; scales are standard deviations in units of a site's weighted total.
 
     Attributes
@@ -74,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Scale of the site's draw in grid steps."""
         return self.shared_scales[site] / self.step
 
-    def agrees_with(self, other: Plan) -> bool:
+    def agrees_with(self, other: ReleaseNoise) -> bool:
         """Tell whether another party computed the same plan, up to how its linear algebra rounds.
 
         A site uses its own plan whatever this says, so the tolerance costs no privacy; the grid must be the same.
@@ -144,7 +146,7 @@ def calibrate(scheme: Scheme, sensitivities: Vector, mus: Vector) -> tuple[Vecto
     return own * factor, shared * factor, sensitivities * exposures / factor
 
 
-def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Scheme) -> Plan:
+def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Scheme) -> ReleaseNoise:
     """Return the noise of release number ``release``; a pure function of public facts."""
     sites = terms.sites
     if not terms.epsilons:
@@ -168,7 +170,7 @@ def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Schem
             f"{max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s). "
             "Ask for a smaller epsilon or a larger delta."
         )
-    return Plan(
+    return ReleaseNoise(
         step=step,
         output_sensitivities=dict(zip(sites, sensitivities.tolist(), strict=True)),
         own_scales=dict(zip(sites, own.tolist(), strict=True)),
@@ -220,11 +222,11 @@ def _range_needed(terms: Terms, statistic: Statistic, own: Vector, shared: Vecto
     return totals + CUTOFF * float(own.sum() + 2 * shared.sum())
 
 
-def _plan_without_noise(terms: Terms, statistic: Statistic) -> Plan:
+def _plan_without_noise(terms: Terms, statistic: Statistic) -> ReleaseNoise:
     sites = terms.sites
     zeros = np.zeros(len(sites))
     needed = _range_needed(terms, statistic, zeros, zeros)
-    return Plan(
+    return ReleaseNoise(
         step=2.0 ** (math.ceil(math.log2(max(needed, 1e-300))) - 52),
         output_sensitivities=dict.fromkeys(sites, statistic.diameter),
         own_scales=dict.fromkeys(sites, 0.0),

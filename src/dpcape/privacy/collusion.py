@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.privacy.calibration import Plan, Scheme, target_mus, worst_exposures
+from dpcape.privacy.calibration import ReleaseNoise, Scheme, target_mus, worst_exposures
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.ledger import Charge, spent_epsilon
 from dpcape.privacy.terms import Terms, epsilon_reserve, tail_reserve
 
 
-def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[Plan]) -> tuple[float, ...]:
+def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise]) -> tuple[float, ...]:
     """Return the epsilon of the site protected least, against the aggregator and 0, 1, ... of the other sites.
 
     The last entry is for all other sites together. Empty where nothing protects, or nothing was planned.
@@ -35,7 +35,7 @@ def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[Plan]) -
     return tuple(_worst_epsilon(terms, scheme, plans, count) for count in honest)
 
 
-def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[Plan], n_honest: int) -> float:
+def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise], n_honest: int) -> float:
     """Return the worst site's epsilon with this many honest sites finishing; 0 stands for its own noise alone."""
     exposed = [_mus(terms, scheme, plan, n_honest) for plan in plans]
     unused = math.sqrt(math.fsum(terms.shares[len(plans) :]))
@@ -49,7 +49,9 @@ def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[Plan], n_honest
     return max(found)
 
 
-def _mus(terms: Terms, scheme: Scheme, plan: Plan, n_honest: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _mus(
+    terms: Terms, scheme: Scheme, plan: ReleaseNoise, n_honest: int
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     own = np.array([plan.own_scales[site] for site in terms.sites])
     shared = np.array([plan.shared_scales[site] for site in terms.sites])
     sensitivities = np.array([plan.output_sensitivities[site] for site in terms.sites])

@@ -37,7 +37,7 @@ def printed_epsilon(delta: float, mu: float, *, gap: float, tail: float) -> floa
     return epsilon_of(ideal, mu) + gap if ideal > 0 else math.inf
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProtocolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A protocol's name and its parameters, with ``minimum_sites`` made explicit."""
 
     name: str
@@ -62,7 +62,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     allowance: str
-    settings: Settings
+    settings: ProtocolSettings
     epsilons: dict[str, float]
     delta: float
     shares: tuple[float, ...]

@@ -1,12 +1,12 @@
 """How sites share noise: large at a site, small in the sum."""
 
 from dpcape.errors import ProtocolError
-from dpcape.privacy.terms import Settings
+from dpcape.privacy.terms import ProtocolSettings
 from dpcape.protocols.cape import Cape
 from dpcape.protocols.dealer import Dealer
 from dpcape.protocols.exact import Exact
 from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Coordinator, Protocol, SiteHalf
+from dpcape.protocols.protocol import CoordinatorRole, Protocol, SiteRole
 from dpcape.protocols.secure_sum import SecureSum
 
 _BY_NAME: dict[str, type[Protocol]] = {
@@ -14,7 +14,7 @@ _BY_NAME: dict[str, type[Protocol]] = {
 }
 
 
-def from_settings(settings: Settings) -> Protocol:
+def from_settings(settings: ProtocolSettings) -> Protocol:
     """Rebuild a protocol from what travelled."""
     if settings.name not in _BY_NAME:
         raise ProtocolError(f"a protocol must be one of {sorted(_BY_NAME)}; got {settings.name!r}.")
@@ -23,12 +23,12 @@ def from_settings(settings: Settings) -> Protocol:
 
 __all__ = [
     "Cape",
-    "Coordinator",
+    "CoordinatorRole",
     "Dealer",
     "Exact",
     "Independent",
     "Protocol",
     "SecureSum",
-    "SiteHalf",
+    "SiteRole",
     "from_settings",
 ]

@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.privacy.calibration import Plan
-from dpcape.privacy.terms import Settings, Terms
-from dpcape.protocols.protocol import Conversation, Coordinator, Guard, Integers, Outcome, SiteHalf
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.protocol import CoordinatorRole, Integers, Messenger, Outcome, SiteContext, SiteRole
 from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
     SessionCoordinator,
@@ -63,8 +63,8 @@ class Cape(ZeroSum):
     name: ClassVar[str] = "cape"
     least_sites: ClassVar[int] = 3
 
-    def settings(self, n_sites: int) -> Settings:
-        return Settings(
+    def settings(self, n_sites: int) -> ProtocolSettings:
+        return ProtocolSettings(
             name=self.name,
             n_colluding=self.n_colluding,
             minimum_sites=check_sum_sites(self, n_sites, self.minimum_sites),
@@ -72,7 +72,7 @@ class Cape(ZeroSum):
         )
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Cape:
+    def from_settings(cls, settings: ProtocolSettings) -> Cape:
         return cls(
             n_colluding=settings.n_colluding,
             minimum_sites=settings.minimum_sites,
@@ -85,15 +85,15 @@ class Cape(ZeroSum):
     def assumptions(self) -> tuple[str, ...]:
         return SECURE_SUM_ASSUMPTIONS
 
-    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return _CapeCoordinator(conversation, terms)
+    def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
+        return _CapeCoordinator(messenger, terms)
 
-    def site_half(self, guard: Guard) -> SiteHalf:
-        return _CapeSite(guard)
+    def site_role(self, site: SiteContext) -> SiteRole:
+        return _CapeSite(site)
 
 
 class _CapeCoordinator(SessionCoordinator):
-    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+    def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         gathered = self._next_round(len(self._terms.shares) - request.release)
         roster, attempt, agreed = self._agree(request, size)
         submit = Submit(request=request, attempt=attempt, roster=roster, agreed=Array.of(agreed))
@@ -143,8 +143,8 @@ class _CapeCoordinator(SessionCoordinator):
 
 
 class _CapeSite(SessionSite):
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
+    def __init__(self, site: SiteContext) -> None:
+        super().__init__(site)
         self._release = -1
         self._attempt = -1
         self._roster: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class _CapeSite(SessionSite):
 
     def _draw(self, message: Draw) -> FromSite:
         request = message.request
-        plan = self._guard.begin(request)
+        plan = self._site.begin(request)
         if request.release < self._release or (
             request.release == self._release and (message.attempt <= self._attempt or self._context)
         ):
@@ -170,9 +170,9 @@ class _CapeSite(SessionSite):
         self._enter(request.release)
         self._release, self._attempt, self._context, self._drawn = request.release, message.attempt, b"", None
         self._roster = tuple(sorted(message.roster))
-        source = self._guard.noise("draw", request.release, message.attempt)
-        size = self._guard.size(request)
-        drawn = source.integer_gaussian(plan.shared_steps(self._guard.name), size)
+        source = self._site.noise("draw", request.release, message.attempt)
+        size = self._site.size(request)
+        drawn = source.integer_gaussian(plan.shared_steps(self._site.name), size)
         masked = self._running().retry_mask(
             round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(drawn)
         )
@@ -189,14 +189,14 @@ class _CapeSite(SessionSite):
             raise ProtocolError("the agreed sum must be whole numbers of the release's length; got something else.")
         if tuple(sorted(message.roster)) != self._roster:
             raise ProtocolError("the roster must be that of the noise agreement; got another.")
-        plan = self._guard.begin(message.request)
+        plan = self._site.begin(message.request)
         number = self._entered(release)
         self._context = agreement(message.request, self._roster, agreed)
-        rank = self._roster.index(self._guard.name)
-        release_steps = self._guard.steps(message.request)
+        rank = self._roster.index(self._site.name)
+        release_steps = self._site.steps(message.request)
         release_steps += self._drawn - zero_sum_share(agreed, len(self._roster), rank=rank)
-        own = self._guard.noise("own", release)
-        release_steps += own.integer_gaussian(plan.own_steps(self._guard.name), release_steps.size)
+        own = self._site.noise("own", release)
+        release_steps += own.integer_gaussian(plan.own_steps(self._site.name), release_steps.size)
         covered = self._running().self_mask(round=number, vector=to_ring(release_steps), context=self._context)
         return Vector(array=Array.of(covered))
 

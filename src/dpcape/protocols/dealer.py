@@ -15,16 +15,16 @@ import numpy as np
 
 from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
 from dpcape.noise import NoiseSource
-from dpcape.privacy.calibration import Plan
-from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import noisy_total
 from dpcape.protocols.protocol import (
-    Conversation,
-    Coordinator,
-    Guard,
+    CoordinatorRole,
     Integers,
+    Messenger,
     Outcome,
-    SiteHalf,
+    SiteContext,
+    SiteRole,
     check_colluding,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
@@ -74,11 +74,11 @@ class Dealer(ZeroSum):
     name: ClassVar[str] = "dealer"
     least_sites: ClassVar[int] = 2
 
-    def settings(self, n_sites: int) -> Settings:
+    def settings(self, n_sites: int) -> ProtocolSettings:
         if n_sites < 2:
             raise InvalidParameter(f"Dealer must have at least 2 sites; got {n_sites}. Use Independent().")
         check_colluding(self.n_colluding, n_sites)
-        return Settings(
+        return ProtocolSettings(
             name=self.name,
             n_colluding=self.n_colluding,
             minimum_sites=n_sites,
@@ -86,7 +86,7 @@ class Dealer(ZeroSum):
         )
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Dealer:
+    def from_settings(cls, settings: ProtocolSettings) -> Dealer:
         return cls(n_colluding=settings.n_colluding, cancelling_ratio=settings.cancelling_ratio)
 
     def n_honest(self, n_sites: int) -> int:
@@ -99,22 +99,22 @@ class Dealer(ZeroSum):
             "X25519, HKDF-SHA-256 and AES-256-GCM are secure",
         )
 
-    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return _DealerCoordinator(conversation, terms)
+    def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
+        return _DealerCoordinator(messenger, terms)
 
-    def site_half(self, guard: Guard) -> SiteHalf:
-        return _DealerSite(guard)
+    def site_role(self, site: SiteContext) -> SiteRole:
+        return _DealerSite(site)
 
 
-class _DealerCoordinator(Coordinator):
-    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+class _DealerCoordinator(CoordinatorRole):
+    def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         boxes = self._deal(request, plan, size)
         replies, missing = self._ask_all(self._present, lambda site: Submit(request=request, box=boxes[site]), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")
         return Outcome(total=self._add_plain(replies, size), survivors=tuple(sorted(replies)))
 
-    def _deal(self, request: Request, plan: Plan, size: int) -> dict[str, bytes]:
-        dealer = self._conversation.dealer
+    def _deal(self, request: Request, plan: ReleaseNoise, size: int) -> dict[str, bytes]:
+        dealer = self._messenger.dealer
         if dealer is None:
             raise ProtocolError("Dealer must have a noise dealer on the line; got a transport without one.")
         message = Deal(
@@ -122,7 +122,7 @@ class _DealerCoordinator(Coordinator):
             release=request.release,
             size=size,
             shared_steps={site: plan.shared_steps(site) for site in self._present},
-            receivers=dict(self._conversation.keys),
+            receivers=dict(self._messenger.keys),
         )
         replies, _ = self._ask_all((dealer,), lambda _: message, Dealt)
         if dealer not in replies:
@@ -133,35 +133,35 @@ class _DealerCoordinator(Coordinator):
         return boxes
 
 
-class _DealerSite(SiteHalf):
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
-        if DEALER not in guard.pinned:
+class _DealerSite(SiteRole):
+    def __init__(self, site: SiteContext) -> None:
+        super().__init__(site)
+        if DEALER not in site.pinned:
             raise ProtocolError("the noise dealer must be pinned at the site; got none.")
         self._key = BoxKey()
 
     def key(self) -> bytes:
         """Return the box key signed by the site, so that nobody in between can put its own in place."""
-        statement = _key_statement(self._guard.terms.digest(), self._guard.name, self._key.public)
-        return self._guard.identity.sign(statement) + self._key.public
+        statement = _key_statement(self._site.terms.digest(), self._site.name, self._key.public)
+        return self._site.identity.sign(statement) + self._key.public
 
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
             raise ProtocolError(f"a site under Dealer must be asked to Submit; got {type(message).__name__}.")
         request = message.request
-        size = self._guard.size(request)
-        plan = self._guard.begin(request)
-        context = _box_context(self._guard.terms.digest(), request.release, self._guard.name, self._guard.terms.sites)
+        size = self._site.size(request)
+        plan = self._site.begin(request)
+        context = _box_context(self._site.terms.digest(), request.release, self._site.name, self._site.terms.sites)
         signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
-        if not verify(self._guard.pinned[DEALER], signature, context + box):
+        if not verify(self._site.pinned[DEALER], signature, context + box):
             raise ProtocolError("dealt noise must be signed by the pinned dealer; got another signature.")
-        share = _checked_share(self._key.open(box, context), plan, self._guard.terms.sites, size)
-        total = noisy_total(self._guard, request)
+        share = _checked_share(self._key.open(box, context), plan, self._site.terms.sites, size)
+        total = noisy_total(self._site, request)
         total += share
         return Vector(array=Array.of(total))
 
 
-def _checked_share(opened: bytes, plan: Plan, sites: Sequence[str], size: int) -> Integers:
+def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size: int) -> Integers:
     """Return the dealt share, if the dealer drew it at the scales this site computed, for all of ``sites``."""
     if len(opened) != 8 * (len(sites) + size):
         raise ProtocolError("dealt noise must have the release's length; got another.")

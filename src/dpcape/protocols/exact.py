@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.privacy.adversary_view import View
-from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.adversary_view import AdversaryView
+from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import PlainCoordinator
-from dpcape.protocols.protocol import Conversation, Coordinator, Guard, Protocol, Scales, SiteHalf
+from dpcape.protocols.protocol import CoordinatorRole, Messenger, Protocol, Scales, SiteContext, SiteRole
 from dpcape.transport.messages import Array, FromSite, Submit, ToSite, Vector
 
 
@@ -29,11 +29,11 @@ class Exact(Protocol):
 
     name: ClassVar[str] = "exact"
 
-    def settings(self, n_sites: int) -> Settings:
-        return Settings(name=self.name, minimum_sites=n_sites)
+    def settings(self, n_sites: int) -> ProtocolSettings:
+        return ProtocolSettings(name=self.name, minimum_sites=n_sites)
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Exact:
+    def from_settings(cls, settings: ProtocolSettings) -> Exact:
         return cls()
 
     def n_honest(self, n_sites: int) -> int:
@@ -52,22 +52,22 @@ class Exact(Protocol):
         honest: Sequence[int] | None = None,
         own_scales: Scales | None = None,
         shared_scales: Scales | None = None,
-    ) -> View:
-        return View(shift=np.eye(n_sites), mixing=np.zeros((n_sites, 1)), variances=np.ones(1))
+    ) -> AdversaryView:
+        return AdversaryView(shift=np.eye(n_sites), mixing=np.zeros((n_sites, 1)), variances=np.ones(1))
 
     def adversary(self) -> str:
         return "nobody: exact totals are released"
 
-    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return PlainCoordinator(conversation, terms)
+    def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
+        return PlainCoordinator(messenger, terms)
 
-    def site_half(self, guard: Guard) -> SiteHalf:
-        return _ExactSite(guard)
+    def site_role(self, site: SiteContext) -> SiteRole:
+        return _ExactSite(site)
 
 
-class _ExactSite(SiteHalf):
+class _ExactSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
             raise ProtocolError(f"a site under Exact must be asked to Submit; got {type(message).__name__}.")
-        self._guard.begin(message.request)
-        return Vector(array=Array.of(self._guard.steps(message.request)))
+        self._site.begin(message.request)
+        return Vector(array=Array.of(self._site.steps(message.request)))

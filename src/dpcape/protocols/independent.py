@@ -9,17 +9,17 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.privacy.adversary_view import View
-from dpcape.privacy.calibration import Plan
-from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.adversary_view import AdversaryView
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.protocol import (
-    Conversation,
-    Coordinator,
-    Guard,
+    CoordinatorRole,
+    Messenger,
     Outcome,
     Protocol,
     Scales,
-    SiteHalf,
+    SiteContext,
+    SiteRole,
     check_minimum,
 )
 from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, Vector
@@ -42,12 +42,12 @@ class Independent(Protocol):
 
     name: ClassVar[str] = "independent"
 
-    def settings(self, n_sites: int) -> Settings:
+    def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_minimum(self.minimum_sites, n_sites)
-        return Settings(name=self.name, n_colluding=n_sites - 1, minimum_sites=least)
+        return ProtocolSettings(name=self.name, n_colluding=n_sites - 1, minimum_sites=least)
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Independent:
+    def from_settings(cls, settings: ProtocolSettings) -> Independent:
         return cls(minimum_sites=settings.minimum_sites)
 
     def n_honest(self, n_sites: int) -> int:
@@ -66,40 +66,40 @@ class Independent(Protocol):
         honest: Sequence[int] | None = None,
         own_scales: Scales | None = None,
         shared_scales: Scales | None = None,
-    ) -> View:
+    ) -> AdversaryView:
         own = np.ones(n_sites) if own_scales is None else own_scales
-        return View(shift=np.eye(n_sites), mixing=np.eye(n_sites), variances=own**2)
+        return AdversaryView(shift=np.eye(n_sites), mixing=np.eye(n_sites), variances=own**2)
 
     def adversary(self) -> str:
         return "everyone outside the site, all other sites and the aggregator together"
 
-    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return PlainCoordinator(conversation, terms)
+    def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
+        return PlainCoordinator(messenger, terms)
 
-    def site_half(self, guard: Guard) -> SiteHalf:
-        return _IndependentSite(guard)
+    def site_role(self, site: SiteContext) -> SiteRole:
+        return _IndependentSite(site)
 
 
-class PlainCoordinator(Coordinator):
+class PlainCoordinator(CoordinatorRole):
     """Asks every site for its release and adds them: nothing is agreed on, nothing hidden."""
 
-    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+    def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         replies, missing = self._ask_all(self._present, lambda _: Submit(request=request), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")
         return Outcome(total=self._add_plain(replies, size), survivors=tuple(sorted(replies)))
 
 
-class _IndependentSite(SiteHalf):
+class _IndependentSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
             raise ProtocolError(f"a site under Independent must be asked to Submit; got {type(message).__name__}.")
-        return Vector(array=Array.of(noisy_total(self._guard, message.request)))
+        return Vector(array=Array.of(noisy_total(self._site, message.request)))
 
 
-def noisy_total(guard: Guard, request: Request) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def noisy_total(site: SiteContext, request: Request) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the site's total in grid steps plus its own noise."""
-    plan = guard.begin(request)
-    noise = guard.noise("own", request.release)
-    total = guard.steps(request)
-    total += noise.integer_gaussian(plan.own_steps(guard.name), total.size)
+    plan = site.begin(request)
+    noise = site.noise("own", request.release)
+    total = site.steps(request)
+    total += noise.integer_gaussian(plan.own_steps(site.name), total.size)
     return total

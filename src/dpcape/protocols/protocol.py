@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
 from dpcape.noise import NoiseSource
-from dpcape.privacy.adversary_view import View
-from dpcape.privacy.calibration import Plan
-from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.adversary_view import AdversaryView
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.secure_sum import Identity
 from dpcape.transport.messages import FromSite, Request, ToSite, Vector
 
@@ -27,7 +27,7 @@ class Protocol(ABC):
     """How sites add noise so that it is large at a site and small in the sum.
 
     A protocol's parameters are public and hashable; its two halves are made per allowance by ``coordinator`` and
-    ``site_half``. What an adversary sees is written in ``view``; everything the guarantee says follows from it.
+    ``site_role``. What an adversary sees is written in ``view``; everything the guarantee says follows from it.
     """
 
     name: ClassVar[str]
@@ -41,12 +41,12 @@ class Protocol(ABC):
         return given
 
     @abstractmethod
-    def settings(self, n_sites: int) -> Settings:
+    def settings(self, n_sites: int) -> ProtocolSettings:
         """Return the parameters as they travel, checked for ``n_sites`` sites."""
 
     @classmethod
     @abstractmethod
-    def from_settings(cls, settings: Settings) -> Protocol:
+    def from_settings(cls, settings: ProtocolSettings) -> Protocol:
         """Rebuild the protocol at a site."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Protocol(ABC):
         honest: Sequence[int] | None = None,
         own_scales: Scales | None = None,
         shared_scales: Scales | None = None,
-    ) -> View:
+    ) -> AdversaryView:
         """What the aggregator, colluding with all sites outside ``honest``, sees of one coordinate of one release."""
 
     @abstractmethod
@@ -81,11 +81,11 @@ class Protocol(ABC):
         return ()
 
     @abstractmethod
-    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
+    def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
         """Return the coordinator's half for one allowance."""
 
     @abstractmethod
-    def site_half(self, guard: Guard) -> SiteHalf:
+    def site_role(self, site: SiteContext) -> SiteRole:
         """Return the site's half for one allowance."""
 
 
@@ -97,8 +97,8 @@ class Outcome:
     survivors: tuple[str, ...]
 
 
-class Conversation(Interface):
-    """The coordinator's line to the sites, for one allowance."""
+class Messenger(Interface):
+    """Sends the coordinator's messages to the sites of one allowance, and returns their replies."""
 
     def ask(self, messages: Mapping[str, ToSite]) -> tuple[dict[str, FromSite], tuple[str, ...]]:
         """Send one message per site; return the replies and who is missing. A refusal raises."""
@@ -113,29 +113,29 @@ class Conversation(Interface):
 
     @property
     def dealer(self) -> str | None:
-        """Name of the noise dealer on this line, if there is one."""
+        """Name of the noise dealer, if there is one."""
 
 
-class Coordinator(ABC):
+class CoordinatorRole(ABC):
     """The aggregator's half of a protocol, for one allowance."""
 
-    def __init__(self, conversation: Conversation, terms: Terms) -> None:
-        self._conversation = conversation
+    def __init__(self, messenger: Messenger, terms: Terms) -> None:
+        self._messenger = messenger
         self._terms = terms
         # Who did not agree to the terms cannot answer later either.
-        self._present = tuple(site for site in terms.sites if site in conversation.keys)
+        self._present = tuple(site for site in terms.sites if site in messenger.keys)
         # An audit's eye: called with every vector that can be read here, in clear, by what it is and whose it is.
         self.on_read: Callable[[str, str, Integers], None] | None = None
 
     @abstractmethod
-    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+    def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         """Carry one release through and return the sum."""
 
     def _ask_all(
         self, sites: Sequence[str], make: Callable[[str], ToSite], kind: type[Any]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Ask each site; return replies of the wanted kind and the sites that did not answer."""
-        replies, missing = self._conversation.ask({site: make(site) for site in sites})
+        replies, missing = self._messenger.ask({site: make(site) for site in sites})
         for site, reply in replies.items():
             if not isinstance(reply, kind):
                 raise ProtocolError(f"{site} must answer with {kind.__name__}; got {type(reply).__name__}.")
@@ -167,7 +167,7 @@ class Coordinator(ABC):
             )
 
 
-class Guard(Interface):
+class SiteContext(Interface):
     """What a site's half may use: it never sees records, only totals on the grid, once per release."""
 
     name: str
@@ -175,7 +175,7 @@ class Guard(Interface):
     identity: Identity
     pinned: Mapping[str, bytes]
 
-    def begin(self, request: Request) -> Plan:
+    def begin(self, request: Request) -> ReleaseNoise:
         """Check a request against the site's own computation; return the site's plan."""
 
     def size(self, request: Request) -> int:
@@ -188,11 +188,11 @@ class Guard(Interface):
         """Return the noise source for these labels."""
 
 
-class SiteHalf(ABC):
+class SiteRole(ABC):
     """The site's half of a protocol, for one allowance."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, site: SiteContext) -> None:
+        self._site = site
 
     @abstractmethod
     def answer(self, message: ToSite) -> FromSite:

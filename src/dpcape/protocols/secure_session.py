@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import (
-    Conversation,
-    Coordinator,
-    Guard,
+    CoordinatorRole,
+    Messenger,
     Protocol,
-    SiteHalf,
+    SiteContext,
+    SiteRole,
     check_colluding,
     check_minimum,
 )
@@ -98,11 +98,11 @@ def words_of(reply: Vector, site: str, size: int) -> Words:
     return words
 
 
-class SessionCoordinator(Coordinator):
+class SessionCoordinator(CoordinatorRole):
     """Keeps a session with whoever is present, renewed when somebody leaves or the epoch is used up."""
 
-    def __init__(self, conversation: Conversation, terms: Terms) -> None:
-        super().__init__(conversation, terms)
+    def __init__(self, messenger: Messenger, terms: Terms) -> None:
+        super().__init__(messenger, terms)
         self._n_sessions = 0
         self._hellos: tuple[Hello, ...] = ()
         self._epoch: AggregatorEpoch | None = None
@@ -154,7 +154,7 @@ class SessionCoordinator(Coordinator):
         )
         if self._lost(missing):
             return None
-        pinned = {site: self._conversation.identities[site] for site in config.sites}
+        pinned = {site: self._messenger.identities[site] for site in config.sites}
         epoch = AggregatorEpoch(config, hellos=self._hellos, offers=offers, pinned=pinned)
         for site, reply in accepted.items():
             epoch.confirm(site, reply.signature)
@@ -193,11 +193,11 @@ class SessionCoordinator(Coordinator):
             gathered.add_shares(reply.shares)
 
 
-class SessionSite(SiteHalf):
+class SessionSite(SiteRole):
     """A site's part in the session; subclasses answer the messages of a release."""
 
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
+    def __init__(self, site: SiteContext) -> None:
+        super().__init__(site)
         self._session: Session | None = None
         self._n_sessions = 0
         self._round = -1
@@ -229,19 +229,19 @@ class SessionSite(SiteHalf):
         """Answer a message of a release."""
 
     def _greet(self, message: Greet) -> FromSite:
-        terms = self._guard.terms
+        terms = self._site.terms
         if message.session < self._n_sessions:
             raise ProtocolError("a session must be new; got the number of an old one.")
-        if not set(message.sites) <= set(terms.sites) or self._guard.name not in message.sites:
+        if not set(message.sites) <= set(terms.sites) or self._site.name not in message.sites:
             raise ProtocolError("a session must be among the sites of the terms; got another list.")
         if len(message.sites) < terms.settings.minimum_sites:
             raise ProtocolError(
                 f"a session must have at least {terms.settings.minimum_sites} sites; got {len(message.sites)}."
             )
         self._n_sessions = message.session + 1
-        pinned = {site: self._guard.pinned[site] for site in message.sites}
+        pinned = {site: self._site.pinned[site] for site in message.sites}
         config = session_config(terms, message.sites, message.session)
-        self._session = Session(self._guard.name, self._guard.identity, pinned=pinned, config=config)
+        self._session = Session(self._site.name, self._site.identity, pinned=pinned, config=config)
         self._round = -1
         self._where = {}
         return Greeting(hello=self._session.hello())
@@ -270,7 +270,7 @@ class SessionSite(SiteHalf):
         return self._where[release]
 
     def _sign(self, session: Session, message: Sign) -> FromSite:
-        least = self._guard.terms.settings.minimum_sites
+        least = self._site.terms.settings.minimum_sites
         if len(message.survivors) < least:
             raise ProtocolError(f"a survivor set must have at least {least} sites; got {len(message.survivors)}.")
         signature = session.sign_survivors(

@@ -9,18 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
-from dpcape.privacy.adversary_view import View
-from dpcape.privacy.calibration import Plan
-from dpcape.privacy.terms import Settings, Terms
+from dpcape.privacy.adversary_view import AdversaryView
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import noisy_total
 from dpcape.protocols.protocol import (
-    Conversation,
-    Coordinator,
-    Guard,
+    CoordinatorRole,
+    Messenger,
     Outcome,
     Protocol,
     Scales,
-    SiteHalf,
+    SiteContext,
+    SiteRole,
     with_colluders,
 )
 from dpcape.protocols.secure_session import (
@@ -58,12 +58,12 @@ class SecureSum(Protocol):
     name: ClassVar[str] = "secure-sum"
     least_sites: ClassVar[int] = 3
 
-    def settings(self, n_sites: int) -> Settings:
+    def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_sum_sites(self, n_sites, self.minimum_sites)
-        return Settings(name=self.name, n_colluding=self.n_colluding, minimum_sites=least)
+        return ProtocolSettings(name=self.name, n_colluding=self.n_colluding, minimum_sites=least)
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> SecureSum:
+    def from_settings(cls, settings: ProtocolSettings) -> SecureSum:
         return cls(n_colluding=settings.n_colluding, minimum_sites=settings.minimum_sites)
 
     def n_honest(self, n_sites: int) -> int:
@@ -82,11 +82,11 @@ class SecureSum(Protocol):
         honest: Sequence[int] | None = None,
         own_scales: Scales | None = None,
         shared_scales: Scales | None = None,
-    ) -> View:
+    ) -> AdversaryView:
         members = np.zeros((1, n_sites))
         members[0, list(range(n_sites) if honest is None else honest)] = 1.0
         own = np.ones(n_sites) if own_scales is None else own_scales
-        return View(shift=members, mixing=members, variances=own**2)
+        return AdversaryView(shift=members, mixing=members, variances=own**2)
 
     def adversary(self) -> str:
         return with_colluders("the aggregator", self.n_colluding)
@@ -94,15 +94,15 @@ class SecureSum(Protocol):
     def assumptions(self) -> tuple[str, ...]:
         return SECURE_SUM_ASSUMPTIONS
 
-    def coordinator(self, conversation: Conversation, terms: Terms) -> Coordinator:
-        return _SecureSumCoordinator(conversation, terms)
+    def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
+        return _SecureSumCoordinator(messenger, terms)
 
-    def site_half(self, guard: Guard) -> SiteHalf:
-        return _SecureSumSite(guard)
+    def site_role(self, site: SiteContext) -> SiteRole:
+        return _SecureSumSite(site)
 
 
 class _SecureSumCoordinator(SessionCoordinator):
-    def run(self, request: Request, plan: Plan, size: int) -> Outcome:
+    def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         gathered = self._next_round(len(self._terms.shares) - request.release)
         roster = self._present
         replies, missing = self._ask_all(roster, lambda _: Submit(request=request, roster=roster), Vector)
@@ -116,17 +116,17 @@ class _SecureSumCoordinator(SessionCoordinator):
 
 
 class _SecureSumSite(SessionSite):
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
+    def __init__(self, site: SiteContext) -> None:
+        super().__init__(site)
         self._submitted: dict[int, bytes] = {}
 
     def answer_release(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
             raise ProtocolError(f"a site under SecureSum must be asked to Submit; got {type(message).__name__}.")
         request = message.request
-        self._guard.begin(request)
+        self._site.begin(request)
         number = self._enter(request.release)
-        total = noisy_total(self._guard, request)
+        total = noisy_total(self._site, request)
         context = request_digest(request)
         self._submitted = {request.release: context}
         masked = self._running().recover_mask(round=number, vector=to_ring(total), context=context)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.privacy.adversary_view import View
+from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.protocols.protocol import Protocol, Scales, with_colluders
 
 
@@ -33,7 +33,7 @@ class ZeroSum(Protocol):
         honest: Sequence[int] | None = None,
         own_scales: Scales | None = None,
         shared_scales: Scales | None = None,
-    ) -> View:
+    ) -> AdversaryView:
         own = np.ones(n_sites) if own_scales is None else own_scales
         shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
         return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
@@ -42,7 +42,7 @@ class ZeroSum(Protocol):
         return with_colluders("the aggregator", self.n_colluding)
 
 
-def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> View:
+def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> AdversaryView:
     """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
 
     Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the
@@ -56,7 +56,7 @@ def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scal
     shift = np.zeros((len(members) + 1 + len(others), n_sites))
     shift[np.arange(len(members)), members] = 1.0
     mixing = np.vstack([releases, draw.sum(axis=0), draw[others]])
-    return View(shift=shift, mixing=mixing, variances=np.concatenate([shared, own]) ** 2)
+    return AdversaryView(shift=shift, mixing=mixing, variances=np.concatenate([shared, own]) ** 2)
 
 
 def check_ratio(ratio: float) -> float:

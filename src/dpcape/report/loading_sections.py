@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_slices
-from dpcape.report.page import Picture, Section, Table
+from dpcape.report.page import Picture, ReportSection, Table
 
 Matrix = NDArray[np.float64]
-Maker = Callable[[Any, Sequence[str]], Section | None]
+Maker = Callable[[Any, Sequence[str]], ReportSection | None]
 _SHOWN_ROWS, _SHOWN_FEATURES, _SHOWN_WORDS = 12, 6, 8
 
 
 def loading_section(attribute: str, title: str, *, by_column: bool = False, row: str = "component") -> Maker:
     """Return a maker of a section with a picture of an array, and the features that weigh most in each row."""
 
-    def make(model: Any, names: Sequence[str]) -> Section | None:
+    def make(model: Any, names: Sequence[str]) -> ReportSection | None:
         array = getattr(model, attribute, None)
         if array is None or np.ndim(array) != 2:
             return None
@@ -32,7 +32,7 @@ def loading_section(attribute: str, title: str, *, by_column: bool = False, row:
     return make
 
 
-def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: str = "component") -> Section:
+def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: str = "component") -> ReportSection:
     """Return a section about rows of weights."""
     shown = weights[:_SHOWN_ROWS]
     labels = names_of(names, weights.shape[1])
@@ -46,13 +46,13 @@ def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: s
     )
     text = [f"The first {len(shown)} of {len(weights)} are shown."] if len(weights) > len(shown) else []
     header = [row, f"features that weigh most{_numbered(names)}"]
-    return Section(title, text=text, pictures=[picture], tables=[Table(header, rows)])
+    return ReportSection(title, text=text, pictures=[picture], tables=[Table(header, rows)])
 
 
 def directions(attribute: str, title: str, *, second: bool) -> Maker:
     """Return a maker of a section about the directions of one of two views, whose names follow each other."""
 
-    def make(model: Any, names: Sequence[str]) -> Section | None:
+    def make(model: Any, names: Sequence[str]) -> ReportSection | None:
         if not hasattr(model, attribute):
             return None
         width = len(model.x_weights_)
@@ -62,7 +62,7 @@ def directions(attribute: str, title: str, *, second: bool) -> Maker:
     return make
 
 
-def topics(model: Any, names: Sequence[str]) -> Section | None:
+def topics(model: Any, names: Sequence[str]) -> ReportSection | None:
     """Return the topics with their words."""
     if not hasattr(model, "topics_"):
         return None
@@ -81,10 +81,12 @@ def topics(model: Any, names: Sequence[str]) -> Section | None:
         [str(number), f"{100 * weight:.1f} %", ", ".join(word for word, _ in topic)]
         for number, (weight, topic) in enumerate(zip(model.weights_, words, strict=False), start=1)
     ]
-    return Section("Topics", pictures=[picture], tables=[Table(["topic", "share", f"words{_numbered(names)}"], rows)])
+    return ReportSection(
+        "Topics", pictures=[picture], tables=[Table(["topic", "share", f"words{_numbered(names)}"], rows)]
+    )
 
 
-def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = None) -> Section | None:
+def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = None) -> ReportSection | None:
     """Return the maps of the sources: on the brain where there is a mask, as rows of weights else."""
     if not hasattr(model, "mixing_"):
         return None

@@ -20,7 +20,7 @@ from dpcape.report.loading_sections import (
     topics,
     weights_section,
 )
-from dpcape.report.page import Picture, Section, Table
+from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
 
 _SHOWN_MEANS, _DRAWN = 60, 30
@@ -28,7 +28,7 @@ _SHOWN_MEANS, _DRAWN = 60, 30
 
 def model_sections(
     model: Any, feature_names: Sequence[str], *, inside: NDArray[np.bool_] | None = None
-) -> list[Section]:
+) -> list[ReportSection]:
     """Return the sections a model gives rise to.
 
     Parameters
@@ -41,14 +41,14 @@ def model_sections(
     return [section for section in sections if section is not None]
 
 
-def arrays_section(model: Any) -> Section:
+def arrays_section(model: Any) -> ReportSection:
     """Return what the result file holds."""
     rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
     text = "model.npz holds these arrays, the parameters and the guarantee; it holds no code."
-    return Section("What the result file holds", text=[text], tables=[Table(["array", "shape or value"], rows)])
+    return ReportSection("What the result file holds", text=[text], tables=[Table(["array", "shape or value"], rows)])
 
 
-def _spectrum(model: Any, names: Sequence[str]) -> Section | None:
+def _spectrum(model: Any, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "explained_") and hasattr(model, "noise_norm_")):
         return None
     values, noise = np.asarray(model.explained_), float(model.noise_norm_)
@@ -57,10 +57,10 @@ def _spectrum(model: Any, names: Sequence[str]) -> Section | None:
         f"Eigenvalues of {len(values)} components, largest {values[0]:.3g}; norm of the noise {noise:.3g}.",
         "Eigenvalues above the dashed line stand out of the noise.",
     )
-    return Section("Strength of the components", pictures=[picture])
+    return ReportSection("Strength of the components", pictures=[picture])
 
 
-def _correlations(model: Any, names: Sequence[str]) -> Section | None:
+def _correlations(model: Any, names: Sequence[str]) -> ReportSection | None:
     values = np.atleast_1d(np.asarray(getattr(model, "correlations_", [])))
     if not values.size:
         return None
@@ -75,10 +75,10 @@ def _correlations(model: Any, names: Sequence[str]) -> Section | None:
         listed += f"; noise alone reaches {noise:.2f}"
         caption += " The dashed line is what noise alone reaches: pairs that are not clearly above it may be noise."
     picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", caption)
-    return Section("Canonical correlations", text=[text], pictures=[picture])
+    return ReportSection("Canonical correlations", text=[text], pictures=[picture])
 
 
-def _strengths(model: Any, names: Sequence[str]) -> Section | None:
+def _strengths(model: Any, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "strengths_") and hasattr(model, "noise_level_")):
         return None
     values, noise = np.atleast_1d(np.asarray(model.strengths_)), float(model.noise_level_)
@@ -90,10 +90,10 @@ def _strengths(model: Any, names: Sequence[str]) -> Section | None:
     )
     axes = bars(shares, "share")
     weights = Picture(figure_of(axes), "Bars: the weights of the components.", "Weights of the components.")
-    return Section("Strength of the components", pictures=[strong, weights])
+    return ReportSection("Strength of the components", pictures=[strong, weights])
 
 
-def _coefficients(model: Any, names: Sequence[str]) -> Section | None:
+def _coefficients(model: Any, names: Sequence[str]) -> ReportSection | None:
     values, interval = getattr(model, "coef_", None), getattr(model, "interval_", None)
     if values is None:
         return None
@@ -105,7 +105,7 @@ def _coefficients(model: Any, names: Sequence[str]) -> Section | None:
     axes = coefficient_plot(np.asarray(values), ends, labels, largest=_DRAWN, label=label)
     caption = _caption(model, len(values), has_interval=ends is not None)
     picture = Picture(figure_of(axes), f"Coefficients of {len(values)} features.", caption)
-    return Section("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
+    return ReportSection("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
 
 
 def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float64] | None) -> Table:
@@ -122,7 +122,7 @@ def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float
     )
 
 
-def _mean(model: Any, names: Sequence[str]) -> Section | None:
+def _mean(model: Any, names: Sequence[str]) -> ReportSection | None:
     interval = getattr(model, "interval_", None)
     if not hasattr(model, "mean_") or interval is None or hasattr(model, "coef_"):
         return None
@@ -136,7 +136,7 @@ def _mean(model: Any, names: Sequence[str]) -> Section | None:
     caption = _caption(model, len(rows), has_interval=True)
     picture = Picture(figure_of(axes), f"Means of {len(rows)} features with intervals.", caption)
     table = Table(["feature", "mean", f"{_level(model)} interval"], rows[:_SHOWN_MEANS])
-    return Section("Means", text=["In the units of the prepared records."], pictures=[picture], tables=[table])
+    return ReportSection("Means", text=["In the units of the prepared records."], pictures=[picture], tables=[table])
 
 
 def _level(model: Any) -> str:
@@ -150,17 +150,17 @@ def _caption(model: Any, count: int, *, has_interval: bool) -> str:
     return f"{counted} {drawn}".strip() or "In the order of the columns."
 
 
-def _sizes(model: Any, names: Sequence[str]) -> Section | None:
+def _sizes(model: Any, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "shares_"):
         return None
     axes = bars(np.asarray(model.shares_), "share of records")
     axes.set_xlabel("cluster")
     listed = ", ".join(f"{100 * share:.1f} %" for share in model.shares_)
     picture = Picture(figure_of(axes), f"Bars: {listed}.", "Share of the records in each cluster, with noise.")
-    return Section("Sizes of the clusters", pictures=[picture])
+    return ReportSection("Sizes of the clusters", pictures=[picture])
 
 
-def _network(model: Any, names: Sequence[str]) -> Section | None:
+def _network(model: Any, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "hidden_"):
         return None
     hidden = np.asarray(model.hidden_)

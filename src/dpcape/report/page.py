@@ -19,7 +19,7 @@ from dpcape.guarantee.guarantee import Guarantee
 from dpcape.pages.style import environment
 from dpcape.pages.svg import svg_of
 
-__all__ = ["Picture", "Section", "Table", "svg_of", "write_page"]
+__all__ = ["Picture", "ReportSection", "Table", "svg_of", "write_page"]
 
 # A fingerprint of an identity has 39 letters.
 _ONE_LINE = 40
@@ -57,7 +57,7 @@ class Table:
 
 
 @dataclass
-class Section:
+class ReportSection:
     """A heading with paragraphs, pictures and tables, in this order.
 
     ``tone`` is "warning" for what must not be overlooked, else empty; ``quotes`` are texts to copy.
@@ -81,11 +81,11 @@ def write_page(
     *,
     title: str,
     lead: str,
-    sections: Sequence[Section],
+    sections: Sequence[ReportSection],
     guarantee: Guarantee | None,
     data: Mapping[str, Any],
     card: Card | None = None,
-    details: Sequence[Section] = (),
+    details: Sequence[ReportSection] = (),
     facts: Sequence[tuple[str, str]] = (),
     kind: str = "Report",
     banner: str = "",
@@ -135,7 +135,7 @@ class _Shown:
         self._anchors: dict[str, int] = {}
         self._n_figures = 0
 
-    def section(self, section: Section) -> dict[str, Any]:
+    def section(self, section: ReportSection) -> dict[str, Any]:
         count = self._anchors[section.anchor] = self._anchors.get(section.anchor, 0) + 1
         return {
             "title": section.title,

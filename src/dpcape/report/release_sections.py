@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dpcape.guarantee.release_record import Release
 from dpcape.report.loading_sections import figure_of
-from dpcape.report.page import Picture, Section, Table
+from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.release_plots import rounds, signal_bars
 
 _SHOWN_RELEASES, _FEWEST_ROUNDS = 24, 3
@@ -19,7 +19,7 @@ _MEANING = (
 _WITHOUT = "No noise was added: exact totals were released."
 
 
-def noise_section(releases: Sequence[Release]) -> Section:
+def noise_section(releases: Sequence[Release]) -> ReportSection:
     """Return what was released, and how its length compares with that of the noise in it."""
     header = [
         "release",
@@ -34,10 +34,10 @@ def noise_section(releases: Sequence[Release]) -> Section:
     text = [_MEANING, *_verdict(releases)] if any(release.scale for release in releases) else [_WITHOUT]
     few = len(releases) <= 6 and all(release.length is not None for release in releases)
     pictures = [_bars(releases)] if few else []
-    return Section("Noise against signal", text=text, pictures=pictures, tables=[Table(header, shown)])
+    return ReportSection("Noise against signal", text=text, pictures=pictures, tables=[Table(header, shown)])
 
 
-def round_sections(releases: Sequence[Release]) -> list[Section]:
+def round_sections(releases: Sequence[Release]) -> list[ReportSection]:
     """Return a learning curve for every statistic whose rounds have one."""
     names = dict.fromkeys(release.statistic for release in releases)
     found = [[release for release in releases if release.statistic == name] for name in names]
@@ -100,7 +100,7 @@ def _bars(releases: Sequence[Release]) -> Picture:
     )
 
 
-def _rounds(releases: Sequence[Release]) -> Section:
+def _rounds(releases: Sequence[Release]) -> ReportSection:
     name = releases[0].statistic.replace("_", " ")
     lengths = [release.length or 0.0 for release in releases]
     noises = [noise_length(release) for release in releases]
@@ -111,4 +111,4 @@ def _rounds(releases: Sequence[Release]) -> Section:
         "Near the dashed line a round moves by noise alone.",
     )
     text = f"What each of {len(releases)} rounds released ({name}) gets shorter as the fit settles."
-    return Section("Learning curve", text=[text], pictures=[picture])
+    return ReportSection("Learning curve", text=[text], pictures=[picture])

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.guarantee.card_content import LIMITS, PROTOCOLS, STATUS, Card, card_of, tone_of
-from dpcape.guarantee.card_ledger import Charged, decimal
+from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
-from dpcape.report.page import Section, Table, write_page
+from dpcape.report.page import ReportSection, Table, write_page
 from dpcape.report.release_sections import noise_section, round_sections
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def run_card(run: RunFolder) -> Card:
     return card_of(model.guarantee_, releases=model.releases_, charged=_charged(run, model.guarantee_))
 
 
-def _charged(run: RunFolder, guarantee: Guarantee) -> Charged | None:
+def _charged(run: RunFolder, guarantee: Guarantee) -> RunCharges | None:
     """Return what the sites' ledgers were charged; None where made-up records cost nothing."""
     if run.is_rehearsal:
         return None
     study, n_earlier = run.study(), len(run.earlier())
-    return Charged(
+    return RunCharges(
         before=_together(run, guarantee, n_earlier),
         after=_together(run, guarantee, n_earlier + 1),
         delta=guarantee.delta,
@@ -136,16 +136,18 @@ def _when(run: RunFolder) -> str:
     return f"{datetime.fromisoformat(stamp):%-d %B %Y, %H:%M} UTC" if stamp else "unknown"
 
 
-def _warned(model: Any) -> list[Section]:
+def _warned(model: Any) -> list[ReportSection]:
     texts = list(getattr(model, "warnings_", []))
-    return [Section("Warnings", text=texts, tone="warning")] if texts else []
+    return [ReportSection("Warnings", text=texts, tone="warning")] if texts else []
 
 
-def _not_warned(model: Any) -> list[Section]:
-    return [] if getattr(model, "warnings_", []) else [Section("Warnings", text=["None was raised during the run."])]
+def _not_warned(model: Any) -> list[ReportSection]:
+    return (
+        [] if getattr(model, "warnings_", []) else [ReportSection("Warnings", text=["None was raised during the run."])]
+    )
 
 
-def _repeats(run: RunFolder, guarantee: Guarantee) -> list[Section]:
+def _repeats(run: RunFolder, guarantee: Guarantee) -> list[ReportSection]:
     """Say what this run and earlier, charged ones of the same study promise together."""
     n_earlier = 0 if run.is_rehearsal else len(run.earlier())
     if not n_earlier or guarantee.status == NONE:
@@ -157,26 +159,26 @@ def _repeats(run: RunFolder, guarantee: Guarantee) -> list[Section]:
         f"{f'{limit}: all' if limit else 'All'} runs together are ({round_up(together)}, "
         f"{round_up(guarantee.delta, 6)})-differentially private; the card below is about this run alone."
     )
-    return [Section("This is a repeated run", text=[text], tone="warning")]
+    return [ReportSection("This is a repeated run", text=[text], tone="warning")]
 
 
-def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> Section:
+def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> ReportSection:
     rows = []
     for name, entry in members.items():
         site = guarantee.sites[name]
         took_part = "yes" if entry["took_part"] else "no"
         rows.append([name, str(entry["records"]), took_part, round_up(site.epsilon), entry["identity"]])
     header = ["site", "records", "finished", "epsilon", "identity (fingerprint)"]
-    return Section("Who took part", tables=[Table(header, rows)])
+    return ReportSection("Who took part", tables=[Table(header, rows)])
 
 
-def _cite(model: Any, guarantee: Guarantee) -> Section:
+def _cite(model: Any, guarantee: Guarantee) -> ReportSection:
     text = [
         "Cite the software, and the papers of the method; quote the guarantee in full, so that nobody has to guess "
         "what it says."
     ]
     quotes = [software(), *papers(type(model), guarantee.protocol), guarantee.sentence()]
-    return Section("How to cite", text=text, quotes=quotes)
+    return ReportSection("How to cite", text=text, quotes=quotes)
 
 
 def _mask(run: RunFolder) -> NDArray[np.bool_] | None:

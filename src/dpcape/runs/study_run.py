@@ -15,8 +15,8 @@ from dpcape.federation import Federation
 from dpcape.guarantee.release_record import Release
 from dpcape.runs.participants import participants
 from dpcape.study import Study
-from dpcape.transport.carried_transport import FlareLine
-from dpcape.transport.delivery_status import Status
+from dpcape.transport.carried_transport import CarriedTransport
+from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.messages import VERSION, Describe, Described, decode_from_site, encode
 from dpcape.transport.request_handler import about_here
 
@@ -29,20 +29,26 @@ MAX_CLOCK_SECONDS = 300.0
 _PARTING_SECONDS = 10.0
 
 
-class Conduct:
+class StudyRun:
     """Carries one study through.
 
     Parameters
     ----------
     study : Study.
-    line : FlareLine — to the sites.
-    status : Status — told about everything that happens.
+    line : CarriedTransport — to the sites.
+    status : DeliveryStatus — told about everything that happens.
     out : folder for the results.
     seen_heads : ledger heads that sites showed before; a site that no longer knows its own is noticed.
     """
 
     def __init__(
-        self, study: Study, line: FlareLine, *, status: Status, out: Path, seen_heads: Mapping[str, tuple[int, str]]
+        self,
+        study: Study,
+        line: CarriedTransport,
+        *,
+        status: DeliveryStatus,
+        out: Path,
+        seen_heads: Mapping[str, tuple[int, str]],
     ) -> None:
         self._study, self._line, self._status, self._out = study, line, status, out
         self._seen_heads = seen_heads
@@ -119,7 +125,7 @@ class Conduct:
         self._status.phase(state, **details, **speed)
 
 
-def compared(about: Mapping[str, Mapping[str, str | float]], status: Status) -> dict[str, Any]:
+def compared(about: Mapping[str, Mapping[str, str | float]], status: DeliveryStatus) -> dict[str, Any]:
     """Compare versions on both ends and note clocks; other message versions are refused."""
     here = about_here()
     ends: dict[str, Any] = {"coordinator": {"dpcape": __version__, "messages": float(VERSION)}}

@@ -24,7 +24,7 @@ from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
 from dpcape.site.chain_head import Head
-from dpcape.site.hash_chain import Chain
+from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
 from dpcape.site.site import Site
 from dpcape.study import Study
@@ -62,7 +62,7 @@ class SiteFolder:
         self.keys = self.path / about["keys"]
         _check_private(self.keys / "identity.key")
         self.identity = Identity.from_private_bytes(bytes.fromhex((self.keys / "identity.key").read_text().strip()))
-        self.chain = Chain(self.path / "ledger.sqlite", self.keys / "ledger.head")
+        self.chain = HashChain(self.path / "ledger.sqlite", self.keys / "ledger.head")
 
     @classmethod
     def create(cls, path: str | Path, *, name: str, keys: str | Path | None = None) -> SiteFolder:
@@ -86,7 +86,7 @@ class SiteFolder:
         identity = Identity.generate()
         write_private(where / "identity.key", identity.private_bytes().hex() + "\n")
         body = {"site": name, "identity": identity.public.hex()}
-        Chain.create(folder / "ledger.sqlite", where / "ledger.head", body).close()
+        HashChain.create(folder / "ledger.sqlite", where / "ledger.head", body).close()
         write_private(folder / "data.json", "{}\n")
         about = {"format": FORMAT, "name": name, "keys": "keys" if keys is None else str(where)}
         # Written last: a folder with site.json is complete.

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     hash: str
 
 
-class Chain:
+class HashChain:
     """The rows of a ledger on disk.
 
     Parameters
@@ -75,7 +75,7 @@ class Chain:
         self.close = weakref.finalize(self, self._connection.close)
 
     @classmethod
-    def create(cls, path: Path, head_path: Path, body: dict[str, Any]) -> Chain:
+    def create(cls, path: Path, head_path: Path, body: dict[str, Any]) -> HashChain:
         """Make a new chain whose first row says what it belongs to."""
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         os.close(descriptor)

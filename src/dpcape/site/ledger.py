@@ -15,7 +15,7 @@ from dpcape.pages.numbers import round_up
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge, spent_epsilon
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
-from dpcape.site.hash_chain import Chain, Entry
+from dpcape.site.hash_chain import Entry, HashChain
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
-class Charged:
+class ChargedTo:
     """A charge with the data set and the study it is for."""
 
     charge: Charge
@@ -61,7 +61,7 @@ class State:
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
-    charges: list[Charged] = field(default_factory=list)
+    charges: list[ChargedTo] = field(default_factory=list)
     releases: dict[str, int] = field(default_factory=dict)
     approvals: dict[str, tuple[str, int]] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class State:
             tail=float(body["tail"]),
             n_releases=body["n_releases"],
         )
-        self.charges.append(Charged(charge, body["data"], body["study"]))
+        self.charges.append(ChargedTo(charge, body["data"], body["study"]))
         self.releases[charge.allowance] = 0
         self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
 
@@ -148,7 +148,7 @@ class SiteLedger:
     set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study.
     """
 
-    def __init__(self, chain: Chain, *, data: str, study: str) -> None:
+    def __init__(self, chain: HashChain, *, data: str, study: str) -> None:
         self._chain, self._data, self._study = chain, data, study
         # Allowances this process charged: another process must not go on with them.
         self._mine: dict[str, int] = {}

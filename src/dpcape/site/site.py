@@ -18,10 +18,10 @@ from dpcape._version import __version__
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.facts import Facts
 from dpcape.noise import NoiseSource
-from dpcape.privacy.calibration import Plan, plan_release, target_mus
+from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
-from dpcape.protocols.protocol import Integers, SiteHalf, on_grid
+from dpcape.protocols.protocol import Integers, SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.statistics.statistic import Statistic, build
 from dpcape.transport.messages import (
@@ -170,10 +170,10 @@ class _Guarded:
         self.name, self.terms = site.name, terms
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
-        self._plans: dict[int, tuple[Request, Plan]] = {}
-        self.half: SiteHalf = protocol.site_half(self)
+        self._plans: dict[int, tuple[Request, ReleaseNoise]] = {}
+        self.half: SiteRole = protocol.site_role(self)
 
-    def begin(self, request: Request) -> Plan:
+    def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
             raise LedgerRefused(
                 f"an allowance of {len(self.terms.shares)} releases must not be exceeded; "

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 from dpcape.errors import InvalidParameter
-from dpcape.steward.request_checks import Refused
+from dpcape.steward.request_checks import RefusedRequest
 
 _MOST_FIELDS = 16
 _PART = re.compile(rb'form-data; name="([a-z_]{1,32})"(?:; filename="([^"\r\n]{0,200})")?', re.IGNORECASE)
@@ -90,5 +90,5 @@ def _once(pairs: list[tuple[str, str]]) -> Fields:
     return fields
 
 
-def _unreadable() -> Refused:
-    return Refused(HTTPStatus.BAD_REQUEST, "A form must be one of this page's; got one that cannot be read.")
+def _unreadable() -> RefusedRequest:
+    return RefusedRequest(HTTPStatus.BAD_REQUEST, "A form must be one of this page's; got one that cannot be read.")

@@ -9,11 +9,11 @@ from dpcape.privacy.ledger import spent_epsilon
 from dpcape.secure_sum import fingerprint_of
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import State
-from dpcape.steward.ledger_view import Ledger, epsilon_text
+from dpcape.steward.ledger_view import LedgerView, epsilon_text
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerRow:
     """One row: what happened, in words; ``study`` is the digest of the study it is about, or empty."""
 
     number: int
@@ -24,9 +24,11 @@ class Line:
     hash: str
 
 
-def lines(ledger: Ledger, *, data: str = "", before: int = 0, releases: bool = False, limit: int) -> list[Line]:
+def lines(
+    ledger: LedgerView, *, data: str = "", before: int = 0, releases: bool = False, limit: int
+) -> list[LedgerRow]:
     """Return rows, newest first: of one data set or all, with or without counts of releases."""
-    found: list[Line] = []
+    found: list[LedgerRow] = []
     for entry in reversed(ledger.entries):
         wanted = (releases or entry.kind != "release") and (not before or entry.number < before)
         if wanted and (not data or entry.body.get("data") == data):
@@ -36,9 +38,9 @@ def lines(ledger: Ledger, *, data: str = "", before: int = 0, releases: bool = F
     return found
 
 
-def _line(entry: Entry, state: State) -> Line:
+def _line(entry: Entry, state: State) -> LedgerRow:
     text = _WORDS[entry.kind](entry.body, state) if entry.kind in _WORDS else ""
-    return Line(
+    return LedgerRow(
         entry.number,
         entry.time.replace("T", " ").replace("+00:00", " UTC"),
         entry.kind,

@@ -21,14 +21,14 @@ _DECISIONS = ("approve", "deny", "revoke")
 
 
 @dataclass(frozen=True)
-class Ledger:
+class LedgerView:
     """One reading of the ledger, so that everything on a page is about the same rows."""
 
     entries: Sequence[Entry]
     state: State
 
     @classmethod
-    def read(cls, folder: SiteFolder) -> Ledger:
+    def read(cls, folder: SiteFolder) -> LedgerView:
         """Read all rows; refuses as every command does if they do not hold together."""
         entries = folder.chain.entries()
         return cls(entries, State.of(entries))
@@ -45,7 +45,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStudy:
     """A study that was reviewed here.
 
     Attributes
@@ -63,7 +63,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Spending:
+class DataSetSpending:
     """A data set's spending against its ceiling, at the ceiling's delta.
 
     Attributes
@@ -101,7 +101,7 @@ def kept_study(folder: SiteFolder, digest: str) -> Study:
     return study
 
 
-def kept_studies(folder: SiteFolder, ledger: Ledger) -> list[Kept]:
+def kept_studies(folder: SiteFolder, ledger: LedgerView) -> list[KeptStudy]:
     """Return all studies that were reviewed here: undecided ones first, then by the newest decision."""
     found = [kept(folder, ledger, digest) for digest in kept_digests(folder)]
     return sorted(
@@ -109,30 +109,30 @@ def kept_studies(folder: SiteFolder, ledger: Ledger) -> list[Kept]:
     )
 
 
-def kept(folder: SiteFolder, ledger: Ledger, digest: str) -> Kept:
+def kept(folder: SiteFolder, ledger: LedgerView, digest: str) -> KeptStudy:
     """Return what was decided about a study."""
     decision = ledger.decision(digest)
     if decision is None:
-        return Kept(digest, _name(folder, digest), "pending", None, 0)
+        return KeptStudy(digest, _name(folder, digest), "pending", None, 0)
     approved = ledger.state.approvals.get(digest)
     runs_left = max(approved[1] - ledger.state.runs.get(digest, 0), 0) if approved else 0
     status = {"deny": "denied", "revoke": "revoked"}.get(decision.kind, "approved" if runs_left else "used up")
-    return Kept(digest, decision.body["name"], status, decision, runs_left)
+    return KeptStudy(digest, decision.body["name"], status, decision, runs_left)
 
 
-def spendings(folder: SiteFolder, ledger: Ledger) -> list[Spending]:
+def spendings(folder: SiteFolder, ledger: LedgerView) -> list[DataSetSpending]:
     """Return the spending of every data set."""
     return [spending(folder, ledger, data) for data in sorted(ledger.state.ceilings)]
 
 
-def spending(folder: SiteFolder, ledger: Ledger, data: str) -> Spending:
+def spending(folder: SiteFolder, ledger: LedgerView, data: str) -> DataSetSpending:
     """Return the spending of one data set."""
     state = ledger.state
     if data not in state.ceilings:
         raise InvalidParameter("a data set must be one of this site's; got another.")
     ceiling, charges = state.ceilings[data], state.charges_of(data)
     promised = _promised(folder, ledger, data)
-    return Spending(
+    return DataSetSpending(
         data=data,
         ceiling=ceiling,
         spent=spent_epsilon(charges, ceiling.delta),
@@ -142,7 +142,7 @@ def spending(folder: SiteFolder, ledger: Ledger, data: str) -> Spending:
     )
 
 
-def objections(folder: SiteFolder, ledger: Ledger, study: Study, data: str) -> list[str]:
+def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) -> list[str]:
     """Return why the site would refuse to run the study now, were it approved."""
     state, charge = ledger.state, study.charge(folder.name)
     ceiling = state.ceilings[data]
@@ -167,7 +167,7 @@ def epsilon_text(value: float) -> str:
     return round_up(value) if math.isfinite(value) else "without limit"
 
 
-def _promised(folder: SiteFolder, ledger: Ledger, data: str) -> list[Charge] | None:
+def _promised(folder: SiteFolder, ledger: LedgerView, data: str) -> list[Charge] | None:
     """Return the charges that approvals already given would still allow."""
     charges: list[Charge] = []
     for digest, (approved, runs) in ledger.state.approvals.items():

@@ -23,8 +23,8 @@ from dpcape.site.ledger import Ceiling
 from dpcape.steward.decisions import changes
 from dpcape.steward.ledger_rows import lines
 from dpcape.steward.ledger_view import (
-    Ledger,
-    Spending,
+    DataSetSpending,
+    LedgerView,
     epsilon_text,
     kept,
     kept_studies,
@@ -55,7 +55,7 @@ class Pages:
 
     def overview(self, notice: str) -> str:
         """Pending studies, spending, and what was decided before."""
-        ledger = Ledger.read(self._folder)
+        ledger = LedgerView.read(self._folder)
         studies = kept_studies(self._folder, ledger)
         return self._page(
             "overview.html",
@@ -67,7 +67,7 @@ class Pages:
 
     def study(self, digest: str, data: str, notice: str) -> str:
         """One study: its card for a data set, the file as written, and the decision."""
-        ledger, study = Ledger.read(self._folder), kept_study(self._folder, digest)
+        ledger, study = LedgerView.read(self._folder), kept_study(self._folder, digest)
         names = sorted(set(self._folder.data_sets()) & set(ledger.state.ceilings))
         about = kept(self._folder, ledger, digest)
         approved = ledger.state.approvals.get(digest)
@@ -91,7 +91,7 @@ class Pages:
 
     def ceilings(self, notice: str) -> str:
         """What may ever be learnt from each data set, and what was."""
-        ledger = Ledger.read(self._folder)
+        ledger = LedgerView.read(self._folder)
         shown = []
         for entry in spendings(self._folder, ledger):
             alt = f"Epsilon spent on {entry.data} charge by charge, against its ceiling {entry.ceiling.epsilon:g}"
@@ -102,11 +102,11 @@ class Pages:
 
     def ceiling_form(self, data: str) -> str:
         """The form that asks for a new ceiling."""
-        return self._page("ceiling_form.html", entry=spending(self._folder, Ledger.read(self._folder), data))
+        return self._page("ceiling_form.html", entry=spending(self._folder, LedgerView.read(self._folder), data))
 
     def ceiling_change(self, data: str, wanted: Ceiling) -> str:
         """What a new ceiling would change, to be confirmed."""
-        ledger = Ledger.read(self._folder)
+        ledger = LedgerView.read(self._folder)
         now = spending(self._folder, ledger, data)
         parts = changes(now.ceiling, wanted)
         return self._page(
@@ -123,7 +123,7 @@ class Pages:
         """The rows, newest first, under the check of the whole chain."""
         # The same check as `dpcape site log --verify`: everything is read again from disk.
         head = self._folder.chain.verify()
-        ledger = Ledger.read(self._folder)
+        ledger = LedgerView.read(self._folder)
         # One more than is shown tells whether there are older ones.
         found = lines(ledger, data=data, before=before, releases=releases, limit=ROWS_PER_PAGE + 1)
         return self._page(
@@ -140,7 +140,7 @@ class Pages:
         """One sentence that says what is wrong, for somebody who is signed in."""
         return self._page("refused.html", sentence=sentence, ledger_refuses=ledger_refuses)
 
-    def _asks(self, digest: str, ledger: Ledger) -> dict[str, Any] | None:
+    def _asks(self, digest: str, ledger: LedgerView) -> dict[str, Any] | None:
         """Return what a pending study asks for; None if its file was changed."""
         try:
             study = kept_study(self._folder, digest)
@@ -158,7 +158,7 @@ class Pages:
             else ""
         )
 
-    def _bar(self, entry: Spending) -> Markup:
+    def _bar(self, entry: DataSetSpending) -> Markup:
         alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
         if entry.promised is not None and entry.promised > entry.spent:
             alt += f", {epsilon_text(entry.promised)} if every approved study runs"

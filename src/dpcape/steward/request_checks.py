@@ -19,7 +19,7 @@ LARGEST_FORM = 2**14
 LARGEST_FILES = 2**24
 
 
-class Refused(DpcapeError):
+class RefusedRequest(DpcapeError):
     """A request that is not answered with a page; ``status`` is HTTP's word for it."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
@@ -34,7 +34,7 @@ def check_host(headers: Message, port: int) -> str:
     """
     host = _only(headers, "Host")
     if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
-        raise Refused(
+        raise RefusedRequest(
             HTTPStatus.MISDIRECTED_REQUEST, f"The address must be http://127.0.0.1:{port}/; got another name for it."
         )
     return host
@@ -43,7 +43,7 @@ def check_host(headers: Message, port: int) -> str:
 def check_origin(headers: Message, host: str) -> None:
     """Refuse a form that does not come from a page of this server."""
     if _only(headers, "Origin") != f"http://{host}" or not _fetched_from(headers, ("same-origin", "")):
-        raise Refused(
+        raise RefusedRequest(
             HTTPStatus.FORBIDDEN, "A form must be sent from this page itself; got one from elsewhere. Nothing was done."
         )
 
@@ -51,21 +51,21 @@ def check_origin(headers: Message, host: str) -> None:
 def check_navigation(headers: Message) -> None:
     """Refuse to show a page that another page asked for: from elsewhere, or from another port of this computer."""
     if not _fetched_from(headers, ("same-origin", "none", "")):
-        raise Refused(HTTPStatus.FORBIDDEN, "This page must be opened by hand; got a request of another page.")
+        raise RefusedRequest(HTTPStatus.FORBIDDEN, "This page must be opened by hand; got a request of another page.")
 
 
 def body_length(headers: Message, kind: str) -> int:
     """Return the length of a form's body; refuse what is not a form of this kind, or too long."""
     if headers.get_all("Transfer-Encoding"):
-        raise Refused(HTTPStatus.NOT_IMPLEMENTED, "A form must come in one piece; got it in chunks.")
+        raise RefusedRequest(HTTPStatus.NOT_IMPLEMENTED, "A form must come in one piece; got it in chunks.")
     if headers.get_content_type() != kind or len(headers.get_all("Content-Type", [])) != 1:
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {kind}; got another type.")
+        raise RefusedRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {kind}; got another type.")
     length = _only(headers, "Content-Length")
     if not (length.isascii() and length.isdigit()) or len(length) > 12:
-        raise Refused(HTTPStatus.LENGTH_REQUIRED, "A form must say how long it is; got no length.")
+        raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "A form must say how long it is; got no length.")
     limit = LARGEST_FILES if kind == FILES else LARGEST_FORM
     if int(length) > limit:
-        raise Refused(
+        raise RefusedRequest(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             f"A form must have at most {limit} bytes; got more. Larger files go in with: dpcape site review.",
         )

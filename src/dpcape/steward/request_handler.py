@@ -12,7 +12,7 @@ from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.steward import pages
 from dpcape.steward import request_checks as checks
 from dpcape.steward.forms import Fields, read_fields, read_files
-from dpcape.steward.request_checks import FILES, FORM, Refused
+from dpcape.steward.request_checks import FILES, FORM, RefusedRequest
 from dpcape.steward.routes import Answer, no_such_page
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _HTML = "text/html"
 _MOST_DRAINED = 2**20
 
 
-class Exchange(BaseHTTPRequestHandler):
+class StewardRequest(BaseHTTPRequestHandler):
     """Answers one request and closes the connection (HTTP/1.0), so that no request hides behind another."""
 
     server: StewardServer
@@ -78,7 +78,7 @@ class Exchange(BaseHTTPRequestHandler):
         self._require_session()
         fields, files = self._form(FILES if path == "add" else FORM)
         if not self.server.door.stamped(self.path, fields.text("stamp")):
-            raise Refused(
+            raise RefusedRequest(
                 HTTPStatus.FORBIDDEN, "A form must carry the stamp of this session; got another. Nothing was done."
             )
         with self.server.desk.lock:
@@ -105,7 +105,7 @@ class Exchange(BaseHTTPRequestHandler):
 
     def _require_session(self) -> None:
         if not self.server.door.admits(checks.presented(self.headers)):
-            raise Refused(HTTPStatus.UNAUTHORIZED, "Sign in first: this session has ended, or there is none.")
+            raise RefusedRequest(HTTPStatus.UNAUTHORIZED, "Sign in first: this session has ended, or there is none.")
 
     def _form(self, kind: str) -> tuple[Fields, dict[str, bytes]]:
         body = self._body(kind)
@@ -117,13 +117,13 @@ class Exchange(BaseHTTPRequestHandler):
         self._unread = False
         self.server.arrived(self.request)
         if len(body) != length:
-            raise Refused(HTTPStatus.BAD_REQUEST, "A form must be sent whole; got a part of it.")
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, "A form must be sent whole; got a part of it.")
         return body
 
     def _answer(self, answered: Callable[[], Answer | None]) -> None:
         try:
             answer = answered()
-        except Refused as error:
+        except RefusedRequest as error:
             answer = Answer(pages.refused_outside(str(error)), error.status)
         except DpcapeError as error:
             page = self.server.desk.pages.refused(str(error), ledger_refuses=isinstance(error, LedgerRefused))

@@ -11,8 +11,8 @@ from dpcape.site.folder import SiteFolder
 from dpcape.steward import decisions
 from dpcape.steward.forms import Fields
 from dpcape.steward.pages import Pages
-from dpcape.steward.request_checks import Refused
-from dpcape.steward.sign_in import Door
+from dpcape.steward.request_checks import RefusedRequest
+from dpcape.steward.sign_in import SignIn
 
 _DECISIONS = {"approve": decisions.approve, "deny": decisions.deny, "revoke": decisions.revoke}
 
@@ -26,13 +26,13 @@ class Answer:
     location: str = ""
 
 
-class Desk:
+class Routes:
     """Shows pages and takes decisions for a steward who is signed in.
 
     One request at a time: reviews set warnings aside while they compute, which threads must not do at once.
     """
 
-    def __init__(self, folder: SiteFolder, door: Door, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: SiteFolder, door: SignIn, tell: Callable[[str], None]) -> None:
         self.lock = threading.Lock()
         self.pages = Pages(folder, place=door.place, stamp=door.stamp)
         self._folder, self._door, self._tell = folder, door, tell
@@ -84,6 +84,6 @@ class Desk:
         return notice
 
 
-def no_such_page() -> Refused:
+def no_such_page() -> RefusedRequest:
     """Return the refusal of an address that stands for nothing."""
-    return Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
+    return RefusedRequest(HTTPStatus.NOT_FOUND, "There is no such page.")

@@ -14,9 +14,9 @@ from typing import Any
 
 from dpcape.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
-from dpcape.steward.request_handler import Exchange
-from dpcape.steward.routes import Desk
-from dpcape.steward.sign_in import Door
+from dpcape.steward.request_handler import StewardRequest
+from dpcape.steward.routes import Routes
+from dpcape.steward.sign_in import SignIn
 
 # The address is not a parameter: the page is for the computer it runs on.
 LOOPBACK = "127.0.0.1"
@@ -56,14 +56,14 @@ class StewardServer(ThreadingHTTPServer):
         idle_seconds: float = 1800.0,
         tell: Callable[[str], None] = print,
     ) -> None:
-        self.tell, self.door = tell, Door()
-        self.desk = Desk(folder, self.door, tell)
+        self.tell, self.door = tell, SignIn()
+        self.desk = Routes(folder, self.door, tell)
         self._idle_seconds = idle_seconds
         self._stopped = threading.Event()
         self._arriving: dict[socket.socket, float] = {}
         self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
         try:
-            super().__init__((LOOPBACK, port), Exchange)
+            super().__init__((LOOPBACK, port), StewardRequest)
         except OSError as error:
             raise InvalidParameter(
                 f"the page's port must be free; got {port} ({type(error).__name__}). Leave out --port for any."

@@ -15,7 +15,7 @@ _GROUPS, _GROUP = 6, 4
 LONGEST_SESSION = 8 * 3600.0
 
 
-class Door:
+class SignIn:
     """One code that works once, one session at a time, and stamps that only the session's forms carry.
 
     Parameters

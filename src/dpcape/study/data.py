@@ -8,10 +8,10 @@ from typing import Any
 
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
 from dpcape.records.schema import Schema
-from dpcape.study.toml_reader import Section, is_number
+from dpcape.study.toml_reader import TomlTable, is_number
 
 
-def read_data(section: Section, folder: Path) -> DataPlan:
+def read_data(section: TomlTable, folder: Path) -> DataPlan:
     """Read the [data] table."""
     kind = section.choice("kind", KINDS)
     files: list[Path] = []
@@ -31,7 +31,7 @@ def read_data(section: Section, folder: Path) -> DataPlan:
     return DataPlan(**plan, files=tuple(files))
 
 
-def _check_preparation(section: Section, kind: str, columns: Columns) -> None:
+def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
     """Refuse preparation that records of this kind do not go through, rather than leave it undone in silence."""
     if kind in ("documents", "subjects") and columns.ranges is not None:
         given = next(key for key in ("ranges", "schema", "columns") if key in section)
@@ -41,15 +41,15 @@ def _check_preparation(section: Section, kind: str, columns: Columns) -> None:
         section.fail("missing", "left out for documents, whose counts must be complete")
 
 
-def _view(section: Section, key: str, folder: Path, files: list[Path]) -> Columns:
+def _view(section: TomlTable, key: str, folder: Path, files: list[Path]) -> Columns:
     section.value(key)
-    view = Section(section.source, (*section.path, key))
+    view = TomlTable(section.source, (*section.path, key))
     columns = _columns(view, folder, files)
     view.finish()
     return columns
 
 
-def _columns(section: Section, folder: Path, files: list[Path]) -> Columns:
+def _columns(section: TomlTable, folder: Path, files: list[Path]) -> Columns:
     given = [key for key in ("columns", "schema", "features") if key in section]
     if len(given) != 1:
         section.fail(
@@ -70,7 +70,7 @@ def _columns(section: Section, folder: Path, files: list[Path]) -> Columns:
     )
 
 
-def _described(section: Section, folder: Path, files: list[Path]) -> tuple[tuple[str, ...], Schema | None, int]:
+def _described(section: TomlTable, folder: Path, files: list[Path]) -> tuple[tuple[str, ...], Schema | None, int]:
     """Return names, schema and number of the raw columns."""
     schema = section.file("schema", folder)
     if schema is not None:
@@ -99,7 +99,7 @@ def _from_schema(schema: Schema) -> tuple[tuple[str, ...], Schema, int]:
     return names, schema, len(names)
 
 
-def _text_of(section: Section, path: Path) -> str:
+def _text_of(section: TomlTable, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -113,7 +113,9 @@ def _ranged(entry: Any) -> Any:
     return entry
 
 
-def _ranges(section: Section, names: Sequence[str], n_columns: int) -> Schema | tuple[tuple[float, float], ...] | None:
+def _ranges(
+    section: TomlTable, names: Sequence[str], n_columns: int
+) -> Schema | tuple[tuple[float, float], ...] | None:
     """Read ranges: one (low, high) for every column, or one each."""
     given = section.value("ranges")
     if given is None:
@@ -133,21 +135,21 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
 
 
-def _bound(section: Section) -> float:
+def _bound(section: TomlTable) -> float:
     bound = section.number("bound")
     if bound is None or bound <= 0:
         section.fail("bound", "a positive number, the public largest length of a record")
     return bound
 
 
-def _bounds(section: Section) -> tuple[float, float]:
+def _bounds(section: TomlTable) -> tuple[float, float]:
     value = section.value("bounds")
     if not _is_pair(value) or min(value) <= 0:
         section.fail("bounds", "two positive numbers, one per view", "Write bounds = [1.0, 2.0].")
     return float(value[0]), float(value[1])
 
 
-def _target(section: Section) -> dict[str, Any]:
+def _target(section: TomlTable) -> dict[str, Any]:
     if ("response" in section) == ("classes" in section):
         section.fail("response", "given, or else classes, and not both", "Write response = [low, high].")
     response, classes = section.value("response"), section.value("classes")
@@ -166,7 +168,7 @@ def _target(section: Section) -> dict[str, Any]:
     }
 
 
-def _subjects(section: Section, folder: Path, files: list[Path]) -> dict[str, Any]:
+def _subjects(section: TomlTable, folder: Path, files: list[Path]) -> dict[str, Any]:
     mask = section.file("mask", folder)
     if mask is not None:
         files.append(mask)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from dpcape.files import NAME_RULE, is_name
 from dpcape.privacy.terms import check_weights
 from dpcape.protocols.dealer import DEALER
-from dpcape.study.toml_reader import Section, Source
+from dpcape.study.toml_reader import TomlSource, TomlTable
 
 MAX_SITES = 10_000
 
 
 @dataclass(frozen=True)
-class Member:
+class StudySite:
     """What a study says of one site.
 
     Attributes
@@ -31,9 +31,9 @@ class Member:
     weight: float | None = None
 
 
-def read_members(source: Source) -> Mapping[str, Member]:
+def read_members(source: TomlSource) -> Mapping[str, StudySite]:
     """Read the [sites.NAME] tables."""
-    sites = Section(source, ("sites",))
+    sites = TomlTable(source, ("sites",))
     members = {name: _read_member(sites, name) for name in sites.names()}
     if len(members) > MAX_SITES:
         source.fail(("sites",), f"a study must have at most {MAX_SITES} sites; got {len(members)}.")
@@ -44,15 +44,15 @@ def read_members(source: Source) -> Mapping[str, Member]:
     return members
 
 
-def _read_member(sites: Section, name: str) -> Member:
+def _read_member(sites: TomlTable, name: str) -> StudySite:
     if not is_name(name) or name == DEALER:
         sites.source.fail(
             ("sites", name),
             f"a site's name must be {NAME_RULE}, and not {DEALER!r}; got {name[:80]!r}.",
             at_key=True,
         )
-    section = Section(sites.source, ("sites", name), required=False)
-    member = Member(
+    section = TomlTable(sites.source, ("sites", name), required=False)
+    member = StudySite(
         data=section.text("data", required=False),
         folder=section.text("folder", required=False),
         records=section.count("records", least=1, required=False),

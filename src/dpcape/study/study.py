@@ -24,8 +24,8 @@ from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
 from dpcape.study.analyses import analyses, parameters
 from dpcape.study.data import read_data
-from dpcape.study.sites import Member, read_members
-from dpcape.study.toml_reader import Section, Source, is_number, without_dates
+from dpcape.study.sites import StudySite, read_members
+from dpcape.study.toml_reader import TomlSource, TomlTable, is_number, without_dates
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator
@@ -88,7 +88,7 @@ class Study:
     delta: float
     settings: Mapping[str, Any]
     deadline: float | None
-    members: Mapping[str, Member]
+    members: Mapping[str, StudySite]
     data: DataPlan
     federation: Mapping[str, Any] | None
     text: str
@@ -112,16 +112,16 @@ class Study:
     def parse(cls, text: str, *, path: str | Path = "study.toml") -> Study:
         """Read and check the text of a study; files it names stand beside ``path``."""
         where = Path(path)
-        source = Source(text, where.name)
+        source = TomlSource(text, where.name)
         for key in source.content:
             if key not in TABLES:
                 message = f"a study must have the tables {', '.join(TABLES)} and no others; got {key!r}."
                 source.fail((key,), message, at_key=True)
         members = read_members(source)
-        data_section = Section(source, ("data",))
+        data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
-        settings, deadline = _read_protocol(Section(source, ("protocol",)), len(members))
-        head = _read_head(Section(source, ("study",)), members, settings)
+        settings, deadline = _read_protocol(TomlTable(source, ("protocol",)), len(members))
+        head = _read_head(TomlTable(source, ("study",)), members, settings)
         study = cls(
             **head,
             settings=settings,
@@ -136,7 +136,7 @@ class Study:
             files={_relative(path, where.parent): _sha256(path) for path in data.files},
         )
         data_section.within(None, study.facts)
-        Section(source, ("study",)).within("analysis", lambda: study.shares(dict.fromkeys(members, 2**20)))
+        TomlTable(source, ("study",)).within("analysis", lambda: study.shares(dict.fromkeys(members, 2**20)))
         return study
 
     @property
@@ -224,7 +224,7 @@ class Study:
         return site
 
 
-def _read_head(section: Section, members: Mapping[str, Member], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _read_head(section: TomlTable, members: Mapping[str, StudySite], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Read the [study] table."""
     known = analyses()
     analysis = section.choice("analysis", tuple(known))
@@ -244,7 +244,7 @@ def _read_head(section: Section, members: Mapping[str, Member], settings: Mappin
     return {**head, "delta": delta, "parameters": given}
 
 
-def _epsilon(section: Section, members: Mapping[str, Member]) -> float | dict[str, float]:
+def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | dict[str, float]:
     value = section.value("epsilon")
     per_site = value if isinstance(value, dict) else dict.fromkeys(members, value)
     if not all(is_number(entry) for entry in per_site.values()):
@@ -254,7 +254,7 @@ def _epsilon(section: Section, members: Mapping[str, Member]) -> float | dict[st
     return numbers if isinstance(value, dict) else float(value)
 
 
-def _read_protocol(section: Section, n_sites: int) -> tuple[dict[str, Any], float | None]:
+def _read_protocol(section: TomlTable, n_sites: int) -> tuple[dict[str, Any], float | None]:
     kind = section.choice("kind", PROTOCOLS)
     deadline = section.seconds("deadline")
     settings: dict[str, Any] = {"kind": kind}
@@ -276,11 +276,11 @@ def _make_protocol(settings: Mapping[str, Any]) -> Protocol:
     return make_protocol(settings["kind"], n_colluding=options.pop("n_colluding", 0), **options)
 
 
-def _read_federation(source: Source) -> dict[str, Any] | None:
+def _read_federation(source: TomlSource) -> dict[str, Any] | None:
     """Read the [federation] table; all but the engine is the engine's own business."""
     if "federation" not in source.content:
         return None
-    section = Section(source, ("federation",))
+    section = TomlTable(source, ("federation",))
     engine = section.choice("engine", ("flare",))
     rest = section.left()
     for key, value in rest.items():

@@ -23,7 +23,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class Source:
+class TomlSource:
     """The text of a study, its parsed content, and the places of everything in it."""
 
     def __init__(self, text: str, name: str) -> None:
@@ -52,10 +52,10 @@ class Source:
         return InvalidParameter(f"{self.name}, line {line}, column {column}: {message}")
 
 
-class Section:
+class TomlTable:
     """One table of a study. Fields are taken out; what is left at the end is unknown and refused."""
 
-    def __init__(self, source: Source, path: KeyPath, *, required: bool = True) -> None:
+    def __init__(self, source: TomlSource, path: KeyPath, *, required: bool = True) -> None:
         self.source, self.path = source, path
         self._taken: set[str] = set()
         content: Any = source.content

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dpcape.errors import SiteLost, TransportError, error_named
 from dpcape.secure_sum import Identity
 from dpcape.transport.carrier import Carrier, Delivery
-from dpcape.transport.delivery_status import Status
+from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.frames import Ask, Kind, Reply, decode_reply, signed
 from dpcape.transport.timing import Timing
 from dpcape.transport.transport import Transport
@@ -30,7 +30,7 @@ class Call:
     identity: Identity
 
 
-class FlareLine(Transport):
+class CarriedTransport(Transport):
     """Sites of one FLARE job.
 
     Parameters
@@ -38,7 +38,7 @@ class FlareLine(Transport):
     sites : names of the sites.
     carrier : Carrier — push messages, or tasks.
     call : Call — job, study digest and the coordinator's identity.
-    status : Status — told about everything that happens.
+    status : DeliveryStatus — told about everything that happens.
     timing : Timing — the tested preset.
     is_cancelled : tells whether the run was cancelled; looked at several times a second.
     """
@@ -49,7 +49,7 @@ class FlareLine(Transport):
         carrier: Carrier,
         *,
         call: Call,
-        status: Status,
+        status: DeliveryStatus,
         timing: Timing,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:

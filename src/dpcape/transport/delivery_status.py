@@ -33,7 +33,7 @@ class Snapshot(msgspec.Struct):
     cursor: int
 
 
-class Status:
+class DeliveryStatus:
     """Thread-safe record of a run; every change is also an event, one JSON object per line of the log.
 
     Parameters

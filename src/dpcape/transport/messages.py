@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpcape.errors import ProtocolError
 from dpcape.facts import Facts
-from dpcape.privacy.calibration import Plan
+from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Hello, Offer, Opening, SeedShares
 from dpcape.statistics.statistic import PublicValue
@@ -64,7 +64,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     release: int
     statistic: str
     public: dict[str, int | float | str | bool | Array]
-    plan: Plan
+    plan: ReleaseNoise
 
 
 # To a site.

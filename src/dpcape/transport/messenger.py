@@ -9,8 +9,8 @@ from dpcape.transport.messages import FromSite, Refused, ToSite, decode_from_sit
 from dpcape.transport.transport import Transport
 
 
-class Line:
-    """The coordinator's line to the sites for one allowance (``protocols.base.Conversation``)."""
+class SiteMessenger:
+    """The coordinator's line to the sites for one allowance."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ _SPEAKABLE = (LedgerRefused, ProtocolError)
 
 
 @dataclass(frozen=True)
-class Post:
+class JobBinding:
     """What a desk serves: one job, one study, one site, one coordinator."""
 
     job: str
@@ -33,18 +33,18 @@ class Post:
     coordinator: bytes
 
 
-class Desk:
+class RequestHandler:
     """Answers the frames of one job at one site.
 
     Parameters
     ----------
-    post : Post — what frames must be addressed to.
+    post : JobBinding — what frames must be addressed to.
     open_site : called once, in a thread of its own since reading data takes time: returns ``Site.answer``, or raises
         because the study is not approved here, the ledger is exhausted, or data cannot be read. The coordinator hears
         "busy" meanwhile, and then "ok" or the refusal.
     """
 
-    def __init__(self, post: Post, open_site: Callable[[], Callable[[bytes], bytes]]) -> None:
+    def __init__(self, post: JobBinding, open_site: Callable[[], Callable[[bytes], bytes]]) -> None:
         self._post = post
         self._lock = threading.Lock()
         self._last = 0

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from dpcape.privacy.adversary_view import View
+from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import delta_of
 from dpcape.protocols.zero_sum import zero_sum_view
 from dpcape_papers.claims.claim import CONDITIONS, HOLDS, WRONG, Claim, Evidence, number
@@ -55,7 +55,7 @@ def _output_view(n_sites: int, n_known: int) -> float:
     members = np.zeros((1, n_sites))
     members[0, : n_sites - n_known] = 1.0
     # The result is the mean; what known sites add is subtracted.
-    return float(View(shift=members, mixing=members, variances=own**2).exposures()[0] ** 2)
+    return float(AdversaryView(shift=members, mixing=members, variances=own**2).exposures()[0] ** 2)
 
 
 def _output() -> Evidence:
@@ -178,12 +178,12 @@ def _dropped_message() -> Evidence:
     releases = draw[present] - draw.mean(axis=0) + noise[present]
     variances = np.concatenate([shared, own]) ** 2
     shift = np.eye(n_sites)[present]
-    uncorrected = View(
+    uncorrected = AdversaryView(
         shift=np.vstack([shift, np.zeros((1, n_sites))]),
         mixing=np.vstack([releases, draw.sum(axis=0)]),
         variances=variances,
     )
-    corrected = View(
+    corrected = AdversaryView(
         shift=np.vstack([shift, np.zeros((2, n_sites))]),
         mixing=np.vstack([releases, draw.sum(axis=0), draw[present].sum(axis=0)]),
         variances=variances,

@@ -25,7 +25,7 @@ CONNECTIVITY, PHENOTYPES = "abide_aal_fc.npz", "abide_phenotypes.csv"
 
 
 @dataclass(frozen=True)
-class Subjects:
+class FactorSubjects:
     """Training and test subjects; covariates may be None."""
 
     X: Array
@@ -44,11 +44,11 @@ def simulate(n: int, n_features: int, rng: np.random.Generator) -> tuple[Array, 
     return X, X[:, :5].sum(axis=1) + rng.standard_normal(n)
 
 
-def simulated(n: int, n_features: int, seed: int) -> Subjects:
+def simulated(n: int, n_features: int, seed: int) -> FactorSubjects:
     """Return n subjects, 70 % for training; equal seeds have equal loadings and the same first subjects."""
     X, y = simulate(200, n_features, np.random.default_rng([8, seed]))  # protects nothing
     n_train = round(TRAINING_SHARE * n)
-    return Subjects(X[:n_train], y[:n_train], X[n_train:n], y[n_train:n])
+    return FactorSubjects(X[:n_train], y[:n_train], X[n_train:n], y[n_train:n])
 
 
 def load_abide(folder: DataFolder) -> tuple[Array, Array, Array]:
@@ -63,17 +63,17 @@ def load_abide(folder: DataFolder) -> tuple[Array, Array, Array]:
     return X[whole], age[whole], sex[whole]
 
 
-def abide(folder: DataFolder, n: int, seed: int, *, every: int = 1) -> Subjects:
+def abide(folder: DataFolder, n: int, seed: int, *, every: int = 1) -> FactorSubjects:
     """Return n random subjects of ABIDE: age from each ``every``-th connection, sex as covariate."""
     X, age, sex = load_abide(folder)
     X = X[:, ::every]
     chosen = np.random.default_rng(seed).permutation(len(X))[:n]  # protects nothing
     train, test = np.split(chosen, [round(TRAINING_SHARE * n)])
-    return Subjects(X[train], age[train], X[test], age[test], sex[train], sex[test])
+    return FactorSubjects(X[train], age[train], X[test], age[test], sex[train], sex[test])
 
 
 def fit(
-    data: Subjects, n_factors: int | str, *, n_burn_in: int, n_draws: int, n_chains: int, seed: int
+    data: FactorSubjects, n_factors: int | str, *, n_burn_in: int, n_draws: int, n_chains: int, seed: int
 ) -> tuple[FactorRelease, dict[str, float]]:
     """Return the fitted release and the test mean squared errors of it and its competitors."""
     model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=n_chains, seed=seed)

@@ -33,7 +33,7 @@ LOBES = {
 
 
 @dataclass(frozen=True)
-class Study:
+class PreparedStudy:
     """One data set over sites, prepared by public rules.
 
     Attributes
@@ -64,7 +64,7 @@ class Study:
         return labelled(self.features[rows], self.target[rows], bound=self.bound, **self.options)
 
 
-def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> Study:
+def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> PreparedStudy:
     """Unit rows and a response whose mean square is 0.047, of which 0.0025 is noise."""
     generator = np.random.default_rng(seed)  # protects nothing
     X = _unit_rows(generator, n_records, width)
@@ -72,29 +72,29 @@ def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> St
     signal = X @ direction
     y = 0.211 * signal / signal.std() + 0.05 * generator.standard_normal(n_records)
     truth = 0.211 * direction / signal.std()
-    return Study(X, np.clip(y, -1, 1), split(n_records, n_sites), 1.0, {"response": (-1, 1)}, truth)
+    return PreparedStudy(X, np.clip(y, -1, 1), split(n_records, n_sites), 1.0, {"response": (-1, 1)}, truth)
 
 
-def logistic(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> Study:
+def logistic(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> PreparedStudy:
     """Gaussian rows, scaled to length about 1, and classes with log-odds of standard deviation 2.5."""
     generator = np.random.default_rng(seed)  # protects nothing
     X = generator.standard_normal((n_records, width)) / np.sqrt(width)
     direction = generator.standard_normal(width)
     odds = 2.5 * np.sqrt(width) * (X @ direction) / np.linalg.norm(direction)
     labels = (generator.random(n_records) < 1 / (1 + np.exp(-odds))).astype(int)
-    return Study(X, labels, split(n_records, n_sites), 1.3, {"classes": [0, 1]})
+    return PreparedStudy(X, labels, split(n_records, n_sites), 1.3, {"classes": [0, 1]})
 
 
-def two_gaussians(n_records: int, *, n_sites: int = 4, width: int = 50, seed: int = 0) -> Study:
+def two_gaussians(n_records: int, *, n_sites: int = 4, width: int = 50, seed: int = 0) -> PreparedStudy:
     """The network's data (section 3.4): two unit Gaussians with means at distance 1."""
     generator = np.random.default_rng(seed)  # protects nothing
     labels = generator.integers(0, 2, n_records)
     X = generator.standard_normal((n_records, width)) + (labels[:, None] - 0.5) / np.sqrt(width)
     # A row of D standard normals is sqrt(D) long, give or take 1.
-    return Study(X, labels, split(n_records, n_sites), np.sqrt(width) + 1, {"classes": [0, 1]})
+    return PreparedStudy(X, labels, split(n_records, n_sites), np.sqrt(width) + 1, {"classes": [0, 1]})
 
 
-def crime(folder: DataFolder, *, n_sites: int = 5) -> Study:
+def crime(folder: DataFolder, *, n_sites: int = 5) -> PreparedStudy:
     """Communities and Crime: violent crimes per population from 99 predictors."""
     with gzip.open(folder.file("communities_crime.csv.gz"), "rt", newline="") as lines:
         table = list(csv.DictReader(lines))
@@ -102,10 +102,10 @@ def crime(folder: DataFolder, *, n_sites: int = 5) -> Study:
     columns = {column.name: np.array([float(row[column.name] or "nan") for row in table]) for column in schema.columns}
     y = np.array([float(row["ViolentCrimesPerPop"]) for row in table])
     features = schema.apply(columns)
-    return Study(features, y, split(len(y), n_sites), _uniform_bound(features.shape[1]), {"response": (0, 1)})
+    return PreparedStudy(features, y, split(len(y), n_sites), _uniform_bound(features.shape[1]), {"response": (0, 1)})
 
 
-def blog(folder: DataFolder, *, n_sites: int = 5) -> Study:
+def blog(folder: DataFolder, *, n_sites: int = 5) -> PreparedStudy:
     """BlogFeedback: comments in the next 24 hours, in place of the Twitter data, whose rows are not available."""
     stored = np.load(folder.file("blogfeedback_test.npz"))
     schema = Schema.from_toml(SCHEMAS / "blogfeedback.toml")
@@ -113,10 +113,10 @@ def blog(folder: DataFolder, *, n_sites: int = 5) -> Study:
     features = schema.apply(stored["X"][:, positions].astype(np.float64))
     y = stored["y"].astype(np.float64)
     # Two weekdays are one each; the counts of a usual post are far below their ranges.
-    return Study(features, y, split(len(y), n_sites), 2.0, {"response": (0, 100)})
+    return PreparedStudy(features, y, split(len(y), n_sites), 2.0, {"response": (0, 100)})
 
 
-def abide(folder: DataFolder) -> Study:
+def abide(folder: DataFolder) -> PreparedStudy:
     """ABIDE: age from connectivity between lobes, at the consortium's own sites."""
     edges = np.load(folder.file("abide_aal_fc.npz"))["F"].astype(np.float64)
     with folder.file("abide_phenotypes.csv").open(newline="") as lines:
@@ -126,10 +126,10 @@ def abide(folder: DataFolder) -> Study:
     y = np.array([float(row["AGE_AT_SCAN"]) for row in people])
     names = np.array([row["SITE_ID"] for row in people])
     sites = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
-    return Study(features, y, sites, _uniform_bound(features.shape[1]), {"response": (6, 65)})
+    return PreparedStudy(features, y, sites, _uniform_bound(features.shape[1]), {"response": (6, 65)})
 
 
-def covertype(folder: DataFolder, *, n_sites: int = 5, binary: bool) -> Study:
+def covertype(folder: DataFolder, *, n_sites: int = 5, binary: bool) -> PreparedStudy:
     """Covertype: lodgepole pine against the rest, or all seven types."""
     stored = np.load(folder.file("covtype_60k.npz"))
     schema = Schema.from_toml(SCHEMAS / "covertype.toml")
@@ -138,7 +138,7 @@ def covertype(folder: DataFolder, *, n_sites: int = 5, binary: bool) -> Study:
     target, classes = ((kinds == 2).astype(int), [0, 1]) if binary else (kinds, list(range(1, 8)))
     # Ten columns with a range, one wilderness area, one soil type.
     bound = float(np.sqrt(10 / 3 + 2))
-    return Study(features, target, split(len(kinds), n_sites), bound, {"classes": classes})
+    return PreparedStudy(features, target, split(len(kinds), n_sites), bound, {"classes": classes})
 
 
 def split(n_records: int, n_sites: int) -> dict[str, NDArray[np.intp]]:

@@ -47,7 +47,7 @@ _FIGURES = "dpcape_papers.figures"
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedRows:
     """What a cell gave: its rows, how long a processor took, and what was warned of on the way."""
 
     rows: list[Row]
@@ -61,18 +61,18 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load(self, key: str) -> Kept | None:
+    def load(self, key: str) -> CachedRows | None:
         """Return what is kept under a key, if it is whole."""
         try:
             entry = json.loads(self._path(key).read_text(encoding="utf-8"))
             kept, digest = entry["kept"], entry["digest"]
             if entry["key"] != key or _digest(_text(kept)) != digest:
                 return None
-            return Kept(**kept)
+            return CachedRows(**kept)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def store(self, key: str, kept: Kept) -> Kept:
+    def store(self, key: str, kept: CachedRows) -> CachedRows:
         """Write a result; readers see the old file or the new one, never half of one. Return it as it reads back."""
         body = json.loads(_text(vars(kept)))
         path = self._path(key)
@@ -81,7 +81,7 @@ class Cache:
         draft = path.with_suffix(f".{os.getpid()}.draft")
         draft.write_text(_text({"key": key, "digest": _digest(_text(body)), "kept": body}), encoding="utf-8")
         draft.replace(path)
-        return Kept(**body)
+        return CachedRows(**body)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

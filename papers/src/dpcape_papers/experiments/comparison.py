@@ -48,19 +48,19 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Answer:
+class MethodResult:
     """A method's result, and the epsilon its noise really has at the task's delta (None: no noise)."""
 
     result: Any
     verified_epsilon: float | None
 
 
-Fit = Callable[[Task, float, int], Answer]
+Fit = Callable[[Task, float, int], MethodResult]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A scheme: ``fit(task, epsilon, seed)`` returns an `Answer`. ``epsilon`` is what the scheme claims."""
+    """A scheme: ``fit(task, epsilon, seed)`` returns an `MethodResult`. ``epsilon`` is what the scheme claims."""
 
     curve: str
     calibration: str  # NON_PRIVATE, PUBLISHED or VERIFIED
@@ -121,4 +121,4 @@ def compare(
     return rows
 
 
-__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Answer", "Fit", "Method", "Task", "compare", "load_method"]
+__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Fit", "Method", "MethodResult", "Task", "compare", "load_method"]

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
-from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, Results, Series
+from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, CurvePoints, Results
 
 # The papers' schemes keep their colour in every figure (Okabe and Ito's palette, told apart by colour-blind readers).
 COLOURS = {
@@ -76,7 +76,9 @@ def draw_panels(
     return figure
 
 
-def draw_curves(axes: Axes, series: Sequence[Series], look: Look, colours: Mapping[str, str] | None = None) -> None:
+def draw_curves(
+    axes: Axes, series: Sequence[CurvePoints], look: Look, colours: Mapping[str, str] | None = None
+) -> None:
     """Draw curves with a band of one standard deviation over the runs."""
     colours = colours or colours_of([one.curve for one in series])
     for one in series:

@@ -24,7 +24,7 @@ PAPERS = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """How thoroughly to run, and where the data are.
 
     Parameters
@@ -78,7 +78,7 @@ class Verdict:
     numbers: str
 
 
-MakeCells = Callable[[Setting], list[Cell]]
+MakeCells = Callable[[RunSetting], list[Cell]]
 Draw = Callable[[Results], "Figure"]
 Judge = Callable[[Results], list[Verdict]]
 
@@ -121,7 +121,7 @@ class Experiment:
     note: str = ""
     extendable: bool = False
 
-    def cells(self, setting: Setting) -> list[Cell]:
+    def cells(self, setting: RunSetting) -> list[Cell]:
         """Return what is to be computed."""
         return self.work().cells(setting)
 

@@ -14,8 +14,8 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 from dpcape._version import __version__
-from dpcape_papers.experiments.cache import Kept, library_versions
-from dpcape_papers.experiments.experiment import Cell, Experiment, Setting, Verdict
+from dpcape_papers.experiments.cache import CachedRows, library_versions
+from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict
 from dpcape_papers.experiments.results import Results
 
 DATA, PICTURE, DRAWING, VERDICTS, ABOUT = "data.csv", "figure.png", "figure.svg", "verdicts.json", "about.json"
@@ -32,7 +32,7 @@ class Reproduced:
 
 
 def write_folder(
-    out: Path, experiment: Experiment, setting: Setting, done: Sequence[tuple[Cell, Kept]]
+    out: Path, experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]
 ) -> list[Verdict]:
     """Draw and judge the rows of an experiment and write its folder; return the verdicts."""
     results = Results(row for _, kept in done for row in kept.rows)
@@ -57,7 +57,7 @@ def read_folder(path: Path) -> Reproduced | None:
     return Reproduced(path.name, path, found, verdicts) if (path / DRAWING).is_file() else None
 
 
-def about(experiment: Experiment, setting: Setting, done: Sequence[tuple[Cell, Kept]]) -> dict[str, Any]:
+def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]) -> dict[str, Any]:
     """Return where the numbers come from: options and seeds, versions, data, time."""
     files = sorted({name for cell, _ in done for name in cell.files})
     return {

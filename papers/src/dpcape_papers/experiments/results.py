@@ -72,7 +72,7 @@ def number(row: Mapping[str, Value], column: str) -> float:
 
 
 @dataclass(frozen=True)
-class Series:
+class CurvePoints:
     """One curve: its points, averaged over the runs."""
 
     curve: str
@@ -122,7 +122,7 @@ class Results(Sequence[Row]):
         found = self.where(**wanted).numbers("value")
         return float(np.mean(found)) if found else math.nan
 
-    def series(self, **wanted: Value) -> list[Series]:
+    def series(self, **wanted: Value) -> list[CurvePoints]:
         """Return the curves among these rows, in order of appearance."""
         chosen = self.where(**wanted)
         keys = dict.fromkeys((str(r["curve"]), str(r["calibration"])) for r in chosen)
@@ -137,7 +137,7 @@ class Results(Sequence[Row]):
             writer.writerows(self._rows)
 
 
-def _series(rows: Results, curve: str, calibration: str) -> Series:
+def _series(rows: Results, curve: str, calibration: str) -> CurvePoints:
     points = sorted(set(rows.numbers("x")))
     at = {x: rows.where(x=x) for x in points}
 
@@ -145,7 +145,7 @@ def _series(rows: Results, curve: str, calibration: str) -> Series:
         found = [[math.nan if r[column] is None else number(r, column) for r in at[x]] for x in points]
         return np.array([reduce(values) for values in found])
 
-    return Series(
+    return CurvePoints(
         curve=curve,
         calibration=calibration,
         x=np.array(points),

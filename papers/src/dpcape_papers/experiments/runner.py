@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Protocol
 
 from dpcape.errors import InvalidParameter
-from dpcape_papers.experiments.cache import Cache, Kept, key_of
+from dpcape_papers.experiments.cache import Cache, CachedRows, key_of
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Experiment, Setting, Verdict
+from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict
 from dpcape_papers.experiments.folder import write_folder
 
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -67,7 +67,7 @@ class _Place:
 
 
 def run(
-    experiments: Sequence[Experiment], setting: Setting, out: Path, *, cache: Path, jobs: int, progress: Progress
+    experiments: Sequence[Experiment], setting: RunSetting, out: Path, *, cache: Path, jobs: int, progress: Progress
 ) -> list[Report]:
     """Run experiments and write their folders; a cell that fails is reported and stops no other.
 
@@ -89,7 +89,7 @@ def run(
     return [work.report for work in works]
 
 
-def cells_of(experiment: Experiment, setting: Setting) -> list[Cell]:
+def cells_of(experiment: Experiment, setting: RunSetting) -> list[Cell]:
     """Return the cells of an experiment, with the user's own methods among their options."""
     cells = experiment.cells(setting)
     if not setting.methods:
@@ -97,7 +97,7 @@ def cells_of(experiment: Experiment, setting: Setting) -> list[Cell]:
     return [replace(cell, options={**cell.options, "methods": list(setting.methods)}) for cell in cells]
 
 
-def _require_extendable(experiments: Sequence[Experiment], setting: Setting) -> None:
+def _require_extendable(experiments: Sequence[Experiment], setting: RunSetting) -> None:
     closed = [one.name for one in experiments if not one.extendable]
     if setting.methods and closed:
         raise InvalidParameter(
@@ -106,7 +106,7 @@ def _require_extendable(experiments: Sequence[Experiment], setting: Setting) -> 
         )
 
 
-def _begin(experiment: Experiment, setting: Setting, cache: Path, progress: Progress) -> _Work:
+def _begin(experiment: Experiment, setting: RunSetting, cache: Path, progress: Progress) -> _Work:
     report = Report(experiment)
     cells: dict[str, Cell] = {}
     try:
@@ -124,7 +124,7 @@ def _take(work: _Work, key: str, failure: str | None) -> None:
         work.report.failures.append(f"cell {dict(work.cells[key].options)}\n{failure}")
 
 
-def _end(work: _Work, setting: Setting, out: Path, cache: Path, progress: Progress) -> None:
+def _end(work: _Work, setting: RunSetting, out: Path, cache: Path, progress: Progress) -> None:
     """Write the folder if all cells are there."""
     report = work.report
     if not report.failures:
@@ -135,7 +135,7 @@ def _end(work: _Work, setting: Setting, out: Path, cache: Path, progress: Progre
     progress.end(report)
 
 
-def _gather(cells: Cells, cache: Cache) -> Iterator[tuple[Cell, Kept]]:
+def _gather(cells: Cells, cache: Cache) -> Iterator[tuple[Cell, CachedRows]]:
     for key, cell in cells.items():
         kept = cache.load(key)
         if kept is None:
@@ -193,7 +193,7 @@ def _work(key: str, cell: Cell, place: _Place) -> str | None:
             warnings.simplefilter("default")
             rows = cell.compute(place.data, **cell.options)
         texts = sorted({f"{entry.category.__name__}: {entry.message}" for entry in caught})
-        cache.store(key, Kept(rows=rows, seconds=time.process_time() - start, warnings=texts))
+        cache.store(key, CachedRows(rows=rows, seconds=time.process_time() - start, warnings=texts))
     except Exception:
         return traceback.format_exc()
     return None

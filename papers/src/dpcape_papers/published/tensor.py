@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter
 from dpcape.postprocessing.tensor_power import multilinear, power_method
-from dpcape.privacy import View, compose, epsilon_of
+from dpcape.privacy import AdversaryView, compose, epsilon_of
 from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape.statistics.tensor_packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.third_moments import corrected, longest
@@ -114,7 +114,7 @@ def asymmetry_exposure(n_sites: int, *, cancelling: bool) -> float:
     zero_sum = same - 1 / n_sites if cancelling else 0 * same
     entry = np.hstack([same, zero_sum, 0 * same])
     mirror = np.hstack([same, 0 * same, zero_sum])
-    view = View(np.vstack([same, 0 * same]), np.vstack([entry, mirror]), np.ones(3 * n_sites))
+    view = AdversaryView(np.vstack([same, 0 * same]), np.vstack([entry, mirror]), np.ones(3 * n_sites))
     return float(view.exposures().max())
 
 

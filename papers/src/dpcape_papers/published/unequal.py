@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcape.privacy.adversary_view import View
+from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import worst_exposures
 from dpcape.protocols import Cape
 
@@ -72,7 +72,7 @@ def _seen(weights: Vector, sizes: Vector, draws: Vector, own: Vector, colluding:
     releases = [draw[site] - agreed / (weights[site] * n) + noise[site] for site in honest]
     shift = np.zeros((len(honest) + 1 + len(colluding), n))
     shift[np.arange(len(honest)), honest] = 1.0
-    view = View(
+    view = AdversaryView(
         shift=shift,
         mixing=np.vstack([*releases, agreed, draw[list(colluding)]]),
         variances=np.concatenate([draws, own]),

@@ -15,13 +15,13 @@ from dpcape.engines.flare.config import STATUS_TOPIC
 from dpcape.engines.flare.job import RESULT_FOLDER, STUDY_FOLDER, read_heads
 from dpcape.engines.flare.push_carrier import PushCarrier, core_cell_of
 from dpcape.engines.flare.task_carrier import TaskCarrier
-from dpcape.runs.study_run import EVENTS, Conduct
+from dpcape.runs.study_run import EVENTS, StudyRun
 from dpcape.secure_sum import Identity
 from dpcape.site.serving import COORDINATOR_KEY
 from dpcape.study import Study
-from dpcape.transport.carried_transport import Call, FlareLine
+from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier
-from dpcape.transport.delivery_status import Status
+from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.timing import PRESET
 
 
@@ -38,7 +38,7 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
     def __init__(self, carrier: str = "push", only_check: bool = False, start: float = PRESET.start) -> None:
         super().__init__()
         self._carrier_name, self._only_check, self._start = carrier, only_check, start
-        self._status: Status | None = None
+        self._status: DeliveryStatus | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Read the study and let the one who submitted the job ask how it stands."""
@@ -50,13 +50,13 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         self._call = Call(job=job, study=self._study.digest(), identity=Identity.from_private_bytes(key.read_bytes()))
         self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
         self._out.mkdir(mode=0o700, exist_ok=True)
-        self._status = Status(self._study.sites, self._out / EVENTS)
+        self._status = DeliveryStatus(self._study.sites, self._out / EVENTS)
         fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._tell)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Carry the study through; a failure ends the job as failed, with the reason in its results."""
         assert self._status is not None
-        line = FlareLine(
+        line = CarriedTransport(
             self._study.sites,
             self._carrier(fl_ctx),
             call=self._call,
@@ -64,7 +64,7 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
             timing=replace(PRESET, start=self._start),
             is_cancelled=lambda: bool(abort_signal.triggered),
         )
-        conduct = Conduct(self._study, line, status=self._status, out=self._out, seen_heads=self._heads)
+        conduct = StudyRun(self._study, line, status=self._status, out=self._out, seen_heads=self._heads)
         failure = conduct.run(only_check=self._only_check)
         if failure:
             self.system_panic(failure, fl_ctx)

@@ -17,7 +17,7 @@ from dpcape.engines.flare.config import TASK
 from dpcape.engines.flare.push_carrier import core_cell_of, serve_push
 from dpcape.engines.flare.task_carrier import answer_task
 from dpcape.site.serving import SETTINGS_FILE, SiteSettings, open_study
-from dpcape.transport.request_handler import Desk, Post
+from dpcape.transport.request_handler import JobBinding, RequestHandler
 
 
 class SiteExecutor(Executor):  # type: ignore[misc]  # FLARE is untyped
@@ -31,24 +31,24 @@ class SiteExecutor(Executor):  # type: ignore[misc]  # FLARE is untyped
     def __init__(self, study: str) -> None:
         super().__init__()
         self._study = study
-        self._desk: Desk | None = None
+        self._desk: RequestHandler | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Open the study when the job starts."""
         if event_type == EventType.START_RUN:
             settings = _settings(fl_ctx)
-            post = Post(
+            post = JobBinding(
                 job=fl_ctx.get_job_id(),
                 study=self._study,
                 site=fl_ctx.get_identity_name(),
                 coordinator=bytes.fromhex(settings.coordinator),
             )
-            self._desk = Desk(post, self._opener(settings, post))
+            self._desk = RequestHandler(post, self._opener(settings, post))
             core_cell = core_cell_of(fl_ctx.get_engine())
             if core_cell is not None:
                 serve_push(core_cell, self._desk.handle)
 
-    def _opener(self, settings: SiteSettings, post: Post) -> Callable[[], Callable[[bytes], bytes]]:
+    def _opener(self, settings: SiteSettings, post: JobBinding) -> Callable[[], Callable[[bytes], bytes]]:
         return lambda: open_study(settings, post.site, post.study)
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Outcome, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.published.cape import true_kappa
 from dpcape_papers.published.composition import (
@@ -68,7 +68,7 @@ def accounts(data: DataFolder, *, n_records: int, scale: float, panel: str, roun
     return rows
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: RunSetting) -> list[Cell]:
     """Give the figure's noise variance for three numbers of records, and the noise of the chapter's experiments."""
     rounds = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000]
     made = [

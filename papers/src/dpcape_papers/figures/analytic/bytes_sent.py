@@ -35,7 +35,7 @@ from dpcape.transport.messages import Submit, decode_to_site
 from dpcape.transport.transport import Passing, Transport
 from dpcape_papers.experiments.curves import Look, draw_curves, plain_ticks
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.verdicts import outcome_of
 
@@ -155,7 +155,7 @@ def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Any], Fe
     }
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: RunSetting) -> list[Cell]:
     """Return cells by numbers released, by sites, and for whole analyses."""
     widths = setting.choose((10, 100, 1000, 10_000), (10, 100, 1000, 10_000, 100_000))
     counts = setting.choose((3, 5, 10, 20), (3, 5, 10, 20, 40, 80))

@@ -12,7 +12,7 @@ from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape.protocols import Cape, Independent
 from dpcape_papers.experiments.curves import Look, draw_panels, plain_ticks, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.figures.analytic.noise_measured import equal_sizes, noise_variance, standard_error
 from dpcape_papers.published.cape import assumed_colluding, true_kappa
@@ -93,7 +93,7 @@ def _uncorrected(n_sites: int, rng: np.random.Generator, width: int) -> float:
     return float(np.mean(independent.mean(axis=0) ** 2) / np.mean(messages[1:].mean(axis=0) ** 2))
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: RunSetting) -> list[Cell]:
     """Return one cell per number of sites and run."""
     counts = setting.choose((4, 7, 12), (4, 5, 7, 10, 16, 25, 40))
     width = setting.choose(6000, 10_000)

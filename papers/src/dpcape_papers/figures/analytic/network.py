@@ -22,10 +22,10 @@ from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import labelled
 from dpcape.site.in_process import in_process
-from dpcape_papers.experiments.comparison import Answer, Method, Task, compare, load_method
+from dpcape_papers.experiments.comparison import Method, MethodResult, Task, compare, load_method
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row
 from dpcape_papers.published.cape import true_kappa
 from dpcape_papers.published.regression import classical_multiplier
@@ -68,10 +68,10 @@ def make_task(n_records: int, half_distance: float, run: int) -> Task:
 def method(curve: str, kind: str, protocol: Protocol, mu_of_round: Callable[[float], float]) -> Method:
     """Return a method that trains the network with noise of this mu per round and of this protocol."""
 
-    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         mu = mu_of_round(epsilon)
         model = train(task, protocol, mu, seed)
-        return Answer(model, epsilon_of(task.delta, mu))
+        return MethodResult(model, epsilon_of(task.delta, mu))
 
     return Method(curve, kind, fit)
 
@@ -104,8 +104,8 @@ def methods() -> list[Method]:
     ]
 
 
-def _free(task: Task, epsilon: float, seed: int) -> Answer:
-    return Answer(train(task, Exact(), 1.0, seed), None)
+def _free(task: Task, epsilon: float, seed: int) -> MethodResult:
+    return MethodResult(train(task, Exact(), 1.0, seed), None)
 
 
 MEASURES: dict[str, Callable[[Any, Task], float]] = {
@@ -145,7 +145,7 @@ def _all(names: Sequence[str]) -> list[Method]:
     return [*methods(), *(load_method(name) for name in names)]
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: RunSetting) -> list[Cell]:
     """Return one cell per run and row of the figure."""
     epsilons = setting.choose((1e-3, 1e-2, 1e-1, 5.0), (1e-3, 5e-3, 1e-2, 5e-2, 1e-1, 5e-1, 1.0, 5.0))
     sizes = setting.choose((1000, 4000), (1000, 2000, 3000, 4000, 5000, 7000, 8000, 10_000))

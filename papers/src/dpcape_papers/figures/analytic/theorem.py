@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from dpcape.privacy.gaussian import delta_of, epsilon_of
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Outcome, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, Row, number, row
 from dpcape_papers.published.cape import assumed_colluding, theorem_delta, theorem_kappa, true_kappa
 from dpcape_papers.verdicts import outcome_of
@@ -77,7 +77,7 @@ def _real_epsilon(delta: float, mu: float, epsilon: float, calibration: str) -> 
     return epsilon_of(delta, mu) if 0 < delta < 1 else math.inf
 
 
-def scale_cells(setting: Setting) -> list[Cell]:
+def scale_cells(setting: RunSetting) -> list[Cell]:
     """Vary tau, as many sites colluding as the theorem allows."""
     n_scales = setting.choose(25, 50)
     cells = []
@@ -87,7 +87,7 @@ def scale_cells(setting: Setting) -> list[Cell]:
     return cells
 
 
-def collusion_cells(setting: Setting) -> list[Cell]:
+def collusion_cells(setting: RunSetting) -> list[Cell]:
     """Vary the share of colluding sites up to what the theorem allows."""
     return [
         Cell(deltas, {**panel, "scales": [scale], "colluding": list(range(assumed_colluding(panel["n_sites"]) + 1))})

@@ -9,7 +9,7 @@ from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape.protocols import Cape, Independent
 from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below, plain_ticks
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Verdict, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, number, row
 from dpcape_papers.figures.analytic.noise_measured import geometric_sizes, noise_variance, standard_error
 from dpcape_papers.published.regression import classical_multiplier
@@ -79,7 +79,7 @@ def _row(panel: str, curve: str, kind: str, skew: float, measure: str, value: fl
     )
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: RunSetting) -> list[Cell]:
     """Return one cell per skewness and run."""
     skews = setting.choose((1.0, 2.0, 5.0, 20.0), (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0))
     width = setting.choose(6000, 10_000)

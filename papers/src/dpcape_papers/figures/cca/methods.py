@@ -13,7 +13,7 @@ from dpcape import CCA, Cape, Dealer, Exact, Federation, Independent, Replay, in
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.postprocessing.eigen import canonical
 from dpcape.protocols.protocol import Protocol
-from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Fit, Method, Task
+from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
 from dpcape_papers.figures.cca.pairs import VIEW_BOUND, Pairs
 from dpcape_papers.published import pca as moments
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
@@ -82,9 +82,9 @@ def judged(directions: Directions, task_: Task, *, own: bool = False) -> dict[st
 def judging(method: Method) -> Method:
     """Return a method whose result, a pair of matrices with directions as columns, is replaced by its measures."""
 
-    def fit(task_: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         answer = method.fit(task_, epsilon, seed)
-        return Answer(judged(answer.result, task_), answer.verified_epsilon)
+        return MethodResult(judged(answer.result, task_), answer.verified_epsilon)
 
     return Method(method.curve, method.calibration, fit)
 
@@ -121,10 +121,10 @@ def _fitted(sites: Sites, protocol: Protocol, task_: Task, epsilon: float, seed:
 
 
 def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Protocol]) -> Fit:
-    def fit(task_: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         made = protocol(task_)
         directions, model = _fitted(chosen(task_), made, task_, epsilon, seed)
-        return Answer(judged(directions, task_), None if isinstance(made, Exact) else model.guarantee_.epsilon)
+        return MethodResult(judged(directions, task_), None if isinstance(made, Exact) else model.guarantee_.epsilon)
 
     return fit
 
@@ -156,7 +156,7 @@ def _cape(task_: Task) -> Protocol:
 
 
 def _as_published(curve: str) -> Fit:
-    def fit(task_: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         rng = np.random.default_rng([seed, 71])  # protects nothing
         poster = task_.options["scheme"] == "poster"
         sensitivity = POSTER_SENSITIVITY if poster else CAPECCA_SENSITIVITY
@@ -172,7 +172,7 @@ def _as_published(curve: str) -> Fit:
             copies=task_.options["copies"],
             sensitivity=sensitivity,
         )
-        return Answer(judged(directions, task_, own=curve == OWN_RECORDS), real)
+        return MethodResult(judged(directions, task_, own=curve == OWN_RECORDS), real)
 
     return fit
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dpcape_papers.experiments.comparison import compare, load_method
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting
+from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.results import Results, Row
 from dpcape_papers.figures.cca.methods import CH, ERROR, METHODS, POSTER_METHODS, judging, measures, task
 from dpcape_papers.figures.cca.pairs import FILES, Pairs, clustered, fusion_pairs
@@ -26,7 +26,7 @@ _DELTAS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2)
 
 
 @dataclass(frozen=True)
-class Panel:
+class CcaPanel:
     """What is held fixed in a panel, and the points along its horizontal axis (all of them, and for a quick run)."""
 
     letter: str
@@ -45,29 +45,29 @@ _MNIST: dict[str, Any] = {"dataset": "MNIST", "copies": 10}
 _SPEECH: dict[str, Any] = {"dataset": "MOCHA-TIMIT", "n_records": 2000}
 _BOTH: dict[str, Any] = {"dataset": FUSION}
 BY_EPSILON_AND_SIZE = (
-    Panel("a", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=30000, **_MNIST),
-    Panel("b", by=BY_EPSILON, points=_EPSILONS, n_records=50000, **_MNIST),
-    Panel("c", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, copies=30, **_SPEECH),
-    Panel("d", by=BY_EPSILON, points=_EPSILONS, copies=50, **_SPEECH),
-    Panel("e", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=500, **_BOTH),
-    Panel("f", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=1000, **_BOTH),
-    Panel("g", by=BY_RECORDS, points=_DIGITS, epsilon=0.05, **_MNIST),
-    Panel("h", by=BY_RECORDS, points=_DIGITS, quick=(10000, 50000), epsilon=0.1, **_MNIST),
-    Panel("i", by=BY_COPIES, points=_COPIES, epsilon=0.1, **_SPEECH),
-    Panel("j", by=BY_COPIES, points=_COPIES, quick=(10, 50), epsilon=0.5, **_SPEECH),
-    Panel("k", by=BY_RECORDS, points=_PEOPLE, epsilon=0.5, **_BOTH),
-    Panel("l", by=BY_RECORDS, points=_PEOPLE, quick=(500, 5000), epsilon=1.0, **_BOTH),
+    CcaPanel("a", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=30000, **_MNIST),
+    CcaPanel("b", by=BY_EPSILON, points=_EPSILONS, n_records=50000, **_MNIST),
+    CcaPanel("c", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, copies=30, **_SPEECH),
+    CcaPanel("d", by=BY_EPSILON, points=_EPSILONS, copies=50, **_SPEECH),
+    CcaPanel("e", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=500, **_BOTH),
+    CcaPanel("f", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=1000, **_BOTH),
+    CcaPanel("g", by=BY_RECORDS, points=_DIGITS, epsilon=0.05, **_MNIST),
+    CcaPanel("h", by=BY_RECORDS, points=_DIGITS, quick=(10000, 50000), epsilon=0.1, **_MNIST),
+    CcaPanel("i", by=BY_COPIES, points=_COPIES, epsilon=0.1, **_SPEECH),
+    CcaPanel("j", by=BY_COPIES, points=_COPIES, quick=(10, 50), epsilon=0.5, **_SPEECH),
+    CcaPanel("k", by=BY_RECORDS, points=_PEOPLE, epsilon=0.5, **_BOTH),
+    CcaPanel("l", by=BY_RECORDS, points=_PEOPLE, quick=(500, 5000), epsilon=1.0, **_BOTH),
 )
 _QUICK_DELTAS = (1e-5, 1e-3, 5e-2)
 BY_DELTA_PANELS = (
-    Panel("a", by=BY_DELTA, points=_DELTAS, quick=_QUICK_DELTAS, n_records=50000, epsilon=0.05, **_MNIST),
-    Panel("b", by=BY_DELTA, points=_DELTAS, quick=_QUICK_DELTAS, copies=30, epsilon=0.2, **_SPEECH),
-    Panel("c", by=BY_DELTA, points=_DELTAS, quick=_QUICK_DELTAS, n_records=2000, epsilon=0.5, **_BOTH),
+    CcaPanel("a", by=BY_DELTA, points=_DELTAS, quick=_QUICK_DELTAS, n_records=50000, epsilon=0.05, **_MNIST),
+    CcaPanel("b", by=BY_DELTA, points=_DELTAS, quick=_QUICK_DELTAS, copies=30, epsilon=0.2, **_SPEECH),
+    CcaPanel("c", by=BY_DELTA, points=_DELTAS, quick=_QUICK_DELTAS, n_records=2000, epsilon=0.5, **_BOTH),
 )
 _MANY = (1000, 2000, 5000, 10000, 20000, 50000)
 POSTER_PANELS = {
     by: tuple(
-        Panel(letter, dataset, by, points, quick, n_records=n_records, epsilon=epsilon)
+        CcaPanel(letter, dataset, by, points, quick, n_records=n_records, epsilon=epsilon)
         for letter, dataset, n_records in (
             ("a", "Synthetic", 10000),
             ("b", "MNIST", 50000),
@@ -82,12 +82,12 @@ POSTER_PANELS = {
 }
 
 
-def cells(panels: Sequence[Panel], scheme: str, *, quick_runs: int) -> Callable[[Setting], list[Cell]]:
+def cells(panels: Sequence[CcaPanel], scheme: str, *, quick_runs: int) -> Callable[[RunSetting], list[Cell]]:
     """Return the function that lists a cell per panel and run."""
     return partial(_cells, panels, scheme, quick_runs)
 
 
-def _cells(panels: Sequence[Panel], scheme: str, quick_runs: int, setting: Setting) -> list[Cell]:
+def _cells(panels: Sequence[CcaPanel], scheme: str, quick_runs: int, setting: RunSetting) -> list[Cell]:
     found = []
     for panel in panels:
         points = setting.choose(panel.quick, panel.points)
@@ -148,12 +148,12 @@ def _records(data: DataFolder, dataset: str, n_records: int, run: int) -> Pairs:
     return clustered(data, dataset).draw(n_records, [72, run])
 
 
-def draw(panels: Sequence[Panel], n_columns: int) -> Callable[[Results], Figure]:
+def draw(panels: Sequence[CcaPanel], n_columns: int) -> Callable[[Results], Figure]:
     """Return the function that draws these panels."""
     return partial(_draw, panels, n_columns)
 
 
-def _draw(panels: Sequence[Panel], n_columns: int, results: Results) -> Figure:
+def _draw(panels: Sequence[CcaPanel], n_columns: int, results: Results) -> Figure:
     from dpcape_papers.experiments.curves import Look
     from dpcape_papers.figures.panel_grid import draw_grid
 
@@ -170,7 +170,7 @@ def _draw(panels: Sequence[Panel], n_columns: int, results: Results) -> Figure:
     return draw_grid(results, looks, measures=drawn, titles=titles, n_columns=min(n_columns, len(names)))
 
 
-def _title(panel: Panel, name: str) -> str:
+def _title(panel: CcaPanel, name: str) -> str:
     fixed = [
         f"N = {panel.n_records}" if panel.by != BY_RECORDS else "",
         f"p = {panel.copies}" if panel.copies > 1 and panel.by != BY_COPIES else "",

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below
-from dpcape_papers.experiments.results import Results, Series, number
+from dpcape_papers.experiments.results import CurvePoints, Results, number
 from dpcape_papers.figures.factor.cells import (
     BEST,
     CHANCE,
@@ -72,7 +72,7 @@ def _draw(results: Results, label: str) -> tuple[Figure, Axes]:
     return figure, right
 
 
-def _panel(axes: Axes, series: list[Series], look: Look, rows: Results) -> None:
+def _panel(axes: Axes, series: list[CurvePoints], look: Look, rows: Results) -> None:
     draw_curves(axes, series, look, _COLOURS)
     axes.set_xticks(series[0].x, [f"{x:g}" for x in series[0].x])
     axes.set_title(str(rows[0]["panel"]), fontsize="medium")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape_papers.data.factor import CONNECTIVITY, PHENOTYPES
-from dpcape_papers.experiments.experiment import Cell, Setting, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Work
 from dpcape_papers.figures.factor.cells import connectivity, simulation
 from dpcape_papers.figures.factor.claims import judge_connectivity, judge_number, judge_size
 from dpcape_papers.figures.factor.drawing import draw_connectivity, draw_number, draw_size
@@ -11,7 +11,7 @@ from dpcape_papers.figures.factor.drawing import draw_connectivity, draw_number,
 _ATTACKED_SIZE = 100
 
 
-def _size_cells(setting: Setting) -> list[Cell]:
+def _size_cells(setting: RunSetting) -> list[Cell]:
     fixed = {"n_features": setting.choose(2_000, 10_000), "n_factors": "adaptive", "along": "n", **_chain(setting)}
     return [
         Cell(simulation, {**fixed, "n": n, "run": run, "attack": n == _ATTACKED_SIZE and run < 2})
@@ -20,7 +20,7 @@ def _size_cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def _number_cells(setting: Setting) -> list[Cell]:
+def _number_cells(setting: RunSetting) -> list[Cell]:
     fixed = {"n": 100, "n_features": setting.choose(2_000, 10_000), "along": "n_factors", **_chain(setting)}
     return [
         Cell(simulation, {**fixed, "n_factors": number, "run": run, "attack": False})
@@ -29,7 +29,7 @@ def _number_cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def _connectivity_cells(setting: Setting) -> list[Cell]:
+def _connectivity_cells(setting: RunSetting) -> list[Cell]:
     # 49 subjects, 8 to 25 factors as in the paper, and one number beyond.
     numbers = setting.choose((8, 18, 25, 30), (8, 10, 12, 14, 16, 18, 20, 22, 25, 30))
     chain = {"n_burn_in": setting.choose(40, 400), "n_draws": setting.choose(40, 200), "every": setting.choose(3, 1)}
@@ -44,7 +44,7 @@ def _connectivity_cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def _chain(setting: Setting) -> dict[str, int]:
+def _chain(setting: RunSetting) -> dict[str, int]:
     return {"n_burn_in": setting.choose(100, 400), "n_draws": setting.choose(60, 200)}
 
 

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import Look, draw_panels, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Verdict
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, number, row
 from dpcape_papers.figures.ica.gain import DELTA, DP_DJICA, ERROR
 from dpcape_papers.figures.ica.methods import Found, djica, dp_djica_found, joint_ica
-from dpcape_papers.figures.ica.series import N_SITES, Series, seed_of, simulated
+from dpcape_papers.figures.ica.series import N_SITES, PeopleSeries, seed_of, simulated
 from dpcape_papers.published.ica import wishart_delta
 from dpcape_papers.verdicts import Curve, Tally, Yardstick, as_good, compare_curves, privacy_claim, trend
 from dpcape_papers.verdicts.comparing import by_point
@@ -70,7 +70,7 @@ def _row(
     )  # fmt: skip
 
 
-def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, series: Series, run: int) -> list[Row]:
+def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, series: PeopleSeries, run: int) -> list[Row]:
     """Return |correlation| of the estimated sources at each site: its mean off the diagonal, and all of run 0."""
     rows = []
     for site, part in enumerate(series.sites()):
@@ -87,7 +87,7 @@ def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, serie
     return rows
 
 
-def _sizes(setting: Setting) -> dict[str, Any]:
+def _sizes(setting: RunSetting) -> dict[str, Any]:
     return {
         "n_components": setting.choose(6, 20),
         "side": setting.choose(12, 30),
@@ -96,13 +96,13 @@ def _sizes(setting: Setting) -> dict[str, Any]:
     }
 
 
-def cells_independence(setting: Setting) -> list[Cell]:
+def cells_independence(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 1."""
     fixed = {"n_subjects": setting.choose(160, 1024), "pooled": False, "matrices": True, "epsilons": [0.1, 1.0]}
     return [Cell(compute, {**_sizes(setting), **fixed, "run": run}) for run in range(setting.n_runs(3))]
 
 
-def cells_gain(setting: Setting) -> list[Cell]:
+def cells_gain(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 2."""
     epsilons = setting.choose((0.1, 1.0, 10_000.0), (0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0))
     groups = [list(epsilons)] if setting.quick else [[epsilon] for epsilon in epsilons]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_lines
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting
+from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, row
 from dpcape_papers.figures.ica.methods import (
     Found,
@@ -23,7 +23,7 @@ from dpcape_papers.figures.ica.methods import (
     joint_ica,
     overall,
 )
-from dpcape_papers.figures.ica.series import ABIDE, Series, real, seed_of, simulated, some
+from dpcape_papers.figures.ica.series import ABIDE, PeopleSeries, real, seed_of, simulated, some
 from dpcape_papers.published.ica import DjicaComparison
 
 ERROR, OVERALL = "q_NGI", "overall epsilon"
@@ -91,7 +91,7 @@ def compute(
 def _data(
     data: DataFolder, source: str, n_subjects: int, n_components: int, n_iter: int, run: int, side: int,
     n_timepoints: int,
-) -> tuple[Series, dict[str, Any]]:  # fmt: skip
+) -> tuple[PeopleSeries, dict[str, Any]]:  # fmt: skip
     """Return the people, and the maps each kind of algorithm is measured against."""
     if source == "simulated":
         series = simulated(
@@ -103,7 +103,7 @@ def _data(
 
 
 @lru_cache(maxsize=1)
-def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[Series, dict[str, Any]]:
+def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[PeopleSeries, dict[str, Any]]:
     """Return all people, with a pseudo truth: their analysis without noise, each kind of algorithm its own."""
     series = real(data)
     exact = joint_ica(series, n_components, scheme="exact", epsilon=1.0, delta=DELTA, seed=0)
@@ -143,7 +143,7 @@ def _row(
 
 
 def cells(
-    setting: Setting,
+    setting: RunSetting,
     *,
     sizes: Mapping[str, Sequence[int]],
     epsilons: Sequence[float],
@@ -172,7 +172,7 @@ def cells(
     return made
 
 
-def _sizes(setting: Setting, source: str) -> dict[str, Any]:
+def _sizes(setting: RunSetting, source: str) -> dict[str, Any]:
     if source == "real":
         return {"source": source, "n_components": setting.choose(4, 20), "n_iter": setting.choose(80, 200)}
     return {

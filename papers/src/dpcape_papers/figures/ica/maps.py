@@ -12,7 +12,7 @@ from dpcape.metrics import matched_correlations
 from dpcape.privacy import epsilon_of, mu_of
 from dpcape.report.map_plots import matched_maps, plot_maps
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Verdict
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.figures.ica.gain import DELTA, DELTA_ROUND
 from dpcape_papers.figures.ica.methods import Found, cape_djica_found, djica, joint_ica
@@ -75,7 +75,7 @@ def _pixels(maps: np.ndarray, frame: dict[str, Any]) -> list[Row]:
     ]
 
 
-def _sizes(setting: Setting) -> dict[str, Any]:
+def _sizes(setting: RunSetting) -> dict[str, Any]:
     return {
         "n_components": setting.choose(6, 20),
         "side": setting.choose(16, 30),
@@ -84,7 +84,7 @@ def _sizes(setting: Setting) -> dict[str, Any]:
     }
 
 
-def cells_exact(setting: Setting) -> list[Cell]:
+def cells_exact(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 6.5."""
     n_subjects = setting.choose(160, 1024)
     return [
@@ -93,7 +93,7 @@ def cells_exact(setting: Setting) -> list[Cell]:
     ]
 
 
-def cells_private(setting: Setting) -> list[Cell]:
+def cells_private(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 6.6."""
     epsilons = (None, *setting.choose((0.1, 1.0), (0.1, 0.5, 2.0)))
     return [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
 from dpcape.errors import UtilityWarning
 from dpcape.postprocessing.eigen import top_eigen
-from dpcape_papers.figures.ica.series import N_COLLUDING, N_SITES, Arrays, Series
+from dpcape_papers.figures.ica.series import N_COLLUDING, N_SITES, Arrays, PeopleSeries
 from dpcape_papers.published.ica import DjicaComparison, cape_djica, clipped_infomax, dp_djica
 from dpcape_papers.published.pca import symmetric_noise
 from dpcape_papers.published.regression import classical_multiplier
@@ -30,14 +30,14 @@ class Found:
     verified: float | None = None
 
 
-def djica(series: Series, n_components: int, *, n_iter: int) -> Found:
+def djica(series: PeopleSeries, n_components: int, *, n_iter: int) -> Found:
     """Return the result without noise, gradients clipped as in the private algorithm (section 6.5)."""
     return _infomax(series.arrays, series.bound, n_components, n_iter=n_iter)
 
 
 def cape_djica_found(
-    series: Series, n_components: int, *, epsilon: float, delta_round: float, delta: float, n_iter: int, seed: int,
-    alone: bool = False,
+    series: PeopleSeries, n_components: int, *, epsilon: float, delta_round: float, delta: float, n_iter: int,
+    seed: int, alone: bool = False,
 ) -> Found:  # fmt: skip
     """Return capeDJICA with the published noise, or one site ``alone``; simulated data are reduced by capePCA."""
     arrays = series.sites()[0] if alone else series.arrays
@@ -51,7 +51,7 @@ def cape_djica_found(
 
 
 def overall(
-    series: Series, *, epsilon: float, delta_round: float, delta: float, n_iter: int, alone: bool = False
+    series: PeopleSeries, *, epsilon: float, delta_round: float, delta: float, n_iter: int, alone: bool = False
 ) -> DjicaComparison:
     """Return chapter 6's claims and what holds at the same noise."""
     n_records = series.n_timepoints * len(series.arrays) // (N_SITES if alone else 1)
@@ -69,7 +69,7 @@ def overall(
 
 
 def dp_djica_found(
-    series: Series, n_components: int, *, epsilon: float, n_iter: int, seed: int, pooled: bool = False
+    series: PeopleSeries, n_components: int, *, epsilon: float, n_iter: int, seed: int, pooled: bool = False
 ) -> Found:
     """Return DP-djICA as published, epsilon for the PCA and for every round; its PCA has no guarantee."""
     sites = [series.arrays] if pooled else series.sites()
@@ -90,7 +90,14 @@ def dp_djica_found(
 
 
 def joint_ica(
-    series: Series, n_components: int, *, scheme: str, epsilon: float, delta: float, seed: int, unit: str = "record"
+    series: PeopleSeries,
+    n_components: int,
+    *,
+    scheme: str,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    unit: str = "record",
 ) -> Found:
     """Return dpcape's estimator; ``epsilon`` is the total for PCA and everything else.
 

@@ -23,7 +23,7 @@ _ABIDE_TIMEPOINTS = 116
 
 
 @dataclass(frozen=True)
-class Series:
+class PeopleSeries:
     """People's series, all of one length.
 
     Attributes
@@ -61,7 +61,7 @@ def seed_of(run: int) -> int:
     return run + 1
 
 
-def simulated(seed: int, *, n_subjects: int, n_components: int, side: int, n_timepoints: int) -> Series:
+def simulated(seed: int, *, n_subjects: int, n_components: int, side: int, n_timepoints: int) -> PeopleSeries:
     """Return GARCH sources mixed by smooth maps (section 6.5: 20 components, 30 x 30 voxels, 250 time points)."""
     made = simulated_fmri(
         np.random.default_rng(seed),  # protects nothing
@@ -71,16 +71,16 @@ def simulated(seed: int, *, n_subjects: int, n_components: int, side: int, n_tim
         n_timepoints=n_timepoints,
     )
     # Public: sources of variance one in maps of norm one, so norms are near the root of their number.
-    return Series("simulated fMRI", made.arrays, 1.35 * math.sqrt(n_components), made.mixing)
+    return PeopleSeries("simulated fMRI", made.arrays, 1.35 * math.sqrt(n_components), made.mixing)
 
 
-def real(data: DataFolder) -> Series:
+def real(data: DataFolder) -> PeopleSeries:
     """Return ABIDE's regional series, or simulated ones where the file is missing."""
     if not data.has(ABIDE):
         stand_in = simulated(99, n_subjects=372, n_components=10, side=14, n_timepoints=_ABIDE_TIMEPOINTS)
-        return Series("simulated stand-in for ABIDE", stand_in.arrays, stand_in.bound, None)
+        return PeopleSeries("simulated stand-in for ABIDE", stand_in.arrays, stand_in.bound, None)
     # Entries are z-scores of 200 regions: norms near the root of 200.
-    return Series("ABIDE", list(_abide(str(data.file(ABIDE)))), 20.0, None)
+    return PeopleSeries("ABIDE", list(_abide(str(data.file(ABIDE)))), 20.0, None)
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +92,7 @@ def _abide(path: str) -> Sequence[NDArray[np.float32]]:
     return [people[index] for index in order[: len(people) // N_SITES * N_SITES]]
 
 
-def some(series: Series, n_subjects: int, seed: int) -> Series:
+def some(series: PeopleSeries, n_subjects: int, seed: int) -> PeopleSeries:
     """Return so many people, drawn at random."""
     chosen = np.random.default_rng(seed).permutation(len(series.arrays))[:n_subjects]  # protects nothing
-    return Series(series.name, [series.arrays[index] for index in chosen], series.bound, series.mixing)
+    return PeopleSeries(series.name, [series.arrays[index] for index in chosen], series.bound, series.mixing)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from dpcape_papers.experiments.experiment import Cell, Setting, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Work
 from dpcape_papers.experiments.results import Results
 from dpcape_papers.figures.ica import djica, gain, maps
 from dpcape_papers.figures.ica.verdicts import judge_delta, judge_epsilon, judge_people
 
 
-def cells_epsilon(setting: Setting) -> list[Cell]:
+def cells_epsilon(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 6.2."""
     sizes = {"simulated": setting.choose((40, 120), (256, 1024)), "real": setting.choose((48, 184), (92, 372))}
     epsilons = setting.choose((0.1, 0.5, 2.0), (0.1, 0.25, 0.5, 1.0, 2.0))
@@ -22,7 +22,7 @@ def draw_epsilon(results: Results) -> Figure:
     return gain.draw(results, "ε (published: per round, verified: in total)")
 
 
-def cells_people(setting: Setting) -> list[Cell]:
+def cells_people(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 6.3."""
     simulated = setting.choose((32, 64, 120), (64, 128, 256, 512, 1024))
     sizes = {"simulated": simulated, "real": setting.choose((48, 184), (48, 92, 184, 372))}
@@ -34,7 +34,7 @@ def draw_people(results: Results) -> Figure:
     return gain.draw(gain.against(results, "n_subjects", fixed="asked_epsilon", symbol="ε"), "people M")
 
 
-def cells_delta(setting: Setting) -> list[Cell]:
+def cells_delta(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 6.4."""
     sizes = {"simulated": (setting.choose(120, 1024),), "real": (setting.choose(184, 372),)}
     deltas = setting.choose((1e-6, 1e-4, 1e-2), (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2))

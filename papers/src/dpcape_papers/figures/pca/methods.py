@@ -11,7 +11,7 @@ from dpcape import PCA, Cape, Exact, Federation, Independent, Replay, in_process
 from dpcape.metrics import captured_energy
 from dpcape.protocols.protocol import Protocol
 from dpcape.statistics import second_moment
-from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Fit, Method, Task
+from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
 from dpcape_papers.published import pca as published
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
 
@@ -30,10 +30,10 @@ def _federation(sites: Mapping[str, Matrix], protocol: Protocol, seed: int) -> F
     )
 
 
-def _fitted(sites: Mapping[str, Matrix], protocol: Protocol, task: Task, epsilon: float, seed: int) -> Answer:
+def _fitted(sites: Mapping[str, Matrix], protocol: Protocol, task: Task, epsilon: float, seed: int) -> MethodResult:
     model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta)
     model.fit(_federation(sites, protocol, seed))
-    return Answer(model.components_, None if isinstance(protocol, Exact) else model.guarantee_.epsilon)
+    return MethodResult(model.components_, None if isinstance(protocol, Exact) else model.guarantee_.epsilon)
 
 
 def _pooled(task: Task) -> dict[str, Matrix]:
@@ -51,7 +51,7 @@ def _everyone(task: Task) -> dict[str, Matrix]:
 
 
 def _by_protocol(chosen: Callable[[Task], dict[str, Matrix]], protocol: Callable[[Task], Protocol]) -> Fit:
-    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         return _fitted(chosen(task), protocol(task), task, epsilon, seed)
 
     return fit
@@ -61,7 +61,7 @@ def _cape(task: Task) -> Protocol:
     return Cape(n_colluding=assumed_colluding(len(task.sites)))
 
 
-def _dpdis_verified(task: Task, epsilon: float, seed: int) -> Answer:
+def _dpdis_verified(task: Task, epsilon: float, seed: int) -> MethodResult:
     """Release each site's moment under its own noise, then take the published road to directions."""
     noisy, real = [], 0.0
     for index, (name, held) in enumerate(task.sites.items()):
@@ -69,7 +69,7 @@ def _dpdis_verified(task: Task, epsilon: float, seed: int) -> Answer:
         private = alone.allow(epsilon, task.delta)
         noisy.append(np.asarray(private.mean(second_moment(alone.facts))))
         real = max(real, private.guarantee().epsilon)
-    return Answer(published.dpdis_pca(noisy, task.options["n_components"]), real)
+    return MethodResult(published.dpdis_pca(noisy, task.options["n_components"]), real)
 
 
 def _moments(task: Task) -> list[Matrix]:
@@ -82,12 +82,14 @@ def _scale(task: Task, epsilon: float) -> float:
 
 
 def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int], Matrix], exposed: bool) -> Fit:
-    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         rng = np.random.default_rng([seed, 41])  # protects nothing
         directions = draw(_moments(task), _scale(task, epsilon), rng, task.options["n_components"])
         n_sites = len(task.sites)
         exposure = cape_exposure(n_sites, assumed_colluding(n_sites)) if exposed else 1.0
-        return Answer(directions, published.verified_epsilon(epsilon=epsilon, delta=task.delta, exposure=exposure))
+        return MethodResult(
+            directions, published.verified_epsilon(epsilon=epsilon, delta=task.delta, exposure=exposure)
+        )
 
     return fit
 

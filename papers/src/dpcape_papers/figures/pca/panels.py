@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 from dpcape_papers.experiments.comparison import Task, compare, load_method
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting
+from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.results import Results, Row
 from dpcape_papers.figures.pca.methods import MEASURE, METHODS, energy
-from dpcape_papers.figures.pca.rows import FILES, Source, source
+from dpcape_papers.figures.pca.rows import FILES, RecordSource, source
 
 N_SITES = 10
 BY_EPSILON, BY_RECORDS, BY_DELTA = "epsilon", "records per site", "delta"
@@ -30,7 +30,7 @@ _FULL: dict[str, tuple[float, ...]] = {BY_EPSILON: _EPSILONS, BY_RECORDS: _RECOR
 
 
 @dataclass(frozen=True)
-class Panel:
+class PcaPanel:
     """What is held fixed in a panel."""
 
     letter: str
@@ -42,20 +42,20 @@ class Panel:
 
 
 PANELS = (
-    Panel("a", "Synthetic", BY_EPSILON, 0, 1000),
-    Panel("b", "MNIST", BY_EPSILON, 0, 1000),
-    Panel("c", "Covertype", BY_EPSILON, 0, 500),
-    Panel("d", "Synthetic", BY_RECORDS, 0.5, 0),
-    Panel("e", "MNIST", BY_RECORDS, 1.0, 0),
-    Panel("f", "Covertype", BY_RECORDS, 0.1, 0),
-    Panel("g", "Synthetic", BY_DELTA, 1.0, 1000, 0),
-    Panel("h", "MNIST", BY_DELTA, 2.0, 1000, 0),
-    Panel("i", "Covertype", BY_DELTA, 0.5, 500, 0),
+    PcaPanel("a", "Synthetic", BY_EPSILON, 0, 1000),
+    PcaPanel("b", "MNIST", BY_EPSILON, 0, 1000),
+    PcaPanel("c", "Covertype", BY_EPSILON, 0, 500),
+    PcaPanel("d", "Synthetic", BY_RECORDS, 0.5, 0),
+    PcaPanel("e", "MNIST", BY_RECORDS, 1.0, 0),
+    PcaPanel("f", "Covertype", BY_RECORDS, 0.1, 0),
+    PcaPanel("g", "Synthetic", BY_DELTA, 1.0, 1000, 0),
+    PcaPanel("h", "MNIST", BY_DELTA, 2.0, 1000, 0),
+    PcaPanel("i", "Covertype", BY_DELTA, 0.5, 500, 0),
 )
 _COMPONENTS = {"Synthetic": 50, "MNIST": 50, "Covertype": 10}
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: RunSetting) -> list[Cell]:
     """Return a cell per panel and run; MNIST at full size point by point."""
     found = []
     for panel in PANELS:
@@ -113,7 +113,9 @@ def compute(
     return found
 
 
-def task(held: Source, n_per_site: int, *, delta: float, n_components: int, run: int, n_sites: int = N_SITES) -> Task:
+def task(
+    held: RecordSource, n_per_site: int, *, delta: float, n_components: int, run: int, n_sites: int = N_SITES
+) -> Task:
     """Return ten sites with records of their own."""
     parts = np.split(held.draw(n_sites * n_per_site, [41, run]), n_sites)
     return Task(

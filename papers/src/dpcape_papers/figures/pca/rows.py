@@ -23,7 +23,7 @@ _BLOCK = 5000
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordSource:
     """Records of a data set.
 
     Attributes
@@ -53,7 +53,7 @@ class Source:
 
 
 @cache
-def source(data: DataFolder, name: str, side: int = 28) -> Source:
+def source(data: DataFolder, name: str, side: int = 28) -> RecordSource:
     """Return the records called Synthetic, MNIST (with images of this side) or Covertype, or their stand-in."""
     if name == "Synthetic":
         return _synthetic()
@@ -75,7 +75,7 @@ def _images(pixels: NDArray[np.uint8], side: int) -> NDArray[np.float32]:
     return result
 
 
-def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000) -> Source:
+def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000) -> RecordSource:
     """Zero mean and a covariance fixed beforehand: eigenvalues from 10 down to 1, and 150 below one half.
 
     The spectrum is that of the authors' public generator (github.com/hafizimtiaz/capePCA).
@@ -86,10 +86,10 @@ def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000
         (rng.standard_normal((n, n_features)) * np.sqrt(spectrum)).astype(np.float32) for n in (n_records, 10000)
     )
     bound = float(np.linalg.norm(public, axis=1).max())
-    return Source("Synthetic", records, np.zeros(n_features), bound, np.diag(spectrum))
+    return RecordSource("Synthetic", records, np.zeros(n_features), bound, np.diag(spectrum))
 
 
-def _stand_in(name: str, n_features: int) -> Source:
+def _stand_in(name: str, n_features: int) -> RecordSource:
     """Simulated rows of the same width with a spectrum that falls as fast as the original's."""
     rng = np.random.default_rng([4, n_features])  # protects nothing
     decay = 1.3 if name == "MNIST" else 2.5
@@ -100,11 +100,11 @@ def _stand_in(name: str, n_features: int) -> Source:
     return _prepared(f"simulated stand-in for {name}", rows[10000:], rows[:10000])
 
 
-def _prepared(name: str, records: NDArray[np.float32], public: NDArray[np.float32]) -> Source:
+def _prepared(name: str, records: NDArray[np.float32], public: NDArray[np.float32]) -> RecordSource:
     centre: Matrix = public.mean(axis=0, dtype=np.float64)
     bound = float(np.linalg.norm(public - centre, axis=1).max())
     moment = np.zeros((centre.size, centre.size))
     for start in range(0, len(records), _BLOCK):
         block = records[start : start + _BLOCK] - centre.astype(np.float32)
         moment += block.T @ block
-    return Source(name, records, centre, bound, moment / len(records))
+    return RecordSource(name, records, centre, bound, moment / len(records))

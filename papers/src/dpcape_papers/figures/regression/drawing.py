@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 
 from dpcape_papers.experiments.comparison import PUBLISHED
 from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_note
-from dpcape_papers.experiments.results import Results, Series, number
+from dpcape_papers.experiments.results import CurvePoints, Results, number
 from dpcape_papers.figures.regression.methods import DP_FM, ERROR, LOSS, OBJECTIVE
 
 _COLOURS = COLOURS | {DP_FM: "#E69F00", OBJECTIVE: "#56B4E9"}
@@ -76,7 +76,7 @@ def _tick(x: float) -> str:
     return f"{x:,.0f}" if x >= 100 else f"{x:g}" if x >= 0.01 else f"1e{math.log10(x):.0f}"
 
 
-def _frame(axes: Axes, logs: Sequence[Series]) -> None:
+def _frame(axes: Axes, logs: Sequence[CurvePoints]) -> None:
     """Keep the curves that matter in sight: those far above the verified ones leave through the top."""
     kept = max(float(one.mean.max()) for one in logs if one.calibration != PUBLISHED)
     top = kept + math.log(20)

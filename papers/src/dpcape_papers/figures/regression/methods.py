@@ -16,7 +16,7 @@ from dpcape.errors import UtilityWarning
 from dpcape.metrics import coefficient_error, squared_loss
 from dpcape.protocols import Protocol
 from dpcape_papers.baselines import regression as baselines
-from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Answer, Method, Task
+from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Method, MethodResult, Task
 from dpcape_papers.published.cape import assumed_colluding
 
 Vector = NDArray[np.float64]
@@ -62,40 +62,40 @@ def _one(task: Task) -> tuple[Vector, Vector]:
     return first
 
 
-def _without_noise(task: Task, epsilon: float, seed: int) -> Answer:
+def _without_noise(task: Task, epsilon: float, seed: int) -> MethodResult:
     X, y = _pooled(task)
-    return Answer(np.linalg.lstsq(X, y, rcond=None)[0], None)
+    return MethodResult(np.linalg.lstsq(X, y, rcond=None)[0], None)
 
 
-def _released(task: Task, epsilon: float, seed: int, sites: dict[str, Any], protocol: Protocol) -> Answer:
+def _released(task: Task, epsilon: float, seed: int, sites: dict[str, Any], protocol: Protocol) -> MethodResult:
     """Fit with dpcape's own protocol code and replayable noise."""
     records = {name: labelled(X, y, bound=1.0, response=(-1, 1)) for name, (X, y) in sites.items()}
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # The picture shows what noise leaves.
         model = LinearRegression(epsilon=epsilon, delta=task.delta, fit_intercept=False).fit(federation)
-    return Answer(model.coef_, model.guarantee_.epsilon)
+    return MethodResult(model.coef_, model.guarantee_.epsilon)
 
 
-def _verified_pooled(task: Task, epsilon: float, seed: int) -> Answer:
+def _verified_pooled(task: Task, epsilon: float, seed: int) -> MethodResult:
     return _released(task, epsilon, seed, {"all": _pooled(task)}, Independent())
 
 
-def _verified_cape(task: Task, epsilon: float, seed: int) -> Answer:
+def _verified_cape(task: Task, epsilon: float, seed: int) -> MethodResult:
     return _released(task, epsilon, seed, dict(task.sites), Cape(n_colluding=assumed_colluding(len(task.sites))))
 
 
-def _verified_conventional(task: Task, epsilon: float, seed: int) -> Answer:
+def _verified_conventional(task: Task, epsilon: float, seed: int) -> MethodResult:
     return _released(task, epsilon, seed, dict(task.sites), Independent())
 
 
-def _verified_local(task: Task, epsilon: float, seed: int) -> Answer:
+def _verified_local(task: Task, epsilon: float, seed: int) -> MethodResult:
     return _released(task, epsilon, seed, {"one": _one(task)}, Independent())
 
 
 def _as_published(
     task: Task, epsilon: float, generator: np.random.Generator, sites: list[tuple[Vector, Vector]], scheme: str
-) -> Answer:
+) -> MethodResult:
     fit = baselines.gaussian_functional_mechanism(
         sites,
         scheme=scheme,
@@ -104,31 +104,31 @@ def _as_published(
         n_colluding=assumed_colluding(len(task.sites)),
         generator=generator,
     )
-    return Answer(fit.coefficients, fit.verified_epsilon)
+    return MethodResult(fit.coefficients, fit.verified_epsilon)
 
 
-def _published_cape(task: Task, epsilon: float, seed: int) -> Answer:
+def _published_cape(task: Task, epsilon: float, seed: int) -> MethodResult:
     # The generator protects nothing.
     return _as_published(task, epsilon, np.random.default_rng([seed, 1]), list(task.sites.values()), "CAPE")
 
 
-def _published_conventional(task: Task, epsilon: float, seed: int) -> Answer:
+def _published_conventional(task: Task, epsilon: float, seed: int) -> MethodResult:
     # The generator protects nothing.
     return _as_published(task, epsilon, np.random.default_rng([seed, 2]), list(task.sites.values()), "conventional")
 
 
-def _published_local(task: Task, epsilon: float, seed: int) -> Answer:
+def _published_local(task: Task, epsilon: float, seed: int) -> MethodResult:
     # The generator protects nothing.
     return _as_published(task, epsilon, np.random.default_rng([seed, 3]), [_one(task)], "conventional")
 
 
-def _dp_fm(task: Task, epsilon: float, seed: int) -> Answer:
+def _dp_fm(task: Task, epsilon: float, seed: int) -> MethodResult:
     # The generator protects nothing.
     fit = baselines.laplace_functional_mechanism(*_pooled(task), epsilon, np.random.default_rng([seed, 4]))
-    return Answer(fit.coefficients, fit.verified_epsilon)
+    return MethodResult(fit.coefficients, fit.verified_epsilon)
 
 
-def _objective_perturbation(task: Task, epsilon: float, seed: int) -> Answer:
+def _objective_perturbation(task: Task, epsilon: float, seed: int) -> MethodResult:
     # The generator protects nothing.
     fit = baselines.objective_perturbation_linear(*_pooled(task), epsilon, np.random.default_rng([seed, 5]))
-    return Answer(fit.coefficients, fit.verified_epsilon)
+    return MethodResult(fit.coefficients, fit.verified_epsilon)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpcape_papers.experiments.experiment import Cell, Setting, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Work
 from dpcape_papers.figures.regression.cells import REAL, panel_cells
 from dpcape_papers.figures.regression.claims import judge_error, judge_loss, judge_real
 from dpcape_papers.figures.regression.drawing import draw_error, draw_loss, draw_real
@@ -15,21 +15,21 @@ _FEW, _MANY = 5_000, 20_000
 _WEAK, _STRONG = 0.5, 0.1
 
 
-def _loss_cells(setting: Setting) -> list[Cell]:
+def _loss_cells(setting: RunSetting) -> list[Cell]:
     panels = [_by_epsilon(setting, source, _MANY) for source in _SYNTHETIC]
     panels += [_by_number(setting, source, _WEAK) for source in _SYNTHETIC]
     panels += [_by_delta(setting, source, _FEW) for source in _SYNTHETIC]
     return _cells(setting, panels)
 
 
-def _error_cells(setting: Setting) -> list[Cell]:
+def _error_cells(setting: RunSetting) -> list[Cell]:
     panels = [_by_epsilon(setting, source, n) for source in _SYNTHETIC for n in (_FEW, _MANY)]
     panels += [_by_number(setting, source, epsilon) for source in _SYNTHETIC for epsilon in (_STRONG, _WEAK)]
     panels += [_by_delta(setting, source, n) for source in _SYNTHETIC for n in (_FEW, _MANY)]
     return _cells(setting, panels)
 
 
-def _real_cells(setting: Setting) -> list[Cell]:
+def _real_cells(setting: RunSetting) -> list[Cell]:
     sizes = {
         "Crime": setting.choose((500, 1000, 1990), (300, 600, 1000, 1500, 1990)),
         "BlogFeedback (for Twitter)": setting.choose((1000, 3000, 7620), (500, 1000, 2000, 4000, 7620)),
@@ -44,24 +44,24 @@ def _real_cells(setting: Setting) -> list[Cell]:
     return _cells(setting, panels)
 
 
-def _cells(setting: Setting, panels: list[dict[str, Any]]) -> list[Cell]:
+def _cells(setting: RunSetting, panels: list[dict[str, Any]]) -> list[Cell]:
     return [cell for panel in panels for cell in panel_cells(panel, setting.n_runs(3))]
 
 
-def _epsilons(setting: Setting) -> tuple[float, ...]:
+def _epsilons(setting: RunSetting) -> tuple[float, ...]:
     return tuple(setting.choose((0.1, 0.3, 1.0, 3.0), (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)))
 
 
-def _by_epsilon(setting: Setting, source: str, n_records: int) -> dict[str, Any]:
+def _by_epsilon(setting: RunSetting, source: str, n_records: int) -> dict[str, Any]:
     return _panel(source, "epsilon", _epsilons(setting), n_records, _WEAK)
 
 
-def _by_number(setting: Setting, source: str, epsilon: float) -> dict[str, Any]:
+def _by_number(setting: RunSetting, source: str, epsilon: float) -> dict[str, Any]:
     sizes = setting.choose((2_000, 10_000, 50_000), (1_000, 3_000, 10_000, 30_000, 100_000))
     return _panel(source, "N", sizes, 0, epsilon)
 
 
-def _by_delta(setting: Setting, source: str, n_records: int) -> dict[str, Any]:
+def _by_delta(setting: RunSetting, source: str, n_records: int) -> dict[str, Any]:
     deltas = setting.choose((1e-7, 1e-5, 1e-2), (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2))
     return _panel(source, "delta", deltas, n_records, _WEAK)
 

@@ -23,7 +23,7 @@ from dpcape import (
 )
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import component_error
-from dpcape_papers.experiments.comparison import Answer, Method, Task
+from dpcape_papers.experiments.comparison import Method, MethodResult, Task
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED
 from dpcape_papers.figures.tensor.simulated import (
     NOISE_VARIANCE,
@@ -77,20 +77,20 @@ def error(found: Any, task: Task) -> float:
     return component_error(found, task.options["truth"])
 
 
-def _non_private(task: Task, epsilon: float, seed: int) -> Answer:
-    return Answer(_decomposed(task, "all", None, seed), None)
+def _non_private(task: Task, epsilon: float, seed: int) -> MethodResult:
+    return MethodResult(_decomposed(task, "all", None, seed), None)
 
 
-def _random(task: Task, epsilon: float, seed: int) -> Answer:
+def _random(task: Task, epsilon: float, seed: int) -> MethodResult:
     # The generator protects nothing.
-    return Answer(guess(task.options["model"], task.options["truth"], np.random.default_rng(seed)), None)
+    return MethodResult(guess(task.options["model"], task.options["truth"], np.random.default_rng(seed)), None)
 
 
 def _published(scheme: str) -> Method:
-    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         noise = noise_of(task, scheme, epsilon)
         found = _decomposed(task, "one" if scheme == "local" else "all", noise, seed)
-        return Answer(found, noise.verified_epsilon)
+        return MethodResult(found, noise.verified_epsilon)
 
     return Method(scheme, PUBLISHED, fit)
 
@@ -121,13 +121,13 @@ def _decomposed(task: Task, moments: str, noise: AgnNoise | None, seed: int) -> 
 
 
 def _verified(scheme: str) -> Method:
-    def fit(task: Task, epsilon: float, seed: int) -> Answer:
+    def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         federation = federation_of(task.sites, scheme, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UtilityWarning)
             model = model_of(task, epsilon).fit(federation)
         found = model.topics_ if isinstance(model, TopicModel) else model.means_
-        return Answer(found, model.guarantee_.epsilon)
+        return MethodResult(found, model.guarantee_.epsilon)
 
     return Method(scheme, VERIFIED, fit)
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from dpcape_papers.experiments.comparison import compare, load_method
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below, true_epsilon_lines, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, Setting, Work
+from dpcape_papers.experiments.experiment import Cell, RunSetting, Work
 from dpcape_papers.experiments.results import PUBLISHED, Results, Row, Value
 from dpcape_papers.figures.tensor.methods import METHODS, error, make_task
 from dpcape_papers.figures.tensor.verdicts import DELTA, judge_delta, judge_sizes, mixed, split
@@ -81,7 +81,7 @@ def _cells(
     ]
 
 
-def cells_sizes(model: str, setting: Setting) -> list[Cell]:
+def cells_sizes(model: str, setting: RunSetting) -> list[Cell]:
     """Return the cells of figures 5.1 and 5.2."""
     largest = 100_000 if model == "mixture" else 30_000
     sizes = setting.choose((2_000, 20_000 if model == "mixture" else 10_000), (1_000, 3_000, 10_000, largest))
@@ -89,7 +89,7 @@ def cells_sizes(model: str, setting: Setting) -> list[Cell]:
     return _cells(model, sizes, epsilons, (DELTA,), setting.n_runs(3))
 
 
-def cells_delta(setting: Setting) -> list[Cell]:
+def cells_delta(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 5.3."""
     deltas = setting.choose((1e-5, 1e-1), (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1))
     runs = setting.n_runs(3)
@@ -153,12 +153,12 @@ def _draw(parts: Sequence[tuple[Results, Look]]) -> Figure:
     return figure
 
 
-def cells_mixture(setting: Setting) -> list[Cell]:
+def cells_mixture(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 5.1."""
     return cells_sizes("mixture", setting)
 
 
-def cells_topics(setting: Setting) -> list[Cell]:
+def cells_topics(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 5.2."""
     return cells_sizes("topics", setting)
 
