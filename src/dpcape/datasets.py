@@ -25,9 +25,12 @@ class SimulatedFmri:
 
     Attributes
     ----------
-    mixing : (voxels, components) — the true maps, one per column.
-    shape : side lengths of the image.
-    arrays : one (time points, voxels) array per subject, ``mixing`` times its sources.
+    mixing : (voxels, components)
+        The true maps, one per column.
+    shape : tuple[int, int]
+        Side lengths of the image.
+    arrays : list of ndarray
+        One (time points, voxels) array per subject, ``mixing`` times its sources.
     """
 
     mixing: Matrix

@@ -18,17 +18,28 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes
     ----------
-    kind : "rows" | "views" | "labelled" | "documents" | "subjects".
-    unit : what one neighbouring data set replaces: "record" or "subject".
-    n_records : number of protected units (rows, documents, time points or subjects).
-    widths : columns per view; one entry except for two views.
-    bounds : largest Euclidean norm of a row, per view; for documents (1.0,).
-    response : public (low, high) of the response of labelled records, else None.
-    classes : public list of class labels, else None.
-    feature_names : names of the columns, all views concatenated, else empty.
-    rows_per_unit : largest number of rows one unit owns (1 unless the unit is a subject).
-    owner_note : how a person relates to the unit, in words, e.g. that a person owns many time points; may be empty.
-    preparation : digest of the public preparation (ranges, levels, fill values), equal at all sites.
+    kind : str
+        "rows" | "views" | "labelled" | "documents" | "subjects".
+    unit : str
+        What one neighbouring data set replaces: "record" or "subject".
+    n_records : int
+        Number of protected units (rows, documents, time points or subjects).
+    widths : tuple of int
+        Columns per view; one entry except for two views.
+    bounds : tuple of float
+        Largest Euclidean norm of a row, per view; for documents (1.0,).
+    response : tuple[float, float] or None
+        Public (low, high) of the response of labelled records, else None.
+    classes : tuple of str or None
+        Public list of class labels, else None.
+    feature_names : tuple of str
+        Names of the columns, all views concatenated, else empty.
+    rows_per_unit : int
+        Largest number of rows one unit owns (1 unless the unit is a subject).
+    owner_note : str
+        How a person relates to the unit, in words, e.g. that a person owns many time points; may be empty.
+    preparation : str
+        Digest of the public preparation (ranges, levels, fill values), equal at all sites.
     """
 
     kind: str

@@ -47,11 +47,15 @@ def nifti_subjects(
 
     Parameters
     ----------
-    images : paths of 4D NIfTI files, or a folder whose ``*.nii`` and ``*.nii.gz`` files are taken in order of name.
-    mask : path of a public mask, the same at all sites: sites whose mask or affine differ are refused when the
-        federation is formed.
-    bound, unit, rows_per_subject : see :func:`dpcape.subjects`.
-    masker_options : handed to nilearn's ``NiftiMasker``, e.g. ``smoothing_fwhm=6`` or ``standardize="zscore_sample"``.
+    images : Sequence[str or Path] or str or Path
+        Paths of 4D NIfTI files, or a folder whose ``*.nii`` and ``*.nii.gz`` files are taken in order of name.
+    mask : str or Path
+        Path of a public mask, the same at all sites: sites whose mask or affine differ are refused when the federation
+        is formed.
+    bound, unit, rows_per_subject
+        See :func:`dpcape.subjects`.
+    masker_options
+        Handed to nilearn's ``NiftiMasker``, e.g. ``smoothing_fwhm=6`` or ``standardize="zscore_sample"``.
 
     Privacy
     -------

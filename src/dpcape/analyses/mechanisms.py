@@ -13,10 +13,13 @@ class Mechanism:
 
     Attributes
     ----------
-    status : VERIFIED (accounting proved or computed exactly from the whole view, audited), PUBLISHED (the guarantee is
-        what a paper claims; the noise gives another one, which dpcape computes) or BROKEN (no useful guarantee).
-    analyses : names for ``dpcape audit``.
-    claims : keys for ``dpcape mechanisms --claim``.
+    status : str
+        VERIFIED (accounting proved or computed exactly from the whole view, audited), PUBLISHED (the guarantee is what
+        a paper claims; the noise gives another one, which dpcape computes) or BROKEN (no useful guarantee).
+    analyses : tuple of str
+        Names for ``dpcape audit``.
+    claims : tuple of str
+        Keys for ``dpcape mechanisms --claim``.
     """
 
     name: str

@@ -31,9 +31,12 @@ class AuditResult:
 
     Attributes
     ----------
-    claimed_epsilon, delta : what is promised.
-    epsilon, gaussian_epsilon : lower bounds, both true except with probability ``alpha``.
-    reached : part of the allowed mu that the worst pair of persons found uses.
+    claimed_epsilon, delta : float
+        What is promised.
+    epsilon, gaussian_epsilon : float
+        Lower bounds, both true except with probability ``alpha``.
+    reached : float
+        Part of the allowed mu that the worst pair of persons found uses.
     """
 
     analysis: str
@@ -73,9 +76,12 @@ def audit(
 
     Parameters
     ----------
-    noise : ``noise(k)`` returns the source of the k-th batch of trials.
-    seed : of the made-up records and of the search for the worst neighbours.
-    factors : fractions of the noise to leave ("own", "draw", "dealer"), to see the audit object; None: all of it.
+    noise : callable
+        ``noise(k)`` returns the source of the k-th batch of trials.
+    seed : int
+        Of the made-up records and of the search for the worst neighbours.
+    factors : mapping or None
+        Fractions of the noise to leave ("own", "draw", "dealer"), to see the audit object; None: all of it.
     """
     transcript = run_once(case, adversary.protocol, epsilon=epsilon, delta=delta, seed=seed)
     pair = worst_pair(case, transcript, seed=seed)

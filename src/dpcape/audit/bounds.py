@@ -21,9 +21,10 @@ class Bounds:
 
     Attributes
     ----------
-    epsilon : from hits and false alarms alone, whatever the noise.
-    gaussian_epsilon : from the largest mu they refute; sharper, and refutes the Gaussian accounting, not
-        (epsilon, delta) itself.
+    epsilon : float
+        From hits and false alarms alone, whatever the noise.
+    gaussian_epsilon : float
+        From the largest mu they refute; sharper, and refutes the Gaussian accounting, not (epsilon, delta) itself.
     """
 
     epsilon: float

@@ -41,10 +41,14 @@ class Case:
 
     Attributes
     ----------
-    make : ``make(epsilon, delta)`` returns the estimator.
-    records : makes a site's records from numbers, one row per unit.
-    n_numbers : numbers per unit.
-    n_units : units per site.
+    make : callable
+        ``make(epsilon, delta)`` returns the estimator.
+    records : callable
+        Makes a site's records from numbers, one row per unit.
+    n_numbers : int
+        Numbers per unit.
+    n_units : int
+        Units per site.
     """
 
     name: str

@@ -24,7 +24,8 @@ class Neighbours:
 
     Attributes
     ----------
-    reached : part of the allowed mu that the pair uses; 1 where the stated diameter is attained in every release.
+    reached : float
+        Part of the allowed mu that the pair uses; 1 where the stated diameter is attained in every release.
     """
 
     first: Vector

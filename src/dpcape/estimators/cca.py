@@ -27,19 +27,27 @@ class CCA(FederatedEstimator):
 
     Parameters
     ----------
-    n_components : int or "auto" — "auto" keeps the correlations that stand out of the noise, at least one.
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    center : bool — False uses second moments, as the papers do on centred data; True releases the means in the same
-        release and uses covariances.
+    n_components : int or "auto"
+        "auto" keeps the correlations that stand out of the noise, at least one.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    center : bool
+        False uses second moments, as the papers do on centred data; True releases the means in the same release and
+        uses covariances.
 
     Attributes
     ----------
-    x_weights_ : (x columns, n_components), y_weights_ : (y columns, n_components).
-    correlations_ : (n_components,) — in [0, 1], descending.
-    x_mean_, y_mean_ : private means, zeros without centring.
-    noise_scale_ : float — standard deviation of the noise on the diagonal of the released moment.
-    noise_level_ : float — about the largest correlation that privacy noise alone shows, where the records have none.
+    x_weights_ : (x columns, n_components)
+    y_weights_ : (y columns, n_components)
+    correlations_ : (n_components,)
+        In [0, 1], descending.
+    x_mean_, y_mean_
+        Private means, zeros without centring.
+    noise_scale_ : float
+        Standard deviation of the noise on the diagonal of the released moment.
+    noise_level_ : float
+        About the largest correlation that privacy noise alone shows, where the records have none.
 
     Privacy
     -------

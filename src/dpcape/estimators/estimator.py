@@ -42,11 +42,16 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
     Attributes
     ----------
-    guarantee_ : Guarantee — what may be claimed for the fitted model.
-    releases_ : list of Release — what was released, with its noise.
-    warnings_ : list of str — what was warned of during the fit, for the report.
-    feature_names_in_ : array of str — only when the sites name their columns.
-    bounds_in_ : tuple of float — public largest length of a record's row, one per view.
+    guarantee_ : Guarantee
+        What may be claimed for the fitted model.
+    releases_ : list of Release
+        What was released, with its noise.
+    warnings_ : list of str
+        What was warned of during the fit, for the report.
+    feature_names_in_ : array of str
+        Only when the sites name their columns.
+    bounds_in_ : tuple of float
+        Public largest length of a record's row, one per view.
     """
 
     _fitted: ClassVar[tuple[str, ...]]
@@ -64,8 +69,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
         Parameters
         ----------
-        federation : Federation — the sites, and the protocol they run.
-        y : ignored, present for scikit-learn's convention.
+        federation : Federation
+            The sites, and the protocol they run.
+        y : None
+            Ignored, present for scikit-learn's convention.
         """
         if not isinstance(federation, Federation):
             raise InvalidParameter(
@@ -94,8 +101,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
         Parameters
         ----------
-        federation : Federation — the sites, and the protocol they run.
-        declared : dpcape.planning.Declared — what is known in public about the records, for the expected error.
+        federation : Federation
+            The sites, and the protocol they run.
+        declared : dpcape.planning.Declared
+            What is known in public about the records, for the expected error.
         """
         from dpcape.planning.federation_plan import plan_estimator
 

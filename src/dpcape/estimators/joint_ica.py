@@ -34,25 +34,37 @@ class JointICA(FederatedEstimator):
 
     Parameters
     ----------
-    n_components : int — number of components, at least 2.
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    solver : "moment" releases one tensor of fourth moments and rotates it, which is post-processing; "infomax" is
-        algorithm 6.1, one release per round.
-    basis : public orthonormal columns, (voxels, columns), such as :func:`~dpcape.postprocessing.cosine_basis`; the
-        private PCA searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
-    kurtosis : "positive" (bursts and sparse courses, as in fMRI), "negative", or "mixed" signs.
-    n_timepoints : int — usual number of time points of a subject, from public knowledge; sets clip radii at the subject
-        unit and does not enter the guarantee.
-    n_iter : int — rounds of infomax, declared and paid for in advance.
-    learning_rate : float — step of infomax.
-    tolerance : float — infomax stops when the squared change falls below it; nothing is paid back.
+    n_components : int
+        Number of components, at least 2.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    solver : str
+        "moment" releases one tensor of fourth moments and rotates it, which is post-processing; "infomax" is algorithm
+        6.1, one release per round.
+    basis : array_like or None
+        Public orthonormal columns, (voxels, columns), such as :func:`~dpcape.postprocessing.cosine_basis`; the private
+        PCA searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
+    kurtosis : str
+        "positive" (bursts and sparse courses, as in fMRI), "negative", or "mixed" signs.
+    n_timepoints : int
+        Usual number of time points of a subject, from public knowledge; sets clip radii at the subject unit and does
+        not enter the guarantee.
+    n_iter : int
+        Rounds of infomax, declared and paid for in advance.
+    learning_rate : float
+        Step of infomax.
+    tolerance : float
+        Infomax stops when the squared change falls below it; nothing is paid back.
 
     Attributes
     ----------
-    unmixing_ : (n_components, n_features) — rows times this' are the sources.
-    mixing_ : (n_features, n_components) — the maps, one per column.
-    clearance_ : float — values of the found directions relative to those of pure noise; NaN for infomax.
+    unmixing_ : (n_components, n_features)
+        Rows times this' are the sources.
+    mixing_ : (n_features, n_components)
+        The maps, one per column.
+    clearance_ : float
+        Values of the found directions relative to those of pure noise; NaN for infomax.
 
     Privacy
     -------

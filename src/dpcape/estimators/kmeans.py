@@ -27,19 +27,24 @@ class KMeans(FederatedEstimator):
 
     Parameters
     ----------
-    n_clusters : int.
-    epsilon : float or mapping — for all rounds together; one number, or one per site.
-    delta : float.
-    n_iter : int — rounds; all of them are paid for.
-    init : (n_clusters, n_features) public centres to start from, or None for points spread over the ball of the
-        bound.
-    random_state : int — public seed of the start and of where empty clusters go.
+    n_clusters : int
+    epsilon : float or mapping
+        For all rounds together; one number, or one per site.
+    delta : float
+    n_iter : int
+        Rounds; all of them are paid for.
+    init : array_like or None
+        (n_clusters, n_features) public centres to start from, or None for points spread over the ball of the bound.
+    random_state : int
+        Public seed of the start and of where empty clusters go.
 
     Attributes
     ----------
-    cluster_centers_ : (n_clusters, n_features).
-    shares_ : (n_clusters,) — private shares of records per cluster, adding to one.
-    noise_scale_ : float — standard deviation of the noise per entry of the last round's sums.
+    cluster_centers_ : (n_clusters, n_features)
+    shares_ : (n_clusters,)
+        Private shares of records per cluster, adding to one.
+    noise_scale_ : float
+        Standard deviation of the noise per entry of the last round's sums.
 
     Privacy
     -------

@@ -27,12 +27,18 @@ class LeastSquares:
 
     Attributes
     ----------
-    coefficients, intercept : of the mapped response.
-    covariance : (D, D) — of the coefficients: sampling, noise and shrinking together.
-    intercept_variance : of the intercept.
-    variance : of the fitted values around their mean.
-    residual : mean square of what is left.
-    response_noise : standard deviation of the noise of the mean response; 0 without an intercept.
+    coefficients, intercept
+        Of the mapped response.
+    covariance : (D, D)
+        Of the coefficients: sampling, noise and shrinking together.
+    intercept_variance : float
+        Of the intercept.
+    variance : float
+        Of the fitted values around their mean.
+    residual : float
+        Mean square of what is left.
+    response_noise : float
+        Standard deviation of the noise of the mean response; 0 without an intercept.
     """
 
     coefficients: Vector

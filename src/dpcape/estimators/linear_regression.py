@@ -29,22 +29,29 @@ class LinearRegression(FederatedEstimator):
 
     Parameters
     ----------
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    fit_intercept : bool — False fixes the prediction at x = 0 to the middle of the public response range.
-    ridge : float — weight of the squared norm of the coefficients, in units of the squared bound of a row; 0
-        for none.
-    confidence : float — probability with which each interval is meant to hold its coefficient.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    fit_intercept : bool
+        False fixes the prediction at x = 0 to the middle of the public response range.
+    ridge : float
+        Weight of the squared norm of the coefficients, in units of the squared bound of a row; 0 for none.
+    confidence : float
+        Probability with which each interval is meant to hold its coefficient.
 
     Attributes
     ----------
-    coef_ : (n_features,) — response units per unit of prepared feature.
-    intercept_ : float — in response units.
-    interval_ : (2, n_features) — lower and upper end for each coefficient; counts sampling, noise and
-        shrinking.
-    intercept_interval_ : (2,).
-    residual_scale_ : float — standard deviation of what the fit leaves, in response units.
-    noise_scale_ : float — standard deviation of the noise on the diagonal of the released matrix.
+    coef_ : (n_features,)
+        Response units per unit of prepared feature.
+    intercept_ : float
+        In response units.
+    interval_ : (2, n_features)
+        Lower and upper end for each coefficient; counts sampling, noise and shrinking.
+    intercept_interval_ : (2,)
+    residual_scale_ : float
+        Standard deviation of what the fit leaves, in response units.
+    noise_scale_ : float
+        Standard deviation of the noise on the diagonal of the released matrix.
 
     Privacy
     -------

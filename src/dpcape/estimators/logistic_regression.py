@@ -34,23 +34,30 @@ class LogisticRegression(FederatedEstimator):
 
     Parameters
     ----------
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    fit_intercept : bool.
-    ridge : float — weight of the squared norm in the least-squares problem, in units of the squared bound of
-        a row.
-    rescale : "auto", True or False — whether to correct the length. "auto": with an intercept, because features are
-        then centred; not without one. True without an intercept states that the features have mean zero.
-    confidence : float — probability with which each interval is meant to hold its coefficient.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    fit_intercept : bool
+    ridge : float
+        Weight of the squared norm in the least-squares problem, in units of the squared bound of a row.
+    rescale : "auto", True or False
+        Whether to correct the length. "auto": with an intercept, because features are then centred; not without one.
+        True without an intercept states that the features have mean zero.
+    confidence : float
+        Probability with which each interval is meant to hold its coefficient.
 
     Attributes
     ----------
-    coef_ : (n_features,) — log-odds of the second class per unit of prepared feature.
-    intercept_ : float.
-    interval_ : (2, n_features), intercept_interval_ : (2,) — as for :class:`LinearRegression`, times the
-        length.
-    classes_ : (2,) array of str.
-    noise_scale_ : float — standard deviation of the noise on the diagonal of the released matrix.
+    coef_ : (n_features,)
+        Log-odds of the second class per unit of prepared feature.
+    intercept_ : float
+    interval_ : (2, n_features)
+    intercept_interval_ : (2,)
+        As for :class:`LinearRegression`, times the length.
+    classes_
+        (2,) array of str.
+    noise_scale_ : float
+        Standard deviation of the noise on the diagonal of the released matrix.
 
     Privacy
     -------

@@ -21,15 +21,20 @@ class Mean(FederatedEstimator):
 
     Parameters
     ----------
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    confidence : float — probability with which each entry's interval holds the population mean.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    confidence : float
+        Probability with which each entry's interval holds the population mean.
 
     Attributes
     ----------
-    mean_ : (n_features,) — the private mean of the (clipped) rows.
-    variance_ : (n_features,) — private variance of the entries, at least 0.
-    interval_ : (2, n_features) — lower and upper end, entry by entry.
+    mean_ : (n_features,)
+        The private mean of the (clipped) rows.
+    variance_ : (n_features,)
+        Private variance of the entries, at least 0.
+    interval_ : (2, n_features)
+        Lower and upper end, entry by entry.
 
     Privacy
     -------

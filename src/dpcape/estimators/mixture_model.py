@@ -54,27 +54,36 @@ class MixtureModel(FederatedEstimator):
 
     Parameters
     ----------
-    n_components : int.
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    noise_variance : float — v, the variance of the noise in every column, in units of the rows. Public:
-        known from the measurement, never estimated from the records.
-    design : "auto", "full" or "whitened" — release the third moment of the rows, or of their clipped
-        coordinates along the private second moment; "auto" takes the one with less noise, and the full one where
-        its noise is negligible, judged from the first release.
-    second_moment_share : "auto" or float — part of mu^2 for the second moment; the papers use half.
-    clip_factor : float — the whitened coordinates are clipped at this multiple of their root mean square,
-        which the first release gives. Smaller means less noise and more bias.
+    n_components : int
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    noise_variance : float
+        V, the variance of the noise in every column, in units of the rows. Public: known from the measurement, never
+        estimated from the records.
+    design : "auto", "full" or "whitened"
+        Release the third moment of the rows, or of their clipped coordinates along the private second moment; "auto"
+        takes the one with less noise, and the full one where its noise is negligible, judged from the first release.
+    second_moment_share : "auto" or float
+        Part of mu^2 for the second moment; the papers use half.
+    clip_factor : float
+        The whitened coordinates are clipped at this multiple of their root mean square, which the first release gives.
+        Smaller means less noise and more bias.
 
     Attributes
     ----------
-    means_ : (n_components, n_features) — heaviest component first.
-    weights_ : (n_components,) — they add to one.
-    strengths_ : (n_components,) — eigenvalues w_k^(-1/2) of the whitened third moment, in the order of
-        ``means_``.
-    noise_level_ : float — the strength noise alone would reach.
-    eigenvalues_ : (n_components,) — of the released second moment.
-    design_ : str — the design that was used.
+    means_ : (n_components, n_features)
+        Heaviest component first.
+    weights_ : (n_components,)
+        They add to one.
+    strengths_ : (n_components,)
+        Eigenvalues w_k^(-1/2) of the whitened third moment, in the order of ``means_``.
+    noise_level_ : float
+        The strength noise alone would reach.
+    eigenvalues_ : (n_components,)
+        Of the released second moment.
+    design_ : str
+        The design that was used.
 
     Privacy
     -------

@@ -33,9 +33,12 @@ class Decomposition:
 
     Attributes
     ----------
-    strengths : (n_components,) — w_k^(-1/2), descending.
-    halves : (n_components, n_features) — rows sqrt(w_k) a_k.
-    noise_level : strength that noise alone would reach.
+    strengths : (n_components,)
+        w_k^(-1/2), descending.
+    halves : (n_components, n_features)
+        Rows sqrt(w_k) a_k.
+    noise_level : float
+        Strength that noise alone would reach.
     """
 
     strengths: Array

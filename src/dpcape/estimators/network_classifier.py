@@ -33,21 +33,30 @@ class NetworkClassifier(FederatedEstimator):
 
     Parameters
     ----------
-    n_hidden : int — hidden units.
-    epsilon : float or mapping — for all rounds together; one number, or one per site.
-    delta : float.
-    n_iter : int — rounds; all of them are paid for.
-    clip : float — largest length of a record's gradient.
-    learning_rate : float.
-    random_state : int — public seed of the weights the training starts from.
+    n_hidden : int
+        Hidden units.
+    epsilon : float or mapping
+        For all rounds together; one number, or one per site.
+    delta : float
+    n_iter : int
+        Rounds; all of them are paid for.
+    clip : float
+        Largest length of a record's gradient.
+    learning_rate : float
+    random_state : int
+        Public seed of the weights the training starts from.
 
     Attributes
     ----------
-    hidden_ : (n_hidden, n_features + 1) — weights and, last, biases; rows are scaled to length 3 at most beforehand.
-    output_ : (outputs, n_hidden + 1) — one output for two classes, else one per class.
-    input_scale_ : float — what rows are multiplied by.
-    classes_ : array of str.
-    noise_scale_ : float — standard deviation of the noise of each entry of a released mean gradient.
+    hidden_ : (n_hidden, n_features + 1)
+        Weights and, last, biases; rows are scaled to length 3 at most beforehand.
+    output_ : (outputs, n_hidden + 1)
+        One output for two classes, else one per class.
+    input_scale_ : float
+        What rows are multiplied by.
+    classes_ : array of str
+    noise_scale_ : float
+        Standard deviation of the noise of each entry of a released mean gradient.
 
     Privacy
     -------

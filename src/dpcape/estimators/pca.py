@@ -29,18 +29,25 @@ class PCA(FederatedEstimator):
 
     Parameters
     ----------
-    n_components : int or "auto" — "auto" keeps the eigenvalues that stand out of the noise, at least one.
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    center : bool — False decomposes the second moment, as the papers do; True releases the mean in the same release and
-        decomposes the covariance.
+    n_components : int or "auto"
+        "auto" keeps the eigenvalues that stand out of the noise, at least one.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    center : bool
+        False decomposes the second moment, as the papers do; True releases the mean in the same release and decomposes
+        the covariance.
 
     Attributes
     ----------
-    components_ : (n_components, n_features) — orthonormal rows, signs fixed, strongest first.
-    explained_ : (n_components,) — their eigenvalues in the released matrix.
-    mean_ : (n_features,) — the private mean, zeros without centring.
-    noise_norm_ : float — expected operator norm of the noise in the released matrix.
+    components_ : (n_components, n_features)
+        Orthonormal rows, signs fixed, strongest first.
+    explained_ : (n_components,)
+        Their eigenvalues in the released matrix.
+    mean_ : (n_features,)
+        The private mean, zeros without centring.
+    noise_norm_ : float
+        Expected operator norm of the noise in the released matrix.
 
     Privacy
     -------
@@ -133,9 +140,12 @@ class PCA(FederatedEstimator):
 
         Parameters
         ----------
-        federation : Federation — sizes and protocol fix the noise.
-        spectrum : descending eigenvalues of the second moment, from public knowledge; padded with zeros.
-        failure : probability with which the noise may be larger than the bound assumes.
+        federation : Federation
+            Sizes and protocol fix the noise.
+        spectrum : array_like
+            Descending eigenvalues of the second moment, from public knowledge; padded with zeros.
+        failure : float
+            Probability with which the noise may be larger than the bound assumes.
         """
         wanted = check_components(self.n_components, federation.n_features)
         values = _checked_spectrum(spectrum, federation.n_features)
@@ -164,10 +174,14 @@ class ExpectedError:
 
     Attributes
     ----------
-    energy_loss : captured energy lost, at most 2 K eta; ``energy_share`` is the part of the optimum that is kept.
-    subspace_distance : operator norm between projectors, at most eta / (gap - eta); 1 when the gap is too small.
-    approximation : operator norm of A minus its private rank-K approximation, at most lambda_{K+1} + 2 eta.
-    noise : eta, the operator norm of the noise.
+    energy_loss : float
+        Captured energy lost, at most 2 K eta; ``energy_share`` is the part of the optimum that is kept.
+    subspace_distance : float
+        Operator norm between projectors, at most eta / (gap - eta); 1 when the gap is too small.
+    approximation : float
+        Operator norm of A minus its private rank-K approximation, at most lambda_{K+1} + 2 eta.
+    noise : float
+        Eta, the operator norm of the noise.
     """
 
     energy_loss: float

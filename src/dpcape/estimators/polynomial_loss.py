@@ -32,16 +32,22 @@ class PolynomialLoss(FederatedEstimator):
 
     Parameters
     ----------
-    loss : str — name of a loss registered with :func:`~dpcape.statistics.known_loss`, for instance "poisson".
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
+    loss : str
+        Name of a loss registered with :func:`~dpcape.statistics.known_loss`, for instance "poisson".
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
 
     Attributes
     ----------
-    coef_ : (n_parameters,) — the minimiser.
-    polynomial_ : array — released coefficients, packed, degree by degree.
-    improvement_ : float — by how much the released loss is lower than at zero.
-    noise_scale_ : float — standard deviation of the noise per weighted packed coefficient.
+    coef_ : (n_parameters,)
+        The minimiser.
+    polynomial_ : array
+        Released coefficients, packed, degree by degree.
+    improvement_ : float
+        By how much the released loss is lower than at zero.
+    noise_scale_ : float
+        Standard deviation of the noise per weighted packed coefficient.
 
     Privacy
     -------

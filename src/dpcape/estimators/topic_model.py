@@ -61,29 +61,39 @@ class TopicModel(FederatedEstimator):
 
     Parameters
     ----------
-    n_components : int — number of topics.
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    n_words : int or None — keep only so many words, the most frequent ones, found in a release of their own;
-        the other words get probability zero. None keeps the whole vocabulary.
-    document_length : int or None — public guess of how many different words a document has. Documents with
-        shorter or more repetitive texts are scaled down, in exchange for far less noise; a wrong guess costs
-        accuracy, never privacy. None scales nothing.
-    design : "auto", "full" or "whitened" — release the third moment of words, or of word coordinates along
-        the private second moment; "auto" takes the one with less noise, judged from the first releases.
-    second_moment_share : "auto" or float — part of mu^2 for the second moment (of what is left after finding
-        words); the papers use half.
+    n_components : int
+        Number of topics.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    n_words : int or None
+        Keep only so many words, the most frequent ones, found in a release of their own; the other words get
+        probability zero. None keeps the whole vocabulary.
+    document_length : int or None
+        Public guess of how many different words a document has. Documents with shorter or more repetitive texts are
+        scaled down, in exchange for far less noise; a wrong guess costs accuracy, never privacy. None scales nothing.
+    design : "auto", "full" or "whitened"
+        Release the third moment of words, or of word coordinates along the private second moment; "auto" takes the one
+        with less noise, judged from the first releases.
+    second_moment_share : "auto" or float
+        Part of mu^2 for the second moment (of what is left after finding words); the papers use half.
 
     Attributes
     ----------
-    topics_ : (n_components, n_features) — rows are probability vectors; heaviest topic first.
-    weights_ : (n_components,) — they add to one; shares of documents if nothing was scaled down, else of
-        what was left.
-    strengths_ : (n_components,) — eigenvalues of the whitened third moment, in the order of ``topics_``.
-    noise_level_ : float — the strength noise alone would reach.
-    eigenvalues_ : (n_components,) — of the released second moment.
-    words_ : positions of the words that were kept.
-    design_ : str — the design that was used.
+    topics_ : (n_components, n_features)
+        Rows are probability vectors; heaviest topic first.
+    weights_ : (n_components,)
+        They add to one; shares of documents if nothing was scaled down, else of what was left.
+    strengths_ : (n_components,)
+        Eigenvalues of the whitened third moment, in the order of ``topics_``.
+    noise_level_ : float
+        The strength noise alone would reach.
+    eigenvalues_ : (n_components,)
+        Of the released second moment.
+    words_
+        Positions of the words that were kept.
+    design_ : str
+        The design that was used.
 
     Privacy
     -------

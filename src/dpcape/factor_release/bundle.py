@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.recommended import LASSO_FRACTIONS, RIDGES, RecommendedModel, fit_recommended
 from dpcape.factor_release.risk import NO_GUARANTEE
+from dpcape.factor_release.subjects import Calibration, SubjectDraws
 
 Array = NDArray[np.float64]
 FORMAT = "dpcape factor release 1"
@@ -48,6 +49,25 @@ class ThirdPartyFit:
     predictions: Array
 
 
+def bundle_of(
+    subjects: SubjectDraws, calibration: Calibration | None, factors: Array, factors_test: Array, *, n_draws: int
+) -> Bundle:
+    """Return what the third party gets of fitted subjects, with ``n_draws`` posterior draws of their factors."""
+    step = max(1, len(subjects.draws) // n_draws) if n_draws else 0
+    return Bundle(
+        factors=factors,
+        factors_test=factors_test,
+        covariates=subjects.covariates,
+        covariates_test=subjects.covariates_test,
+        response=subjects.response,
+        fold=None if calibration is None else calibration.fold,
+        root=None if calibration is None else calibration.root,
+        guide=None if calibration is None else calibration.guide,
+        fold_guides=None if calibration is None else calibration.fold_guides,
+        draws=subjects.draws[::step][:n_draws] if step else None,
+    )
+
+
 def fit_bundle(
     bundle: Bundle, *, ridges: Sequence[float] = RIDGES, fractions: Sequence[float] = LASSO_FRACTIONS
 ) -> ThirdPartyFit:
@@ -55,9 +75,12 @@ def fit_bundle(
 
     Parameters
     ----------
-    bundle : from :func:`read_bundle`.
-    ridges : ridge weights to try, positive.
-    fractions : lasso weights to try, as fractions (0 to 1) of the one at which the model equals the guide.
+    bundle : Bundle
+        From :func:`read_bundle`.
+    ridges : sequence of float
+        Ridge weights to try, positive.
+    fractions : sequence of float
+        Lasso weights to try, as fractions (0 to 1) of the one at which the model equals the guide.
     """
     if bundle.response is None or bundle.fold is None or bundle.root is None:
         raise InvalidParameter("the bundle must hold responses; got none. Ask the holder for a release with responses.")

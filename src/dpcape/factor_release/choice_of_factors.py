@@ -36,9 +36,12 @@ def choose_n_factors(
 
     Parameters
     ----------
-    X, y, covariates : training subjects, as in :meth:`FactorRelease.fit`.
-    candidates : numbers of factors to try.
-    n_burn_in, n_draws, seed, kernel : as in :class:`FactorRelease`, with one chain each.
+    X, y, covariates : object
+        Training subjects, as in :meth:`FactorRelease.fit`.
+    candidates : sequence of int
+        Numbers of factors to try.
+    n_burn_in, n_draws, seed, kernel
+        As in :class:`FactorRelease`, with one chain each.
     """
     if not candidates:
         raise InvalidParameter("candidates must name at least one number of factors; got none. Pass some.")

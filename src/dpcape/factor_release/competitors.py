@@ -53,9 +53,12 @@ def competitor_predictions(
 
     Parameters
     ----------
-    features : (n_train + n_test) x p, standardised.
-    response : n_train.
-    factors, loadings : posterior means, (n_train + n_test) x K and K x p.
+    features : ndarray
+        (n_train + n_test) x p, standardised.
+    response : ndarray
+        n_train.
+    factors, loadings : ndarray
+        Posterior means, (n_train + n_test) x K and K x p.
     """
     gram = features @ features.T
     grams = {

@@ -34,7 +34,8 @@ def r_hat(draws: Array) -> float:
 
     Parameters
     ----------
-    draws : n_chains x n_draws, at least four draws per chain.
+    draws : ndarray
+        n_chains x n_draws, at least four draws per chain.
     """
     halves = _split(np.asarray(draws, dtype=float))
     folded = np.abs(halves - np.median(halves))

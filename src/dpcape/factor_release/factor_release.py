@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dpcape.errors import InvalidParameter
-from dpcape.factor_release.bundle import Bundle
+from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
 from dpcape.factor_release.markov_chain import ChainSettings
@@ -51,31 +51,44 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     Parameters
     ----------
-    n_factors : int or "adaptive" — number of factors K, below the number of subjects; or let the chain
-        settle it.
-    prior : "multiplicative" (shrinks later factors, [BD11]) or "independent" (equation (4) as printed).
-    n_burn_in, n_draws, thin, n_chains : sweeps before the first draw, draws kept per chain, sweeps per
-        draw, chains.
-    seed : int or None — same seed and data, same result up to rounding; None takes a fresh one (kept in
-        ``seed_``).
-    kernel : "auto", "numba" or "lapack".
-    missing : "refuse", or "drop" to leave out features with missing values.
-    n_folds : folds for choosing the recommended model's weights.
-    checkpoint : folder for resumable chains, or None. Holds sensitive state; for the holder only.
-    checkpoint_every : sweeps between two saves.
-    progress : show a progress bar.
+    n_factors : int or "adaptive"
+        Number of factors K, below the number of subjects; or let the chain settle it.
+    prior : str
+        "multiplicative" (shrinks later factors, [BD11]) or "independent" (equation (4) as printed).
+    n_burn_in, n_draws, thin, n_chains : int
+        Sweeps before the first draw, draws kept per chain, sweeps per draw, chains.
+    seed : int or None
+        Same seed and data, same result up to rounding; None takes a fresh one (kept in ``seed_``).
+    kernel : "auto", "numba" or "lapack"
+    missing : str
+        "refuse", or "drop" to leave out features with missing values.
+    n_folds : int
+        Folds for choosing the recommended model's weights.
+    checkpoint : str or os.PathLike[str] or None
+        Folder for resumable chains, or None. Holds sensitive state; for the holder only.
+    checkpoint_every : int
+        Sweeps between two saves.
+    progress : bool
+        Show a progress bar.
 
     Attributes
     ----------
-    n_factors_ : int, number of factors.
-    n_factors_trace_ : list of int, number of factors that were not redundant at each adapting sweep.
-    factors_, factors_test_ : (n_train, K) and (n_test, K), posterior means on a common frame.
-    draws_ : (n_draws, n_train + n_test, K).
-    loadings_ : (K, p), recalibrated loadings, corrected equation (5). Never released.
-    recommended_ : RecommendedModel or None.
-    features_used_ : (p,) bool, features that vary and are complete.
-    diagnostics_ : R-hat and effective sample size by monitored quantity.
-    risk_ : RiskReport of the last release.
+    n_factors_
+        Int, number of factors.
+    n_factors_trace_
+        List of int, number of factors that were not redundant at each adapting sweep.
+    factors_, factors_test_
+        (n_train, K) and (n_test, K), posterior means on a common frame.
+    draws_ : (n_draws, n_train + n_test, K)
+    loadings_
+        (K, p), recalibrated loadings, corrected equation (5). Never released.
+    recommended_ : RecommendedModel or None
+    features_used_
+        (p,) bool, features that vary and are complete.
+    diagnostics_
+        R-hat and effective sample size by monitored quantity.
+    risk_
+        RiskReport of the last release.
 
     Privacy
     -------
@@ -156,11 +169,14 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
         Parameters
         ----------
-        X : (n_train, p) features of the training subjects.
-        y : (n_train,) their responses, or None.
-        X_test : (n_test, p) features of the test subjects, or None. Their responses are not accepted.
-        covariates, covariates_test : (n_train, q) and (n_test, q), released as they are and not penalised;
-            or None.
+        X : object
+            (n_train, p) features of the training subjects.
+        y : object
+            (n_train,) their responses, or None.
+        X_test : object
+            (n_test, p) features of the test subjects, or None. Their responses are not accepted.
+        covariates, covariates_test : object
+            (n_train, q) and (n_test, q), released as they are and not penalised; or None.
         """
         check_settings(self.get_params(deep=False))
         train = as_table(X, "X")
@@ -264,9 +280,10 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
         Parameters
         ----------
-        level : probability, between 0 and 1.
-        kind : "credible" for the predicted value over the draws, as in the paper; "predictive" for a new
-            response.
+        level : float
+            Probability, between 0 and 1.
+        kind : str
+            "credible" for the predicted value over the draws, as in the paper; "predictive" for a new response.
         """
         if not 0 < level < 1:
             raise InvalidParameter(f"level must be between 0 and 1; got {level}. Use for instance 0.95.")
@@ -311,10 +328,13 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
         Parameters
         ----------
-        X : (m, p) features of the new subjects.
-        y : (m,) responses, for ``part="training"`` only.
-        covariates : (m, q), if the model has covariates.
-        part : "test" or "training".
+        X : object
+            (m, p) features of the new subjects.
+        y : object
+            (m,) responses, for ``part="training"`` only.
+        covariates : object
+            (m, q), if the model has covariates.
+        part : "test" or "training"
         """
         subjects = self._checked_subjects()
         values, draws = self._project(X)
@@ -338,20 +358,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def bundle(self, *, n_released_draws: int = 0) -> Bundle:
         """Return what the third party would get, in the holder's row order."""
-        subjects, calibration = self._checked_subjects(), self._calibration
-        step = max(1, len(subjects.draws) // n_released_draws) if n_released_draws else 0
-        return Bundle(
-            factors=self.factors_,
-            factors_test=self.factors_test_,
-            covariates=subjects.covariates,
-            covariates_test=subjects.covariates_test,
-            response=subjects.response,
-            fold=None if calibration is None else calibration.fold,
-            root=None if calibration is None else calibration.root,
-            guide=None if calibration is None else calibration.guide,
-            fold_guides=None if calibration is None else calibration.fold_guides,
-            draws=subjects.draws[::step][:n_released_draws] if step else None,
-        )
+        subjects = self._checked_subjects()
+        return bundle_of(subjects, self._calibration, self.factors_, self.factors_test_, n_draws=n_released_draws)
 
     def assess_risk(self, *, n_repeats: int = 10) -> RiskReport:
         """Attack the release on the holder's own data and report what comes out."""
@@ -379,9 +387,12 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
         Parameters
         ----------
-        folder : where to write; gets the folders ``third_party`` and ``holder``.
-        n_released_draws : posterior draws of the factors to hand out as well; none unless asked for.
-        n_repeats : repetitions of each attack in the risk report.
+        folder : str or os.PathLike[str]
+            Where to write; gets the folders ``third_party`` and ``holder``.
+        n_released_draws : int
+            Posterior draws of the factors to hand out as well; none unless asked for.
+        n_repeats : int
+            Repetitions of each attack in the risk report.
         """
         bundle = self.bundle(n_released_draws=n_released_draws)
         self.risk_ = self.assess_risk(n_repeats=n_repeats)

@@ -61,11 +61,16 @@ def feature_pass(
 
     Parameters
     ----------
-    gram, cross, squares : E'E (K x K), E'X (K x p), the features' sums of squares (p).
-    precision, local, column_precision : s (p), phi (K x p), tau (K). The first two are rewritten.
-    normals, exponentials, gammas : standard draws, K x p, 2 x K x p, and p (the last of the right shape).
-    rate : prior rate of the residual precisions.
-    loadings, rss : outputs, K x p and p (residual sums of squares).
+    gram, cross, squares : ndarray
+        E'E (K x K), E'X (K x p), the features' sums of squares (p).
+    precision, local, column_precision : ndarray
+        S (p), phi (K x p), tau (K). The first two are rewritten.
+    normals, exponentials, gammas : ndarray
+        Standard draws, K x p, 2 x K x p, and p (the last of the right shape).
+    rate : float
+        Prior rate of the residual precisions.
+    loadings, rss : ndarray
+        Outputs, K x p and p (residual sums of squares).
     """
     prior = local * column_precision[:, None]
     for start in range(0, cross.shape[1], CHUNK):

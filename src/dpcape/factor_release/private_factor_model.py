@@ -32,20 +32,26 @@ class PrivateFactorModel(FederatedEstimator):
 
     Parameters
     ----------
-    n_factors : int or "auto" — "auto" counts the eigenvalues that stand out, at least one.
-    epsilon : float or mapping — one number, or one per site.
-    delta : float.
-    n_burn_in, n_draws : sweeps before the first draw, and draws averaged.
-    seed : int — of the sampler, which is post-processing and protects nothing.
-    kernel : "auto", "numba" or "lapack".
+    n_factors : int or "auto"
+        "auto" counts the eigenvalues that stand out, at least one.
+    epsilon : float or mapping
+        One number, or one per site.
+    delta : float
+    n_burn_in, n_draws : int
+        Sweeps before the first draw, and draws averaged.
+    seed : int
+        Of the sampler, which is post-processing and protects nothing.
+    kernel : "auto", "numba" or "lapack"
 
     Attributes
     ----------
-    n_factors_ : int.
-    loadings_ : (n_factors, n_features).
-    residual_variance_ : (n_features,).
-    moment_ : (n_features, n_features) — the released second moment, made positive definite.
-    noise_norm_ : float — expected operator norm of the noise.
+    n_factors_ : int
+    loadings_ : (n_factors, n_features)
+    residual_variance_ : (n_features,)
+    moment_ : (n_features, n_features)
+        The released second moment, made positive definite.
+    noise_norm_ : float
+        Expected operator norm of the noise.
 
     Privacy
     -------

@@ -55,9 +55,12 @@ def fit_ridge(gram: Array, response: Array, covariates: Array | None = None) -> 
 
     Parameters
     ----------
-    gram : n x n, X X'.
-    response : n.
-    covariates : n x q or None; not penalised, like the intercept.
+    gram : ndarray
+        N x n, X X'.
+    response : ndarray
+        N.
+    covariates : ndarray or None
+        N x q or None; not penalised, like the intercept.
     """
     unpenalised = with_intercept(covariates, len(response))
     M = residual_maker(unpenalised)

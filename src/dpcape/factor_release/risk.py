@@ -174,11 +174,14 @@ def assess_risk(
 
     Parameters
     ----------
-    factors, features : released factors (n x K) and standardised features (n x p) of the same subjects.
-    refit : returns factors for a subset of subjects' features, made as the release was; for membership
-        inference.
-    rng : for the choice of leaked records; protects nothing.
-    n_repeats : repetitions with other leaked records.
+    factors, features : ndarray
+        Released factors (n x K) and standardised features (n x p) of the same subjects.
+    refit : callable
+        Returns factors for a subset of subjects' features, made as the release was; for membership inference.
+    rng : np.random.Generator
+        For the choice of leaked records; protects nothing.
+    n_repeats : int
+        Repetitions with other leaked records.
     """
     n, n_factors = factors.shape
     rules = {

@@ -33,18 +33,26 @@ class Federation:
 
     Parameters
     ----------
-    sites : Transport — for instance ``in_process({...})``; names, sizes and schema are learnt from the sites.
-    protocol : Cape, SecureSum, Independent, Dealer or Exact; there is no default.
-    weights : weight of each site in every mean, adding to one; None weighs sites by their records.
-    deadline : seconds to wait for each answer; None waits as long as it takes.
-    on_release : called after each release with a :class:`Release`, for progress.
-    seen_heads : (length, hash) of each site's ledger as it was last seen; a site whose ledger does not contain it any
-        more refuses, because a backup was restored there.
+    sites : Transport
+        For instance ``in_process({...})``; names, sizes and schema are learnt from the sites.
+    protocol : Protocol
+        Cape, SecureSum, Independent, Dealer or Exact; there is no default.
+    weights : mapping or None
+        Weight of each site in every mean, adding to one; None weighs sites by their records.
+    deadline : float or None
+        Seconds to wait for each answer; None waits as long as it takes.
+    on_release : callable or None
+        Called after each release with a :class:`Release`, for progress.
+    seen_heads : mapping or None
+        (length, hash) of each site's ledger as it was last seen; a site whose ledger does not contain it any more
+        refuses, because a backup was restored there.
 
     Attributes
     ----------
-    facts : Facts — what is public and equal at all sites.
-    n_records : int — records of all sites together.
+    facts : Facts
+        What is public and equal at all sites.
+    n_records : int
+        Records of all sites together.
 
     Examples
     --------
@@ -116,9 +124,12 @@ class Federation:
 
         Parameters
         ----------
-        epsilon : one number, or one per site.
-        delta : one number.
-        shares : parts of mu^2, one per release, adding to at most one.
+        epsilon : float or mapping
+            One number, or one per site.
+        delta : float
+            One number.
+        shares : sequence of float
+            Parts of mu^2, one per release, adding to at most one.
         """
         terms = self.terms(epsilon, delta, shares)
         line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
@@ -154,8 +165,10 @@ class Federation:
 
         Parameters
         ----------
-        estimator : an analysis, not fitted; it stays as it is.
-        declared : dpcape.planning.Declared — what is known in public about the records, for the expected error.
+        estimator : object
+            An analysis, not fitted; it stays as it is.
+        declared : dpcape.planning.Declared
+            What is known in public about the records, for the expected error.
         """
         if not hasattr(estimator, "plan"):
             raise InvalidParameter(f"plan must be given an analysis, such as PCA(...); got {type(estimator).__name__}.")

@@ -24,8 +24,10 @@ def card_html(card: Card, *, notebook: bool = True, level: int = 3) -> str:
 
     Parameters
     ----------
-    notebook : True for a card that stands alone and brings its style; False inside a page with the shared stylesheet.
-    level : of the card's heading; its parts are one deeper.
+    notebook : bool
+        True for a card that stands alone and brings its style; False inside a page with the shared stylesheet.
+    level : int
+        Of the card's heading; its parts are one deeper.
     """
     from markupsafe import Markup
 

@@ -77,8 +77,10 @@ class Odds:
 
     Attributes
     ----------
-    right : how often a guess between two equally likely candidates is right at most; 0.5 is a coin toss.
-    hits : how often a test hits at most that gives ``false_alarms`` false ones.
+    right : float
+        How often a guess between two equally likely candidates is right at most; 0.5 is a coin toss.
+    hits : float
+        How often a test hits at most that gives ``false_alarms`` false ones.
     """
 
     epsilon: float
@@ -101,12 +103,17 @@ class Card:
 
     Attributes
     ----------
-    tone : "verified", "conditional", "published", "none" or "replayable".
-    status, reason : the tone in words, and why.
-    headline : the promise in one line.
-    parts : questions with their answers.
-    odds : what the picture shows; None where nothing is bounded.
-    spent : the ledger; None if it is not known.
+    tone : "verified", "conditional", "published", "none" or "replayable"
+    status, reason : str
+        The tone in words, and why.
+    headline : str
+        The promise in one line.
+    parts : tuple of Part
+        Questions with their answers.
+    odds : Odds or None
+        What the picture shows; None where nothing is bounded.
+    spent : Spent or None
+        The ledger; None if it is not known.
     """
 
     tone: str
@@ -143,10 +150,14 @@ def card_of(
 
     Parameters
     ----------
-    releases : what was, or would be, released; named in the card.
-    spent : the ledger of one site before and after; the card is then that site's.
-    charged : what the ledgers of all sites were charged; the card is then that of a run.
-    planned : True before a study has run.
+    releases : sequence of ReleaseFacts
+        What was, or would be, released; named in the card.
+    spent : Spent or None
+        The ledger of one site before and after; the card is then that site's.
+    charged : RunCharges or None
+        What the ledgers of all sites were charged; the card is then that of a run.
+    planned : bool
+        True before a study has run.
     """
     tone = tone_of(guarantee)
     where = "this" if spent is not None else "each"

@@ -36,9 +36,12 @@ class RunCharges:
 
     Attributes
     ----------
-    before, after : epsilon of this study's runs without and with this one, at the site that was charged most.
-    n_earlier : how many earlier runs were charged.
-    is_kept : False where records were read from files, which keep no ledger.
+    before, after : float
+        epsilon of this study's runs without and with this one, at the site that was charged most.
+    n_earlier : int
+        How many earlier runs were charged.
+    is_kept : bool
+        False where records were read from files, which keep no ledger.
     """
 
     before: float

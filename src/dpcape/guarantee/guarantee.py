@@ -35,18 +35,29 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    epsilon, delta, mu : the figures for the site that is protected least; ``sites`` has every site's.
-    epsilon_output_only : the same against somebody who sees only the result.
-    unit : what is protected: "record" or "subject"; ``owner_note`` says how a person relates to it.
-    against : whom the figures hold against, in words.
-    public : what is taken as known to everybody.
-    releases : number of releases paid for.
-    minimum_sites, n_colluding, took_part : who had to finish, may collude, and finished every release.
-    assumptions : what the figures rest on besides arithmetic.
-    status : "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed.
-    replayable : True if noise came from a seed: then nothing is protected, whatever the figures say.
-    by_colluders : epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own
-        noise alone. Empty if not known.
+    epsilon, delta, mu : float
+        The figures for the site that is protected least; ``sites`` has every site's.
+    epsilon_output_only : float
+        The same against somebody who sees only the result.
+    unit : str
+        What is protected: "record" or "subject"; ``owner_note`` says how a person relates to it.
+    against : str
+        Whom the figures hold against, in words.
+    public : tuple of str
+        What is taken as known to everybody.
+    releases : int
+        Number of releases paid for.
+    minimum_sites, n_colluding, took_part
+        Who had to finish, may collude, and finished every release.
+    assumptions : tuple of str
+        What the figures rest on besides arithmetic.
+    status : str
+        "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed.
+    replayable : bool
+        True if noise came from a seed: then nothing is protected, whatever the figures say.
+    by_colluders : tuple of float
+        epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own noise alone.
+        Empty if not known.
     """
 
     epsilon: float

@@ -11,14 +11,22 @@ class Release:
 
     Attributes
     ----------
-    number, n_releases : which of how many.
-    statistic : name of the statistic.
-    scale : standard deviation of the noise in the mean, per packed coordinate (on a matrix: at the diagonal).
-    survivors : sites whose records are in it.
-    n_records : records in it.
-    mus : what it cost each site.
-    size : how many numbers it holds.
-    length : Euclidean length of what was released, packed; noise alone has about ``scale * sqrt(size)``.
+    number, n_releases : int
+        Which of how many.
+    statistic : str
+        Name of the statistic.
+    scale : float
+        Standard deviation of the noise in the mean, per packed coordinate (on a matrix: at the diagonal).
+    survivors : tuple of str
+        Sites whose records are in it.
+    n_records : int
+        Records in it.
+    mus : mapping
+        What it cost each site.
+    size : int
+        How many numbers it holds.
+    length : float or None
+        Euclidean length of what was released, packed; noise alone has about ``scale * sqrt(size)``.
     """
 
     number: int

@@ -19,8 +19,10 @@ def svg_of(figure: Figure, alt: str = "", prefix: str = "") -> str:
 
     Parameters
     ----------
-    alt : what the picture shows, for those who cannot see it.
-    prefix : put before identifiers, which must differ between pictures of one page.
+    alt : str
+        What the picture shows, for those who cannot see it.
+    prefix : str
+        Put before identifiers, which must differ between pictures of one page.
     """
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "dpcape", "svg.fonttype": "none"}):

@@ -40,14 +40,22 @@ class PlannedAnalysis:
 
     Attributes
     ----------
-    title : what people call it.
-    study : its name in a study file; ``fixed`` are parameters it always has there.
-    kind : kind of records.
-    releases : from facts, options and setting to the releases, in order.
-    options : parameters with the values they have unless others are given; None may be left out.
-    group : heading it stands under in a list.
-    unit : what is protected.
-    note : what is not known before the run, in words.
+    title : str
+        What people call it.
+    study : str
+        Its name in a study file; ``fixed`` are parameters it always has there.
+    kind : str
+        Kind of records.
+    releases : Make
+        From facts, options and setting to the releases, in order.
+    options : Options
+        Parameters with the values they have unless others are given; None may be left out.
+    group : str
+        Heading it stands under in a list.
+    unit : str
+        What is protected.
+    note : str
+        What is not known before the run, in words.
     """
 
     title: str

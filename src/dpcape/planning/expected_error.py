@@ -28,11 +28,16 @@ class Declared:
 
     Attributes
     ----------
-    shape : "power" (eigenvalue j is proportional to j^-decay), "geometric" (to decay^(j-1)) or "flat".
-    decay : the exponent, or the ratio.
-    energy : mean squared length of a record over the squared bound.
-    values : eigenvalues over the squared bound, instead of shape, decay and energy; zeros are added at the end.
-    explained : for regressions, the share of the response's variance that the features explain.
+    shape : str
+        "power" (eigenvalue j is proportional to j^-decay), "geometric" (to decay^(j-1)) or "flat".
+    decay : float
+        The exponent, or the ratio.
+    energy : float
+        Mean squared length of a record over the squared bound.
+    values : tuple of float
+        Eigenvalues over the squared bound, instead of shape, decay and energy; zeros are added at the end.
+    explained : float
+        For regressions, the share of the response's variance that the features explain.
 
     Examples
     --------
@@ -84,10 +89,14 @@ class Measure:
 
     Attributes
     ----------
-    title : what is measured, in words.
-    unit : "share" (of one), "bound" (in units of the bound), or "ratio".
-    value : from scales to the error; never falls when scales grow.
-    is_error : False where it says how large the noise is, but not what that does to the result.
+    title : str
+        What is measured, in words.
+    unit : str
+        "share" (of one), "bound" (in units of the bound), or "ratio".
+    value : callable
+        From scales to the error; never falls when scales grow.
+    is_error : bool
+        False where it says how large the noise is, but not what that does to the result.
     """
 
     title: str

@@ -41,10 +41,14 @@ class PlannedStep:
 
     Attributes
     ----------
-    statistic : Statistic — for a release that depends on earlier ones, as the rehearsal had it.
-    share : of mu^2.
-    scale : standard deviation of the noise on the mean over all sites, at an entry of multiplicity one.
-    plan : ReleaseNoise — own and shared scales, and mu, of every site.
+    statistic : Statistic
+        For a release that depends on earlier ones, as the rehearsal had it.
+    share : float
+        Of mu^2.
+    scale : float
+        Standard deviation of the noise on the mean over all sites, at an entry of multiplicity one.
+    plan : ReleaseNoise
+        Own and shared scales, and mu, of every site.
     """
 
     statistic: Statistic
@@ -59,11 +63,16 @@ class StudyPlan:
 
     Attributes
     ----------
-    analysis : name of the analysis.
-    guarantee : Guarantee — what could be claimed.
-    steps : the releases, in order.
-    declared : what the expected error supposes about the records.
-    measure : Measure or None — the expected error, or how large the noise is where no formula gives an error.
+    analysis : str
+        Name of the analysis.
+    guarantee : Guarantee
+        What could be claimed.
+    steps : sequence of PlannedStep
+        The releases, in order.
+    declared : Declared
+        What the expected error supposes about the records.
+    measure : Measure or None
+        The expected error, or how large the noise is where no formula gives an error.
     """
 
     analysis: str

@@ -35,8 +35,10 @@ def kept_energy(spectrum: Vector, n_components: int, scale: float) -> float:
 
     Parameters
     ----------
-    spectrum : (D,) — eigenvalues in descending order, not negative.
-    scale : standard deviation of the noise on the diagonal.
+    spectrum : (D,)
+        Eigenvalues in descending order, not negative.
+    scale : float
+        Standard deviation of the noise on the diagonal.
 
     Examples
     --------

@@ -48,11 +48,16 @@ class Step:
 
     Attributes
     ----------
-    statistic : its name.
-    size : how many numbers it holds.
-    mean_scale : standard deviation of the noise in the mean over all sites, at a diagonal entry.
-    site_scale : standard deviation of all noise on this site's own mean.
-    reach : how far one record can move this site's own mean.
+    statistic : str
+        Its name.
+    size : int
+        How many numbers it holds.
+    mean_scale : float
+        Standard deviation of the noise in the mean over all sites, at a diagonal entry.
+    site_scale : float
+        Standard deviation of all noise on this site's own mean.
+    reach : float
+        How far one record can move this site's own mean.
     """
 
     statistic: str
@@ -86,8 +91,10 @@ def rehearse(
 
     Parameters
     ----------
-    facts : of each site, with its number of records.
-    made_up : returns so many made-up records with these facts.
+    facts : mapping
+        Of each site, with its number of records.
+    made_up : callable
+        Returns so many made-up records with these facts.
     """
     federation = _RehearsedFederation(_Declared(facts), protocol, weights, made_up)
     # Warnings would be about the made-up records; what follows the last release is nobody's business here.

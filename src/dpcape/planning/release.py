@@ -23,7 +23,8 @@ class PlannedRelease:
 
     Attributes
     ----------
-    known : whether the scales are those of the run (``EXACT``), ``RELATIVE`` or ``AT_MOST``; mu is exact in each case.
+    known : str
+        Whether the scales are those of the run (``EXACT``), ``RELATIVE`` or ``AT_MOST``; mu is exact in each case.
     """
 
     statistic: Statistic

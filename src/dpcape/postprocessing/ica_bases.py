@@ -20,9 +20,12 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: NDArray[n
 
     Parameters
     ----------
-    shape : side lengths of the image, voxels in C order.
-    n_cosines : cosines kept along each side.
-    mask : public mask of the voxels in use; columns are made orthonormal again inside it.
+    shape : sequence of int
+        Side lengths of the image, voxels in C order.
+    n_cosines : sequence of int
+        Cosines kept along each side.
+    mask : ndarray or None
+        Public mask of the voxels in use; columns are made orthonormal again inside it.
 
     Examples
     --------

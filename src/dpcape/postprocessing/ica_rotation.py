@@ -28,11 +28,14 @@ def rotate(tensor: Matrix, n: int, *, kurtosis: str = "positive", n_starts: int 
 
     Parameters
     ----------
-    tensor : packed symmetric tensor of order four over n dimensions, with or without noise; its trace parts (the
-        Gaussian part and whatever covariance is left) are removed first.
-    kurtosis : "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" the part of the
-        tensor that n independent sources of any signs explain, which is the likelihood under isotropic noise.
-    n_starts : how many rotations to start from; the best end is returned. Starts are fixed, not random.
+    tensor : ndarray
+        Packed symmetric tensor of order four over n dimensions, with or without noise; its trace parts (the Gaussian
+        part and whatever covariance is left) are removed first.
+    kurtosis : str
+        "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" the part of the tensor
+        that n independent sources of any signs explain, which is the likelihood under isotropic noise.
+    n_starts : int
+        How many rotations to start from; the best end is returned. Starts are fixed, not random.
     """
     if kurtosis not in CONTRASTS:
         raise InvalidParameter(f"kurtosis must be one of {CONTRASTS}; got {kurtosis!r}.")

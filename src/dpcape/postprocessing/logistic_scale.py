@@ -31,9 +31,12 @@ def logistic_scale(variance: float, probability: float, *, noise: float = 0.0) -
 
     Parameters
     ----------
-    variance : of the least-squares fit to labels 0 and 1, around its mean.
-    probability : mean label; noise may have put it outside [0, 1].
-    noise : standard deviation of the noise of ``probability``, which is kept that far from 0 and 1.
+    variance : float
+        Of the least-squares fit to labels 0 and 1, around its mean.
+    probability : float
+        Mean label; noise may have put it outside [0, 1].
+    noise : float
+        Standard deviation of the noise of ``probability``, which is kept that far from 0 and 1.
     """
     margin = min(max(noise, _LEAST_PROBABILITY), 0.25)
     share = min(max(probability, margin), 1 - margin)

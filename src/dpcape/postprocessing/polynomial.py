@@ -17,8 +17,10 @@ class PackedPolynomial:
 
     Parameters
     ----------
-    blocks : one packed tensor per degree 0..J; an empty one counts as zero.
-    width : number of parameters.
+    blocks : sequence of ndarray
+        One packed tensor per degree 0..J; an empty one counts as zero.
+    width : int
+        Number of parameters.
     """
 
     def __init__(self, blocks: Sequence[Vector], width: int) -> None:

@@ -37,10 +37,13 @@ class Solution:
 
     Attributes
     ----------
-    coefficients : (D,).
-    noise_covariance : (D, D) — of the coefficients given what was released: noise, and what shrinking hides.
-    response : (D, D) — the matrix that maps the right-hand side to the coefficients.
-    energy : coefficients' A coefficients, for the cleaned A.
+    coefficients : (D,)
+    noise_covariance : (D, D)
+        Of the coefficients given what was released: noise, and what shrinking hides.
+    response : (D, D)
+        The matrix that maps the right-hand side to the coefficients.
+    energy : float
+        Coefficients' A coefficients, for the cleaned A.
     """
 
     coefficients: Vector
@@ -54,8 +57,10 @@ def cleaned_eigenvalues(values: Vector, scale: float) -> Vector:
 
     Parameters
     ----------
-    values : (D,) — eigenvalues of the noisy matrix.
-    scale : standard deviation of the noise on the diagonal; off it, scale / sqrt(2).
+    values : (D,)
+        Eigenvalues of the noisy matrix.
+    scale : float
+        Standard deviation of the noise on the diagonal; off it, scale / sqrt(2).
     """
     if scale == 0:
         return values
@@ -75,9 +80,12 @@ def shrunken_solution(
 
     Parameters
     ----------
-    moment, cross : A and c as released; A may be indefinite or of deficient rank.
-    scale : standard deviation of the noise on A's diagonal, 0 for exact matrices.
-    cross_scale : standard deviation of the noise of each entry of c.
+    moment, cross : ndarray
+        A and c as released; A may be indefinite or of deficient rank.
+    scale : float
+        Standard deviation of the noise on A's diagonal, 0 for exact matrices.
+    cross_scale : float
+        Standard deviation of the noise of each entry of c.
     """
     values, vectors = np.linalg.eigh(moment)
     cleaned = cleaned_eigenvalues(values, scale)

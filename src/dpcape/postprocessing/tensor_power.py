@@ -32,12 +32,16 @@ class Whitening:
 
     Attributes
     ----------
-    forward : (n_features, n_components) — W.
-    backward : (n_features, n_components) — its pseudo-inverse transposed, so that a = backward v is W'a =
-        v's solution.
-    eigenvalues : (n_components,) — of the released moment, descending.
-    kept : (n_components,) — what they were taken to be: corrected for noise, and not below its level.
-    n_drowned : how many are not clearly above the noise; those below it were raised to its level.
+    forward : (n_features, n_components)
+        W.
+    backward : (n_features, n_components)
+        Its pseudo-inverse transposed, so that a = backward v is W'a = v's solution.
+    eigenvalues : (n_components,)
+        Of the released moment, descending.
+    kept : (n_components,)
+        What they were taken to be: corrected for noise, and not below its level.
+    n_drowned : int
+        How many are not clearly above the noise; those below it were raised to its level.
     """
 
     forward: Array
@@ -98,9 +102,10 @@ def power_method(
 
     Parameters
     ----------
-    n_restarts, n_iter : starting points and steps of each search; starting points are spread evenly and fixed,
-        not random.
-    n_polish : joint steps at the end.
+    n_restarts, n_iter : int
+        Starting points and steps of each search; starting points are spread evenly and fixed, not random.
+    n_polish : int
+        Joint steps at the end.
     """
     starts = spread_directions(tensor.shape[0], n_restarts)
     left = tensor.copy()
@@ -187,9 +192,12 @@ class Coordinates:
 
     Attributes
     ----------
-    forward : (n_features, n_components) — R; a record or word x enters as R'x.
-    inner : (n_components, n_components) — whitens R'M2 R.
-    backward : (n_features, n_components) — takes an orthonormal v_k of the whitened tensor to sqrt(w_k) a_k.
+    forward : (n_features, n_components)
+        R; a record or word x enters as R'x.
+    inner : (n_components, n_components)
+        Whitens R'M2 R.
+    backward : (n_features, n_components)
+        Takes an orthonormal v_k of the whitened tensor to sqrt(w_k) a_k.
     """
 
     forward: Array

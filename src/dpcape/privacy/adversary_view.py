@@ -21,9 +21,12 @@ class AdversaryView:
 
     Attributes
     ----------
-    shift : (rows, sites) — how site statistics enter each row.
-    mixing : (rows, sources) — how noise sources enter each row.
-    variances : (sources,) — variance of each source.
+    shift : (rows, sites)
+        How site statistics enter each row.
+    mixing : (rows, sources)
+        How noise sources enter each row.
+    variances : (sources,)
+        Variance of each source.
     """
 
     shift: NDArray[np.float64]

@@ -53,11 +53,16 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     Attributes
     ----------
-    step : grid step, a power of two.
-    output_sensitivities : how far replacing one unit of a site moves the sum, rounding included.
-    own_scales, shared_scales : per site; ``shared_scales`` are of the draw before the mean is removed.
-    mus : what the release costs each site against the worst coalition.
-    gap, tail : what integer noise adds to epsilon and delta (docs/noise.md).
+    step : float
+        Grid step, a power of two.
+    output_sensitivities : mapping
+        How far replacing one unit of a site moves the sum, rounding included.
+    own_scales, shared_scales : mapping
+        Per site; ``shared_scales`` are of the draw before the mean is removed.
+    mus : mapping
+        What the release costs each site against the worst coalition.
+    gap, tail : float
+        What integer noise adds to epsilon and delta (docs/noise.md).
     """
 
     step: float

@@ -25,7 +25,8 @@ def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseN
 
     Parameters
     ----------
-    plans : the releases made so far; those still allowed count as exposed as the worst of these.
+    plans : sequence of ReleaseNoise
+        The releases made so far; those still allowed count as exposed as the worst of these.
     """
     if not terms.epsilons or not plans:
         return ()

@@ -27,8 +27,10 @@ def delta_of(epsilon: float, mu: float) -> float:
 
     Parameters
     ----------
-    epsilon : float — not negative.
-    mu : float — not negative; infinity means no protection and gives 1.
+    epsilon : float
+        Not negative.
+    mu : float
+        Not negative; infinity means no protection and gives 1.
 
     Examples
     --------

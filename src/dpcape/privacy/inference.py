@@ -25,9 +25,12 @@ def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = 
 
     Parameters
     ----------
-    false_alarms : how often the test is wrong when the record is not there, 0 to 1.
-    epsilon, delta : the guarantee.
-    mu : of the Gaussian view behind it; infinite if there is none, and then (epsilon, delta) alone is used.
+    false_alarms : float
+        How often the test is wrong when the record is not there, 0 to 1.
+    epsilon, delta : float
+        The guarantee.
+    mu : float
+        Of the Gaussian view behind it; infinite if there is none, and then (epsilon, delta) alone is used.
 
     Examples
     --------

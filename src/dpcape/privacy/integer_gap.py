@@ -30,8 +30,8 @@ def epsilon_gap(*, own_steps: float, n_sites: int, n_coordinates: int, tail_expo
     Parameters
     ----------
     own_steps : float
-        Smallest standard deviation of any draw (own or shared noise, any coordinate, any release), in grid
-        steps; at least 1.
+        Smallest standard deviation of any draw (own or shared noise, any coordinate, any release), in grid steps; at
+        least 1.
     n_sites : int
         Number of sites, honest or not.
     n_coordinates : int

@@ -79,7 +79,8 @@ class Ledger:
 
     Parameters
     ----------
-    epsilon, delta : the ceiling for everything ever released from the data set; None for no ceiling.
+    epsilon, delta : float or None
+        The ceiling for everything ever released from the data set; None for no ceiling.
 
     Privacy
     -------

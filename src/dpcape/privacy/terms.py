@@ -51,14 +51,22 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes
     ----------
-    allowance : unique name of the allowance.
-    settings : the protocol and its parameters.
-    epsilons : epsilon per site; empty when the protocol adds no noise.
-    delta : the delta of every site.
-    shares : shares of mu^2, one per release, adding to at most one.
-    n_records : records per site.
-    weights : weight of each site in the aggregate, adding to one; empty for weights proportional to ``n_records``.
-    facts : the public facts that are equal at all sites.
+    allowance : str
+        Unique name of the allowance.
+    settings : ProtocolSettings
+        The protocol and its parameters.
+    epsilons : mapping
+        epsilon per site; empty when the protocol adds no noise.
+    delta : float
+        The delta of every site.
+    shares : tuple of float
+        Shares of mu^2, one per release, adding to at most one.
+    n_records : mapping
+        Records per site.
+    weights : mapping
+        Weight of each site in the aggregate, adding to one; empty for weights proportional to ``n_records``.
+    facts : Facts
+        The public facts that are equal at all sites.
     """
 
     allowance: str

@@ -60,15 +60,19 @@ def rows(
 
     Parameters
     ----------
-    X : array (also memory-mapped), list of lists, pandas or polars table, one row per record.
-    bound : public largest Euclidean norm of a row, after ranges are applied.
-    ranges : public (low, high) per column, mapped to [-1, 1] with values outside clamped; or a mapping from
-        column name to (low, high), to a list of levels (one 0/1 feature per level, all zero for a value not
-        on the list), or to a mapping with "range" or "levels" and perhaps "missing"; or a Schema. With a
-        mapping or a Schema the columns are chosen and ordered by it.
-    missing : None refuses missing values; a public constant, or a mapping from column to constant, in
-        original units, stands for them.
-    feature_names : names of the columns of X; by default those of the table, if it has any.
+    X : array (also memory-mapped), list of lists, pandas or polars table, one row per record
+    bound : float
+        Public largest Euclidean norm of a row, after ranges are applied.
+    ranges : Ranges or None
+        Public (low, high) per column, mapped to [-1, 1] with values outside clamped; or a mapping from column name to
+        (low, high), to a list of levels (one 0/1 feature per level, all zero for a value not on the list), or to a
+        mapping with "range" or "levels" and perhaps "missing"; or a Schema. With a mapping or a Schema the columns are
+        chosen and ordered by it.
+    missing : object
+        None refuses missing values; a public constant, or a mapping from column to constant, in original units, stands
+        for them.
+    feature_names : sequence of str or None
+        Names of the columns of X; by default those of the table, if it has any.
 
     Privacy
     -------
@@ -120,11 +124,16 @@ def views(
 
     Parameters
     ----------
-    X, Y : see `rows`; row i of both belongs to the same record.
-    bounds : public largest norms of a row of X and of a row of Y; each view is clipped to its own.
-    ranges : pair of ranges, each as for `rows` or None.
-    missing : as for `rows`, for both views; or a pair, one for each.
-    feature_names : pair of lists of names, each may be None.
+    X, Y : object
+        See `rows`; row i of both belongs to the same record.
+    bounds : tuple[float, float]
+        Public largest norms of a row of X and of a row of Y; each view is clipped to its own.
+    ranges : tuple[Ranges or None, Ranges or None] or None
+        Pair of ranges, each as for `rows` or None.
+    missing : object
+        As for `rows`, for both views; or a pair, one for each.
+    feature_names
+        Pair of lists of names, each may be None.
 
     Privacy
     -------
@@ -173,13 +182,18 @@ def labelled(
 
     Parameters
     ----------
-    X, bound, ranges, missing, feature_names : see `rows`.
-    y : one response or label per row; missing ones are refused.
-    response : public (low, high) of a numeric response, which is mapped to [-1, 1].
-    classes : public list of all labels; a label becomes its position in the list. Exactly one of `response`
-        and `classes` is given.
-    outside : "clip" moves responses outside the range to its ends, "refuse" refuses them. A label that is not
-        in `classes` is always refused.
+    X, bound, ranges, missing, feature_names
+        See `rows`.
+    y : object
+        One response or label per row; missing ones are refused.
+    response : tuple[float, float] or None
+        Public (low, high) of a numeric response, which is mapped to [-1, 1].
+    classes : sequence of object or None
+        Public list of all labels; a label becomes its position in the list. Exactly one of `response` and `classes` is
+        given.
+    outside : str
+        "clip" moves responses outside the range to its ends, "refuse" refuses them. A label that is not in `classes` is
+        always refused.
 
     Privacy
     -------
@@ -219,8 +233,10 @@ def documents(counts: object, *, feature_names: Sequence[str] | None = None) -> 
 
     Parameters
     ----------
-    counts : scipy sparse array or matrix, or a dense array or table, of whole numbers from 0.
-    feature_names : the vocabulary, one word per column.
+    counts : object
+        Scipy sparse array or matrix, or a dense array or table, of whole numbers from 0.
+    feature_names : sequence of str or None
+        The vocabulary, one word per column.
 
     Privacy
     -------
@@ -259,14 +275,19 @@ def subjects(
 
     Parameters
     ----------
-    arrays : one (time points x voxels) array per subject; time points may differ in number, voxels not.
-    bound : public largest Euclidean norm of a time point, in either unit.
-    unit : "subject" protects a whole person, "record" protects one time point of a person. There is no
-        default.
-    missing : see `rows`.
-    rows_per_subject : public largest number of time points of a subject; longer series are refused. If None,
-        the length of the longest series is made public.
-    feature_names : names of the voxels or regions.
+    arrays : sequence of object
+        One (time points x voxels) array per subject; time points may differ in number, voxels not.
+    bound : float
+        Public largest Euclidean norm of a time point, in either unit.
+    unit : str
+        "subject" protects a whole person, "record" protects one time point of a person. There is no default.
+    missing : object
+        See `rows`.
+    rows_per_subject : int or None
+        Public largest number of time points of a subject; longer series are refused. If None, the length of the longest
+        series is made public.
+    feature_names : sequence of str or None
+        Names of the voxels or regions.
 
     Privacy
     -------

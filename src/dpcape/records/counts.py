@@ -27,9 +27,10 @@ class Counts:
 
     Parameters
     ----------
-    data : scipy sparse array or matrix, or anything a table may be. A sparse one in row format is kept as it
-        is.
-    feature_names : the vocabulary, one word per column.
+    data : object
+        Scipy sparse array or matrix, or anything a table may be. A sparse one in row format is kept as it is.
+    feature_names : sequence of str or None
+        The vocabulary, one word per column.
     """
 
     def __init__(self, data: object, *, feature_names: Sequence[str] | None = None) -> None:

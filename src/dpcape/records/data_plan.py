@@ -20,11 +20,16 @@ class Columns:
 
     Attributes
     ----------
-    names : of the columns in a file; empty if columns have no names.
-    n_columns : how many raw columns.
-    ranges : public ranges and levels, or None for numbers taken as they are.
-    missing : what stands for missing values.
-    array : name of the array in an ``.npz`` file, or None for the only one.
+    names : tuple of str
+        Of the columns in a file; empty if columns have no names.
+    n_columns : int
+        How many raw columns.
+    ranges : Schema or tuple[tuple[float, float], ...] or None
+        Public ranges and levels, or None for numbers taken as they are.
+    missing : object
+        What stands for missing values.
+    array : str or None
+        Name of the array in an ``.npz`` file, or None for the only one.
     """
 
     names: tuple[str, ...]

@@ -23,12 +23,18 @@ class Features:
 
     Parameters
     ----------
-    data : array, list of lists, pandas or polars table; kept, never copied whole, never changed.
-    subject : what messages call it.
-    bound : largest Euclidean norm of a row, already checked.
-    ranges : see `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
-    missing : see `dpcape.records.schema.Schema.with_missing`.
-    feature_names : names of the raw columns.
+    data : array, list of lists, pandas or polars table
+        Kept, never copied whole, never changed.
+    subject : str
+        What messages call it.
+    bound : float
+        Largest Euclidean norm of a row, already checked.
+    ranges : mapping or sequence of object or Schema or None
+        See `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
+    missing : object
+        See `dpcape.records.schema.Schema.with_missing`.
+    feature_names : sequence of str or None
+        Names of the raw columns.
     """
 
     def __init__(

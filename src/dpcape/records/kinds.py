@@ -26,10 +26,13 @@ class Records:
 
     Attributes
     ----------
-    n_records : number of protected units.
-    n_features : columns, all views together.
-    kind : "rows", "views", "labelled", "documents" or "subjects".
-    unit : what is protected: "record" or "subject".
+    n_records : int
+        Number of protected units.
+    n_features : int
+        Columns, all views together.
+    kind : "rows", "views", "labelled", "documents" or "subjects"
+    unit : str
+        What is protected: "record" or "subject".
     """
 
     def __init__(self, facts: Facts) -> None:

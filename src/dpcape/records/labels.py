@@ -17,9 +17,12 @@ class Response:
 
     Parameters
     ----------
-    data : one number per record.
-    response : public (low, high).
-    outside : "clip" to move responses outside the range to its ends, "refuse" to raise.
+    data : object
+        One number per record.
+    response : object
+        Public (low, high).
+    outside : str
+        "clip" to move responses outside the range to its ends, "refuse" to raise.
     """
 
     def __init__(self, data: object, *, response: object, n_rows: int, outside: str) -> None:

@@ -28,11 +28,15 @@ def coefficient_plot(
 
     Parameters
     ----------
-    coefficients : (D,).
-    interval : (2, D) — lower and upper ends; None where there are none.
-    names : of the features; numbers if None.
-    largest : how many to draw at most.
-    label : of the axis.
+    coefficients : (D,)
+    interval : (2, D)
+        Lower and upper ends; None where there are none.
+    names : sequence of str or None
+        Of the features; numbers if None.
+    largest : int
+        How many to draw at most.
+    label : str
+        Of the axis.
     """
     order = np.sort(np.argsort(-np.abs(coefficients), kind="stable")[:largest])
     labels = [str(index) if names is None else str(names[index]) for index in order]

@@ -64,9 +64,11 @@ def loadings(weights: Matrix, labels: Sequence[str], names: Sequence[str], ax: A
 
     Parameters
     ----------
-    weights : (rows, features).
-    labels : of the rows.
-    names : of the features; written out for up to 40.
+    weights : (rows, features)
+    labels : sequence of str
+        Of the rows.
+    names : sequence of str
+        Of the features; written out for up to 40.
     """
     axes = new_axes(ax, 7.2, 0.9 + 0.26 * len(weights) + (0.05 * _longest(names) if len(names) <= 40 else 0))
     limit = max(float(np.abs(weights).max()), 1e-300)

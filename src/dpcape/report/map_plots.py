@@ -22,9 +22,12 @@ def plot_maps(maps: Mapping[str, Matrix], shape: tuple[int, int], *, n_shown: in
 
     Parameters
     ----------
-    maps : name of the row to (voxels, components) array; rows are drawn in order.
-    shape : side lengths of an image, voxels in C order.
-    n_shown : components drawn of each.
+    maps : mapping
+        Name of the row to (voxels, components) array; rows are drawn in order.
+    shape : tuple[int, int]
+        Side lengths of an image, voxels in C order.
+    n_shown : int
+        Components drawn of each.
     """
     axes = _axes(ax, (1.1 * n_shown, 1.25 * len(maps)))
     rows = [_strip(columns[:, :n_shown], shape) for columns in maps.values()]
@@ -43,8 +46,10 @@ def plot_slices(maps: Matrix, inside: NDArray[np.bool_], *, n_shown: int = 10, a
 
     Parameters
     ----------
-    maps : (voxels, components), voxels in the mask's C order.
-    inside : (x, y, z) — the mask.
+    maps : ndarray
+        (voxels, components), voxels in the mask's C order.
+    inside : (x, y, z)
+        The mask.
     """
     images = [_strongest_slice(column, inside) for column in maps.T[:n_shown]]
     n_columns = min(5, len(images))

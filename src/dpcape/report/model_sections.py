@@ -33,8 +33,10 @@ def model_sections(
 
     Parameters
     ----------
-    feature_names : of the prepared columns; may be empty.
-    inside : a public mask, for maps of voxels.
+    feature_names : sequence of str
+        Of the prepared columns; may be empty.
+    inside : ndarray or None
+        A public mask, for maps of voxels.
     """
     names = list(feature_names)
     sections = [make(model, names) for make in _MAKERS] + [maps(model, names, inside)]

@@ -94,15 +94,24 @@ def write_page(
 
     Parameters
     ----------
-    title, lead : what the page is about, in a line and in a sentence or two.
-    sections : what was found; the card comes after them.
-    guarantee : None for a page without a card.
-    data : the page's numbers, kept inside as JSON.
-    card : a card that says more than the guarantee alone (releases, ledger); made from the guarantee if None.
-    details : sections after the card.
-    facts : labelled facts under the title.
-    kind : what sort of page it is, in small letters above the title.
-    banner : what must be read before anything else.
+    title, lead : str
+        What the page is about, in a line and in a sentence or two.
+    sections : sequence of ReportSection
+        What was found; the card comes after them.
+    guarantee : Guarantee or None
+        None for a page without a card.
+    data : mapping
+        The page's numbers, kept inside as JSON.
+    card : Card or None
+        A card that says more than the guarantee alone (releases, ledger); made from the guarantee if None.
+    details : sequence of ReportSection
+        Sections after the card.
+    facts : Sequence[tuple[str, str]]
+        Labelled facts under the title.
+    kind : str
+        What sort of page it is, in small letters above the title.
+    banner : str
+        What must be read before anything else.
     """
     if card is None and guarantee is not None:
         card = card_of(guarantee)

@@ -40,7 +40,8 @@ class RunFolder:
 
     Parameters
     ----------
-    path : an existing run folder; :meth:`begin` makes one.
+    path : str or Path
+        An existing run folder; :meth:`begin` makes one.
 
     Edge cases
     ----------

@@ -40,11 +40,16 @@ def run_in_process(
 
     Parameters
     ----------
-    out : where the run's folder is made.
-    again : run anew although an earlier run was charged; it is charged too.
-    rehearse : use made-up records of the declared shape; no file of a site is opened.
-    noise : for tests; with a Replay the result says "replayable: no protection".
-    progress : called after each release.
+    out : str or Path
+        Where the run's folder is made.
+    again : bool
+        Run anew although an earlier run was charged; it is charged too.
+    rehearse : bool
+        Use made-up records of the declared shape; no file of a site is opened.
+    noise : NoiseSource or None
+        For tests; with a Replay the result says "replayable: no protection".
+    progress : Progress or None
+        Called after each release.
     """
     run = RunFolder.begin(out, study, again=again, rehearsal=rehearse)
     if run.is_finished and not rehearse:

@@ -34,11 +34,15 @@ class StudyRun:
 
     Parameters
     ----------
-    study : Study.
-    line : CarriedTransport — to the sites.
-    status : DeliveryStatus — told about everything that happens.
-    out : folder for the results.
-    seen_heads : ledger heads that sites showed before; a site that no longer knows its own is noticed.
+    study : Study
+    line : CarriedTransport
+        To the sites.
+    status : DeliveryStatus
+        Told about everything that happens.
+    out : Path
+        Folder for the results.
+    seen_heads : mapping
+        Ledger heads that sites showed before; a site that no longer knows its own is noticed.
     """
 
     def __init__(

@@ -38,7 +38,8 @@ class SiteFolder:
 
     Parameters
     ----------
-    path : a folder made by :meth:`create`.
+    path : str or Path
+        A folder made by :meth:`create`.
 
     Edge cases
     ----------
@@ -269,9 +270,12 @@ class SiteFolder:
 
         Parameters
         ----------
-        reason : why, in the steward's words.
-        lost : data set -> (epsilon, delta) that may have been spent in the lost rows; none is an empty mapping.
-        seen : a head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
+        reason : str
+            Why, in the steward's words.
+        lost : mapping
+            Data set -> (epsilon, delta) that may have been spent in the lost rows; none is an empty mapping.
+        seen : Head or None
+            A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
         from dpcape.site.ledger import lost_charge
 

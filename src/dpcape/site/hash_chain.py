@@ -53,8 +53,10 @@ class HashChain:
 
     Parameters
     ----------
-    path : the SQLite file.
-    head_path : the copy of the head, best on another disk or in another backup than ``path``.
+    path : Path
+        The SQLite file.
+    head_path : Path
+        The copy of the head, best on another disk or in another backup than ``path``.
 
     Edge cases
     ----------

@@ -56,10 +56,12 @@ def in_process(
 
     Parameters
     ----------
-    records : mapping of site name to Records.
-    ledgers : mapping of site name to Ledger; sites without one get a ledger without ceiling.
-    noise : where noise comes from; the operating system unless a :class:`Replay` is given for tests, whose
-        results say "replayable: no protection".
+    records : mapping of site name to Records
+    ledgers : mapping of site name to Ledger
+        Sites without one get a ledger without ceiling.
+    noise : NoiseSource or None
+        Where noise comes from; the operating system unless a :class:`Replay` is given for tests, whose results say
+        "replayable: no protection".
 
     Examples
     --------

@@ -51,13 +51,20 @@ class State:
 
     Attributes
     ----------
-    ceilings : by data set.
-    charges : in the order in which they were made.
-    releases : next release number by allowance.
-    approvals : (data set, runs allowed since) by study digest; absent when denied, revoked or never approved.
-    runs : charges since the last approval, by study digest.
-    names : study names by digest.
-    pins : public keys by site.
+    ceilings : mapping
+        By data set.
+    charges : list of ChargedTo
+        In the order in which they were made.
+    releases : mapping
+        Next release number by allowance.
+    approvals : mapping
+        (data set, runs allowed since) by study digest; absent when denied, revoked or never approved.
+    runs : mapping
+        Charges since the last approval, by study digest.
+    names : mapping
+        Study names by digest.
+    pins : mapping
+        Public keys by site.
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -138,9 +145,12 @@ class SiteLedger:
 
     Parameters
     ----------
-    chain : the site's chain.
-    data : name of the data set.
-    study : digest of the study that spends.
+    chain : HashChain
+        The site's chain.
+    data : str
+        Name of the data set.
+    study : str
+        Digest of the study that spends.
 
     Privacy
     -------

@@ -23,10 +23,14 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     Attributes
     ----------
-    coordinator : public key, in hexadecimal, of the coordinator whose requests the site takes.
-    folder : the site folder: identity, ledger, approvals.
-    data : name of the data set to serve; None takes the one the approval names.
-    replay_for_tests : seed of replayable noise. For tests alone: the guarantee then says "no protection".
+    coordinator : str
+        Public key, in hexadecimal, of the coordinator whose requests the site takes.
+    folder : str or None
+        The site folder: identity, ledger, approvals.
+    data : str or None
+        Name of the data set to serve; None takes the one the approval names.
+    replay_for_tests : int or None
+        Seed of replayable noise. For tests alone: the guarantee then says "no protection".
     """
 
     version: int = SETTINGS_VERSION

@@ -56,13 +56,18 @@ class Site:
 
     Parameters
     ----------
-    name : str — the name the consortium knows the site by.
-    records : Records — what the site holds, clipped to public bounds.
-    ledger : Spending — guards what has been spent: a Ledger in memory, or one on disk.
-    identity : Identity — signs secure-sum messages.
-    noise : NoiseSource — where this site's noise comes from.
-    approval : Approval or None — what the steward agreed to; None, for sites of one's own, agrees to everything
-        the ledger allows.
+    name : str
+        The name the consortium knows the site by.
+    records : Records
+        What the site holds, clipped to public bounds.
+    ledger : Spending
+        Guards what has been spent: a Ledger in memory, or one on disk.
+    identity : Identity
+        Signs secure-sum messages.
+    noise : NoiseSource
+        Where this site's noise comes from.
+    approval : Approval or None
+        What the steward agreed to; None, for sites of one's own, agrees to everything the ledger allows.
 
     Privacy
     -------

@@ -50,9 +50,11 @@ class KeptStudy:
 
     Attributes
     ----------
-    status : "pending", "approved", "used up", "denied" or "revoked".
-    decision : the last row about it.
-    runs_left : how often it may still run.
+    status : "pending", "approved", "used up", "denied" or "revoked"
+    decision : Entry or None
+        The last row about it.
+    runs_left : int
+        How often it may still run.
     """
 
     digest: str
@@ -68,8 +70,10 @@ class DataSetSpending:
 
     Attributes
     ----------
-    spent : epsilon of everything charged.
-    promised : the same if every approved study ran as often as it may; None if that cannot be told.
+    spent : float
+        epsilon of everything charged.
+    promised : float or None
+        The same if every approved study ran as often as it may; None if that cannot be told.
     """
 
     data: str

@@ -45,9 +45,12 @@ class Pages:
 
     Parameters
     ----------
-    folder : the site's folder.
-    place : the first part of every address behind the door.
-    stamp : gives the stamp of a form that is sent to an address.
+    folder : SiteFolder
+        The site's folder.
+    place : str
+        The first part of every address behind the door.
+    stamp : callable
+        Gives the stamp of a form that is sent to an address.
     """
 
     def __init__(self, folder: SiteFolder, *, place: str, stamp: Callable[[str], str]) -> None:

@@ -25,11 +25,16 @@ class Review:
 
     Attributes
     ----------
-    guarantee : what could be claimed afterwards.
-    steps : what would be released.
-    spent, after : the ledger's epsilon before and after the study, at the ceiling's delta.
-    ceiling : the data set's epsilon.
-    alone, per_study : what this study's own runs come to, and their ceiling, if there is one.
+    guarantee : Guarantee
+        What could be claimed afterwards.
+    steps : sequence of Step
+        What would be released.
+    spent, after : float
+        The ledger's epsilon before and after the study, at the ceiling's delta.
+    ceiling : float
+        The data set's epsilon.
+    alone, per_study
+        What this study's own runs come to, and their ceiling, if there is one.
     """
 
     study: Study

@@ -29,10 +29,14 @@ class StewardServer(ThreadingHTTPServer):
 
     Parameters
     ----------
-    folder : the site's folder.
-    port : a free one if 0.
-    idle_seconds : the server ends when the steward has asked for nothing for so long.
-    tell : what is called with each line for the terminal; codes are among them.
+    folder : SiteFolder
+        The site's folder.
+    port : int
+        A free one if 0.
+    idle_seconds : float
+        The server ends when the steward has asked for nothing for so long.
+    tell : callable
+        What is called with each line for the terminal; codes are among them.
 
     Edge cases
     ----------

@@ -20,12 +20,14 @@ class SignIn:
 
     Parameters
     ----------
-    clock : seconds that only grow.
+    clock : callable
+        Seconds that only grow.
 
     Attributes
     ----------
-    place : str — the first part of every address behind the door. The cookie is sent below it only: cookies do not
-        tell ports apart, so that without it another server on this computer could be handed the cookie.
+    place : str
+        The first part of every address behind the door. The cookie is sent below it only: cookies do not tell ports
+        apart, so that without it another server on this computer could be handed the cookie.
 
     Edge cases
     ----------

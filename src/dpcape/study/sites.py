@@ -19,10 +19,14 @@ class StudySite:
 
     Attributes
     ----------
-    data : file for runs in process, relative to the study; not needed on a federation.
-    folder : a site folder to run with, in process: its ledger and approvals then count.
-    records : number of records to rehearse with.
-    weight : weight of the site in every mean; None weighs sites by their records.
+    data : str or None
+        File for runs in process, relative to the study; not needed on a federation.
+    folder : str or None
+        A site folder to run with, in process: its ledger and approvals then count.
+    records : int or None
+        Number of records to rehearse with.
+    weight : float or None
+        Weight of the site in every mean; None weighs sites by their records.
     """
 
     data: str | None = None

@@ -40,17 +40,25 @@ class Study:
 
     Attributes
     ----------
-    name : str — safe in file names.
-    analysis : str — name of the analysis, such as "pca".
-    parameters : mapping — its parameters besides epsilon and delta.
-    epsilon : float or mapping from site to float.
-    delta : float.
-    members : mapping from site name to what the study says of the site.
-    deadline : float or None — seconds to wait for each answer.
-    data : DataPlan — what the records are, in public.
-    federation : mapping or None — settings of the engine; None runs in process.
-    text : str — the file as written.
-    folder : Path — where files that belong to the study stand; ``files`` has their digests.
+    name : str
+        Safe in file names.
+    analysis : str
+        Name of the analysis, such as "pca".
+    parameters : mapping
+        Its parameters besides epsilon and delta.
+    epsilon : float or mapping from site to float
+    delta : float
+    members : mapping from site name to what the study says of the site
+    deadline : float or None
+        Seconds to wait for each answer.
+    data : DataPlan
+        What the records are, in public.
+    federation : mapping or None
+        Settings of the engine; None runs in process.
+    text : str
+        The file as written.
+    folder : Path
+        Where files that belong to the study stand; ``files`` has their digests.
 
     Edge cases
     ----------

@@ -35,12 +35,18 @@ class CarriedTransport(Transport):
 
     Parameters
     ----------
-    sites : names of the sites.
-    carrier : Carrier — push messages, or tasks.
-    call : Call — job, study digest and the coordinator's identity.
-    status : DeliveryStatus — told about everything that happens.
-    timing : Timing — the tested preset.
-    is_cancelled : tells whether the run was cancelled; looked at several times a second.
+    sites : tuple of str
+        Names of the sites.
+    carrier : Carrier
+        Push messages, or tasks.
+    call : Call
+        Job, study digest and the coordinator's identity.
+    status : DeliveryStatus
+        Told about everything that happens.
+    timing : Timing
+        The tested preset.
+    is_cancelled : callable
+        Tells whether the run was cancelled; looked at several times a second.
     """
 
     def __init__(

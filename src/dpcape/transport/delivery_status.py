@@ -38,8 +38,10 @@ class DeliveryStatus:
 
     Parameters
     ----------
-    sites : names of the sites.
-    log : file that events are appended to, or None.
+    sites : tuple of str
+        Names of the sites.
+    log : Path or None
+        File that events are appended to, or None.
     """
 
     def __init__(self, sites: tuple[str, ...], log: Path | None = None) -> None:

@@ -38,10 +38,12 @@ class RequestHandler:
 
     Parameters
     ----------
-    post : JobBinding — what frames must be addressed to.
-    open_site : called once, in a thread of its own since reading data takes time: returns ``Site.answer``, or raises
-        because the study is not approved here, the ledger is exhausted, or data cannot be read. The coordinator hears
-        "busy" meanwhile, and then "ok" or the refusal.
+    post : JobBinding
+        What frames must be addressed to.
+    open_site : callable
+        Called once, in a thread of its own since reading data takes time: returns ``Site.answer``, or raises because
+        the study is not approved here, the ledger is exhausted, or data cannot be read. The coordinator hears "busy"
+        meanwhile, and then "ok" or the refusal.
     """
 
     def __init__(self, post: JobBinding, open_site: Callable[[], Callable[[bytes], bytes]]) -> None:

@@ -22,13 +22,20 @@ class Claim:
 
     Attributes
     ----------
-    key : short name, as in ``dpcape mechanisms --claim cape-theorem``.
-    source : where it stands.
-    says : what it says, in our words.
-    verdict : HOLDS, CONDITIONS or WRONG.
-    correct : the correct statement, or the conditions.
-    evidence : computes the numbers.
-    figures : reproduced figures and tables that show it too.
+    key : str
+        Short name, as in ``dpcape mechanisms --claim cape-theorem``.
+    source : str
+        Where it stands.
+    says : str
+        What it says, in our words.
+    verdict : str
+        HOLDS, CONDITIONS or WRONG.
+    correct : str
+        The correct statement, or the conditions.
+    evidence : callable
+        Computes the numbers.
+    figures : tuple of str
+        Reproduced figures and tables that show it too.
     """
 
     key: str

@@ -38,10 +38,14 @@ class PreparedStudy:
 
     Attributes
     ----------
-    features : prepared rows, clipped to ``bound``, as the sites use them; ``target`` : responses or class codes.
-    sites : positions of the records of each site.
-    options : of :func:`dpcape.labelled` for the target.
-    truth : coefficients the data were made from, None if they were not.
+    features : ndarray
+        Prepared rows, clipped to ``bound``, as the sites use them; ``target`` : responses or class codes.
+    sites : mapping
+        Positions of the records of each site.
+    options : mapping
+        Of :func:`dpcape.labelled` for the target.
+    truth : ndarray or None
+        Coefficients the data were made from, None if they were not.
     """
 
     features: Vector

@@ -27,9 +27,11 @@ class Fusion:
 
     Attributes
     ----------
-    maps : (components, pixels), potentials : (components, time points) — what is mixed.
-    fmri_profiles, eeg_profiles : (people, components), of variance one, orthogonal within a modality; column k of one
-        has correlation ``correlations[k]`` with column k of the other and none with the rest.
+    maps : (components, pixels), potentials : (components, time points)
+        What is mixed.
+    fmri_profiles, eeg_profiles : ndarray
+        (people, components), of variance one, orthogonal within a modality; column k of one has correlation
+        ``correlations[k]`` with column k of the other and none with the rest.
     """
 
     maps: Matrix

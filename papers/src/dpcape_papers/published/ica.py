@@ -35,12 +35,17 @@ class DjicaComparison:
 
     Attributes
     ----------
-    claimed_epsilon, claimed_delta : theorem 6.1, basic composition (2 J epsilon_i, 2 J delta_i).
-    claimed_moments : epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its
-        moment generating function is wrong.
-    verified_epsilon : per time point, against the aggregator and the colluding sites, at ``delta``.
-    verified_output_only : per time point, against somebody who sees nothing but the results.
-    verified_subject : per person owning ``n_timepoints`` time points, against the aggregator and the colluding sites.
+    claimed_epsilon, claimed_delta : float
+        Theorem 6.1, basic composition (2 J epsilon_i, 2 J delta_i).
+    claimed_moments : float
+        epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its moment generating
+        function is wrong.
+    verified_epsilon : float
+        Per time point, against the aggregator and the colluding sites, at ``delta``.
+    verified_output_only : float
+        Per time point, against somebody who sees nothing but the results.
+    verified_subject : float
+        Per person owning ``n_timepoints`` time points, against the aggregator and the colluding sites.
     """
 
     claimed_epsilon: float
@@ -138,11 +143,14 @@ class DpDjica:
 
     Attributes
     ----------
-    unmixing : (components, voxels).
-    claimed_epsilon : eps_pca + J eps, per time point, "pure".
-    verified : always :data:`RETRACTED`, because of the Wishart step.
-    verified_iterations : J eps, the part of the claim that holds per time point if the clipping is public (theorem 1);
-        per person it is larger by the number of time points.
+    unmixing : (components, voxels)
+    claimed_epsilon : float
+        eps_pca + J eps, per time point, "pure".
+    verified : str
+        Always :data:`RETRACTED`, because of the Wishart step.
+    verified_iterations : float
+        J eps, the part of the claim that holds per time point if the clipping is public (theorem 1); per person it is
+        larger by the number of time points.
     """
 
     unmixing: Matrix

@@ -41,9 +41,12 @@ def verified_epsilon(
 
     Parameters
     ----------
-    exposure : how much more than one release the adversary sees, see `cape_exposure`; 1 for a site's own noise.
-    copies : how often each record was repeated before it was counted: a person then owns that many records.
-    sensitivity : what the noise was sized for, times the number of records.
+    exposure : float
+        How much more than one release the adversary sees, see `cape_exposure`; 1 for a site's own noise.
+    copies : int
+        How often each record was repeated before it was counted: a person then owns that many records.
+    sensitivity : float
+        What the noise was sized for, times the number of records.
     """
     mu = REPLACE_ONE_SENSITIVITY / sensitivity * exposure * copies / classical_multiplier(epsilon, delta)
     return epsilon_of(delta, mu)

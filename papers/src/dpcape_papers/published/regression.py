@@ -29,9 +29,12 @@ class Comparison:
 
     Attributes
     ----------
-    claimed_epsilon, delta : as the paper states them.
-    verified_epsilon : against the aggregator with the stated number of colluding sites, at the same delta.
-    verified_output_only : against somebody who sees nothing but the result.
+    claimed_epsilon, delta : float
+        As the paper states them.
+    verified_epsilon : float
+        Against the aggregator with the stated number of colluding sites, at the same delta.
+    verified_output_only : float
+        Against somebody who sees nothing but the result.
     """
 
     claimed_epsilon: float
@@ -62,10 +65,13 @@ def capefm(
 
     Parameters
     ----------
-    model : "linear" or "logistic".
-    epsilon, delta : as in algorithm 8.2.
-    n_sites, n_colluding : of the protocol, noise split as in the papers.
-    pooled : True for algorithm 8.1, one holder of all records; likewise where every site adds the whole noise.
+    model : "linear" or "logistic"
+    epsilon, delta : float
+        As in algorithm 8.2.
+    n_sites, n_colluding : int
+        Of the protocol, noise split as in the papers.
+    pooled : bool
+        True for algorithm 8.1, one holder of all records; likewise where every site adds the whole noise.
     """
     if model not in JOINT_NORMALISED:
         raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}.")
@@ -81,9 +87,12 @@ def network(
 
     Parameters
     ----------
-    epsilon : per round, as plotted; the claim for all rounds is n_iter times as large.
-    delta : at which the totals are compared.
-    noise_delta : the delta in the papers' noise, 0.01 there; the claim's delta would be n_iter times it.
+    epsilon : float
+        Per round, as plotted; the claim for all rounds is n_iter times as large.
+    delta : float
+        At which the totals are compared.
+    noise_delta : float
+        The delta in the papers' noise, 0.01 there; the claim's delta would be n_iter times it.
     """
     one_round = 1 / classical_multiplier(epsilon, noise_delta)
     all_rounds = one_round * math.sqrt(n_iter)

@@ -36,12 +36,17 @@ class AgnNoise:
 
     Attributes
     ----------
-    second_scale, third_scale : standard deviation of every distinct entry of the moments that are decomposed.
-    claimed_epsilon : theorem 5.1 (and plain composition for the other schemes), at ``delta``.
-    verified_epsilon : at the same delta, one record replaced, against the aggregator and the colluding sites; infinite
-        for topics as printed. For mixtures an upper bound, which adds up the worst cases of both moments.
-    verified_second : the same for the second moment alone, exactly: no less can be true of both.
-    verified_symmetrised : the same if topics' moments were made symmetric before noise is added.
+    second_scale, third_scale : float
+        Standard deviation of every distinct entry of the moments that are decomposed.
+    claimed_epsilon : float
+        Theorem 5.1 (and plain composition for the other schemes), at ``delta``.
+    verified_epsilon : float
+        At the same delta, one record replaced, against the aggregator and the colluding sites; infinite for topics as
+        printed. For mixtures an upper bound, which adds up the worst cases of both moments.
+    verified_second : float
+        The same for the second moment alone, exactly: no less can be true of both.
+    verified_symmetrised : float
+        The same if topics' moments were made symmetric before noise is added.
     """
 
     second_scale: float
@@ -69,9 +74,12 @@ def agn_noise(
 
     Parameters
     ----------
-    model : "mixture" (rows of norm at most one) or "topics".
-    scheme : "CAPE" (algorithm 5.1), "conventional" (every site full noise), "local" (one site alone) or "pooled".
-    noise_variance : of the mixture, in units of rows of norm at most one.
+    model : str
+        "mixture" (rows of norm at most one) or "topics".
+    scheme : str
+        "CAPE" (algorithm 5.1), "conventional" (every site full noise), "local" (one site alone) or "pooled".
+    noise_variance : float
+        Of the mixture, in units of rows of norm at most one.
     """
     if model not in MODELS or scheme not in SCHEMES:
         raise InvalidParameter(f"model and scheme must be of {MODELS} and {SCHEMES}; got {model!r} and {scheme!r}.")

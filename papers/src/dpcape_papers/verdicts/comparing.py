@@ -36,7 +36,8 @@ class Yardstick:
 
     Parameters
     ----------
-    better : {'larger', 'smaller'}
+    better : Literal['larger', 'smaller']
+        {'larger', 'smaller'}.
     log : bool
         Whether logarithms are compared: values must be positive.
     tolerance : float

@@ -30,9 +30,12 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
 
     Parameters
     ----------
-    carrier : str — "push", or "tasks" for the fallback.
-    only_check : bool — stop once all sites are ready and described: nothing is opened, nothing charged.
-    start : float — seconds for all sites to be ready.
+    carrier : str
+        "push", or "tasks" for the fallback.
+    only_check : bool
+        Stop once all sites are ready and described: nothing is opened, nothing charged.
+    start : float
+        Seconds for all sites to be ready.
     """
 
     def __init__(self, carrier: str = "push", only_check: bool = False, start: float = PRESET.start) -> None:

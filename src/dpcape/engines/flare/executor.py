@@ -25,7 +25,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]  # FLARE is untyped
 
     Parameters
     ----------
-    study : str — digest of the study; the site refuses one that it has not approved.
+    study : str
+        Digest of the study; the site refuses one that it has not approved.
     """
 
     def __init__(self, study: str) -> None:

@@ -41,9 +41,12 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
 
     Parameters
     ----------
-    study : Study — with a [federation] table.
-    run : RunFolder — nothing was charged in it yet.
-    listen : called several times a second with the state of the run: phase, sites, events.
+    study : Study
+        With a [federation] table.
+    run : RunFolder
+        Nothing was charged in it yet.
+    listen : Listener or None
+        Called several times a second with the state of the run: phase, sites, events.
 
     Raises
     ------

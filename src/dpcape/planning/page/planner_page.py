@@ -55,8 +55,10 @@ def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
 
     Parameters
     ----------
-    path : where to.
-    start : values the controls start with, by their names in ``page.js``; the rest has usual ones.
+    path : Path
+        Where to.
+    start : mapping or None
+        Values the controls start with, by their names in ``page.js``; the rest has usual ones.
     """
     script = "\n".join([_constants(start or {}), *map(_read, SCRIPTS)])
     environment = Environment(

@@ -28,10 +28,14 @@ class Column:
 
     Attributes
     ----------
-    name : its name.
-    range : public (low, high), or None if the column has levels or is taken as it is.
-    levels : public list of values of a categorical column, or None.
-    missing : what stands for a missing value, in the column's own units or levels; None refuses them.
+    name : str
+        Its name.
+    range : tuple[float, float] or None
+        Public (low, high), or None if the column has levels or is taken as it is.
+    levels : tuple of Level or None
+        Public list of values of a categorical column, or None.
+    missing : Level or None
+        What stands for a missing value, in the column's own units or levels; None refuses them.
     """
 
     name: str

@@ -31,8 +31,10 @@ class Schema:
 
     Parameters
     ----------
-    columns : the columns: all with a range or levels, or all taken as they are.
-    named : whether columns are found in a table by name; if not, they are taken in order.
+    columns : tuple of Column
+        The columns: all with a range or levels, or all taken as they are.
+    named : bool
+        Whether columns are found in a table by name; if not, they are taken in order.
 
     Edge cases
     ----------
@@ -102,7 +104,8 @@ class Schema:
         ----------
         ranges : mapping from column name to (low, high), list of levels, or a mapping with "range" or
             "levels" and perhaps "missing"; or one (low, high) pair per column, in order; or a schema.
-        names : column names, used with pairs only.
+        names : sequence of str
+            Column names, used with pairs only.
         """
         if isinstance(ranges, Schema):
             return ranges
@@ -143,8 +146,9 @@ class Schema:
 
         Parameters
         ----------
-        missing : None for no change; a constant for every column that has neither levels nor a fill; or a
-            mapping from column name, or position if columns have no names, to constant.
+        missing : object
+            None for no change; a constant for every column that has neither levels nor a fill; or a mapping from column
+            name, or position if columns have no names, to constant.
         """
         if missing is None:
             return self
@@ -172,9 +176,11 @@ class Schema:
 
         Parameters
         ----------
-        block : pandas or polars table, or mapping, with the schema's columns; or a two-dimensional array or list of
-            rows in the order of the schema; or a list of one-dimensional arrays, one per column.
-        out : where to put the features; a new array if None.
+        block : object
+            Pandas or polars table, or mapping, with the schema's columns; or a two-dimensional array or list of rows in
+            the order of the schema; or a list of one-dimensional arrays, one per column.
+        out : ndarray or None
+            Where to put the features; a new array if None.
 
         Returns
         -------

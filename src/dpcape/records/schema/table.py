@@ -135,10 +135,12 @@ def read_table(data: object, *, subject: str, feature_names: Sequence[str] | Non
 
     Parameters
     ----------
-    data : two-dimensional array, list of lists, mapping from name to column, pandas or polars table; kept, not
-        copied.
-    subject : what messages call it, e.g. "X".
-    feature_names : names of the columns; for a pandas or polars table they replace its own.
+    data : object
+        Two-dimensional array, list of lists, mapping from name to column, pandas or polars table; kept, not copied.
+    subject : str
+        What messages call it, e.g. "X".
+    feature_names : sequence of str or None
+        Names of the columns; for a pandas or polars table they replace its own.
     """
     table = _open(data, subject=subject)
     if 0 in table.shape:

@@ -37,9 +37,12 @@ def task(pairs: Pairs, *, n_sites: int, delta: float, copies: int, scheme: str, 
 
     Parameters
     ----------
-    copies : how often the papers repeat each record; only published calibrations count copies as people.
-    scheme : "chapter" (section 7.2), "paper" (capeCCA) or "poster".
-    n_judged : at most so many records are clustered; the index is then stated for all of them.
+    copies : int
+        How often the papers repeat each record; only published calibrations count copies as people.
+    scheme : str
+        "chapter" (section 7.2), "paper" (capeCCA) or "poster".
+    n_judged : int
+        At most so many records are clustered; the index is then stated for all of them.
     """
     parts = [tuple(np.split(view, n_sites)) for view in (pairs.x, pairs.y)]
     sites = {f"site {index}": (parts[0][index], parts[1][index]) for index in range(n_sites)}

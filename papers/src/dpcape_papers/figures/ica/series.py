@@ -28,10 +28,14 @@ class PeopleSeries:
 
     Attributes
     ----------
-    name : what the data are, for titles.
-    arrays : (time points, voxels) per person; a multiple of four people.
-    bound : public norm of a time point.
-    mixing : the true maps, None for real data.
+    name : str
+        What the data are, for titles.
+    arrays : Arrays
+        (time points, voxels) per person; a multiple of four people.
+    bound : float
+        Public norm of a time point.
+    mixing : ndarray or None
+        The true maps, None for real data.
     """
 
     name: str

@@ -28,9 +28,12 @@ class RecordSource:
 
     Attributes
     ----------
-    name : what is really used, for titles.
-    records : raw rows; ``centre`` and ``bound`` are public.
-    moment : the second moment of the centred rows in original units, which captured energy refers to.
+    name : str
+        What is really used, for titles.
+    records : ndarray
+        Raw rows; ``centre`` and ``bound`` are public.
+    moment : ndarray
+        The second moment of the centred rows in original units, which captured energy refers to.
     """
 
     name: str

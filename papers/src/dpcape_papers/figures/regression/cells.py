@@ -46,10 +46,14 @@ def sweep(
 
     Parameters
     ----------
-    source : "D=20" for synthetic records of that width, or a name among ``REAL``.
-    vary : "epsilon", "N" or "delta"; ``values`` are its values.
-    n_records : total number of records; 0 for all there are.
-    methods : names of further methods.
+    source : str
+        "D=20" for synthetic records of that width, or a name among ``REAL``.
+    vary : str
+        "epsilon", "N" or "delta"; ``values`` are its values.
+    n_records : int
+        Total number of records; 0 for all there are.
+    methods : sequence of str
+        Names of further methods.
     """
     compared = [*papers_methods(), *map(load_method, methods)]
     rows: list[Row] = []
