@@ -17,8 +17,7 @@ from dpcape import Cape, Exact, Federation, Independent, Replay, TopicModel, doc
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import component_error, match_components
 from dpcape.statistics import word_pairs, word_triples
-from dpcape.statistics.packing import pack
-from dpcape.statistics.tensor_packing import pack_tensor
+from dpcape.statistics.packing import pack, pack_tensor
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "newsgroups20_bow.npz"

@@ -128,7 +128,7 @@ def test_infomax_warns_when_its_rounds_are_too_noisy():
 def test_a_middling_result_is_warned_of_in_other_words():
     from dpcape.estimators.joint_ica_stages import _checked
     from dpcape.postprocessing.ica_self_check import ALL_CLEAR, value_of_noise
-    from dpcape.statistics.fourth_packing import layout, packed_size4
+    from dpcape.statistics.packing import layout, packed_size4
 
     n = 20
     tensor = np.zeros(packed_size4(n))

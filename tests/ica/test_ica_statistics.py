@@ -197,7 +197,7 @@ def test_the_tensor_is_what_the_definition_says():
     """Against the plain sum over time and lags, symmetrised over all 24 permutations."""
     from itertools import permutations
 
-    from dpcape.statistics.fourth_packing import unpack4
+    from dpcape.statistics.packing import unpack4
 
     rng = np.random.default_rng(5)
     series = rng.standard_normal((30, FEW))

@@ -31,7 +31,7 @@ from dpcape.postprocessing.tensor_power import (
     whitened_coordinates,
 )
 from dpcape.statistics import Statistic, second_moment, third_moment, whitened_third_moment
-from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.third_moments import checked_variance
 
 if TYPE_CHECKING:

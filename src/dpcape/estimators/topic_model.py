@@ -34,7 +34,7 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
 )
 from dpcape.statistics import Statistic, whitened_word_triples, word_pairs, word_shares, word_triples
-from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.statistics.packing import packed_tensor_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcape.errors import InvalidParameter
-from dpcape.statistics.fourth_packing import layout, traceless4, unpack4
+from dpcape.statistics.packing import layout, traceless4, unpack4
 
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]

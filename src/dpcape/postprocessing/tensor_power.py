@@ -18,7 +18,7 @@ from scipy.sparse.linalg import eigsh
 from scipy.special import ndtri
 
 from dpcape.postprocessing.eigen import fix_signs, noise_norm
-from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.statistics.packing import packed_tensor_size
 
 Array = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpcape.arrays import FloatArray
 from dpcape.facts import Facts
 
-Vector = NDArray[np.float64]
-Contributions = Callable[[Vector, Any], Vector]
+Contributions = Callable[[FloatArray, Any], FloatArray]
 
 _ENTRIES = 4_000_000
 _CLIMB_ROUNDS, _CLIMB_TRIALS = 40, 24
@@ -28,8 +28,10 @@ def largest_distance(contributions: Contributions, facts: Facts) -> float:
 
     Parameters
     ----------
-    contributions : maps rows and targets (None without them) to packed contributions.
-    facts : the public bounds; rows are tried up to their bound, targets over their range.
+    contributions : callable
+        From rows and targets (None without them) to packed contributions.
+    facts : Facts
+        The public bounds; rows are tried up to their bound, targets over their range.
     """
     rows, targets = _candidates(facts)
     packed = contributions(rows, targets)
@@ -45,16 +47,16 @@ def largest_distance(contributions: Contributions, facts: Facts) -> float:
     return _climb(contributions, rows[pair], None if targets is None else targets[pair], facts)
 
 
-def halton(n_points: int, n_dimensions: int) -> Vector:
+def halton(n_points: int, n_dimensions: int) -> FloatArray:
     """Return standard normal points that do not change from run to run."""
     from scipy.stats.qmc import Halton
 
     uniform = Halton(d=n_dimensions, scramble=False).random(n_points + 1)[1:]
-    points: Vector = ndtri(np.clip(uniform, 1e-9, 1 - 1e-9))
+    points: FloatArray = ndtri(np.clip(uniform, 1e-9, 1 - 1e-9))
     return points
 
 
-def _candidates(facts: Facts) -> tuple[Vector, Any]:
+def _candidates(facts: Facts) -> tuple[FloatArray, Any]:
     """Return possible records: rows of several lengths and directions, combined with all targets tried."""
     width, bound = facts.n_features, facts.bounds[0]
     axes = np.eye(width)[:8]
@@ -76,7 +78,7 @@ def _target_values(facts: Facts) -> NDArray[Any] | None:
     return None if facts.response is None else np.linspace(-1.0, 1.0, 9)
 
 
-def _climb(contributions: Contributions, rows: Vector, targets: Any, facts: Facts) -> float:
+def _climb(contributions: Contributions, rows: FloatArray, targets: Any, facts: Facts) -> float:
     """Move a pair of records uphill by shrinking steps; return the largest distance met."""
     bound, numeric = facts.bounds[0], facts.response is not None
     steps = halton(_CLIMB_TRIALS, 2 * rows.shape[1] + 2)
@@ -94,6 +96,6 @@ def _climb(contributions: Contributions, rows: Vector, targets: Any, facts: Fact
     return best
 
 
-def _distance(contributions: Contributions, rows: Vector, targets: Any) -> float:
+def _distance(contributions: Contributions, rows: FloatArray, targets: Any) -> float:
     packed = contributions(rows.copy(), targets)
     return float(np.linalg.norm(packed[0] - packed[1]))

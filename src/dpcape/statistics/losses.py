@@ -17,13 +17,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
 from dpcape.statistics.monomials import multiplicities, powers
-
-Vector = NDArray[np.float64]
 
 
 class RecordLoss(ABC):
@@ -31,9 +29,12 @@ class RecordLoss(ABC):
 
     Attributes
     ----------
-    name : what travels in a message.
-    degree : largest degree J.
-    parameter_bound : public largest length of the parameters; the polynomial is minimised within it.
+    name : str
+        What travels in a message.
+    degree : int
+        Largest degree J.
+    parameter_bound : float
+        Public largest length of the parameters; the polynomial is minimised within it.
 
     Privacy
     -------
@@ -52,7 +53,7 @@ class RecordLoss(ABC):
         return facts.n_features
 
     @abstractmethod
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: FloatArray, targets: Any, facts: Facts) -> Sequence[FloatArray]:
         """Return one array per degree 0..J, (records, monomials), in the order of :func:`monomials`.
 
         ``targets`` are responses in [-1, 1], class codes, or None for records without them.
@@ -70,7 +71,7 @@ class RecordLoss(ABC):
         """Return what each degree is multiplied by before noise; 0 leaves a degree out."""
         return (1.0,) * (self.degree + 1)
 
-    def packed(self, rows: Vector, targets: Any, facts: Facts) -> Vector:
+    def packed(self, rows: FloatArray, targets: Any, facts: Facts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
         blocks = self.coefficients(rows, targets, facts)
         parts = [
@@ -78,7 +79,7 @@ class RecordLoss(ABC):
             for degree, (block, weight) in enumerate(zip(blocks, self.weights(facts), strict=True))
             if weight
         ]
-        stacked: Vector = np.concatenate(parts, axis=1)
+        stacked: FloatArray = np.concatenate(parts, axis=1)
         bound = self.bound(facts)
         target = bound * (1 - (stacked.shape[1] + 16) * 2.0**-52)
         lengths = np.sqrt(np.vecdot(stacked, stacked))
@@ -96,14 +97,14 @@ class LinearPredictorLoss(RecordLoss):
     """
 
     @abstractmethod
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Any, facts: Facts) -> FloatArray:
         """Return a_j for each record, (records, J + 1)."""
 
     @abstractmethod
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: Facts) -> FloatArray:
         """Return the public interval of each a_j, (J + 1, 2)."""
 
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: FloatArray, targets: Any, facts: Facts) -> Sequence[FloatArray]:
         lows, highs = self._checked_intervals(facts).T
         heights = np.clip(self.predictor_coefficients(targets, facts), lows, highs)
         heights = np.broadcast_to(heights, (len(rows), self.degree + 1))
@@ -113,14 +114,14 @@ class LinearPredictorLoss(RecordLoss):
             for degree in range(self.degree + 1)
         ]
 
-    def block_diameters(self, facts: Facts) -> Vector:
+    def block_diameters(self, facts: Facts) -> FloatArray:
         """Return the largest distance of two records' blocks, degree by degree, without weights."""
         lows, highs = self._checked_intervals(facts).T
         size = np.maximum(np.abs(lows), np.abs(highs))
         reach = facts.bounds[0] ** np.arange(self.degree + 1)
         odd = np.arange(self.degree + 1) % 2 == 1
         even = np.maximum(math.sqrt(2) * size, np.maximum(highs, 0.0) - np.minimum(lows, 0.0))
-        result: Vector = np.where(odd, 2 * size, even) * reach
+        result: FloatArray = np.where(odd, 2 * size, even) * reach
         result[0] = highs[0] - lows[0]
         return result
 
@@ -146,7 +147,7 @@ class LinearPredictorLoss(RecordLoss):
         # The relative slack covers the rounding of monomials, so that scaling to the bound changes nothing.
         return float(np.linalg.norm(np.array(self.weights(facts)) * size)) * (1 + 1e-9)
 
-    def _checked_intervals(self, facts: Facts) -> Vector:
+    def _checked_intervals(self, facts: Facts) -> FloatArray:
         intervals = np.asarray(self.intervals(facts), dtype=np.float64)
         wanted = (self.degree + 1, 2)
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():

@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
 from dpcape.statistics.losses import LinearPredictorLoss, known_loss
-
-Vector = NDArray[np.float64]
 
 
 @known_loss
@@ -29,7 +27,7 @@ class PoissonLoss(LinearPredictorLoss):
     degree: ClassVar[int] = 4
     parameter_bound: ClassVar[float] = 2.0
 
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Any, facts: Facts) -> FloatArray:
         low, high = _range(facts)
         middle, half = (high + low) / 2, (high - low) / 2
         heights = np.tile(self._exponential(facts), (len(targets), 1))
@@ -37,19 +35,19 @@ class PoissonLoss(LinearPredictorLoss):
         heights[:, 1] -= 1 + np.asarray(targets) * (half / middle)
         return heights
 
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: Facts) -> FloatArray:
         low, high = _range(facts)
         constant = self._exponential(facts)
         pairs = np.stack([constant, constant], axis=1)
         pairs[1] -= np.array([2 * high, 2 * low]) / (high + low)
         return pairs
 
-    def _exponential(self, facts: Facts) -> Vector:
+    def _exponential(self, facts: Facts) -> FloatArray:
         return exponential_polynomial(self.degree, facts.bounds[0] * self.parameter_bound)
 
 
 @lru_cache(maxsize=16)
-def exponential_polynomial(degree: int, reach: float) -> Vector:
+def exponential_polynomial(degree: int, reach: float) -> FloatArray:
     """Return the coefficients of the polynomial that meets exp at the Chebyshev points of [-reach, reach]."""
     # Where exp overflows there is no such polynomial; the intervals are then refused.
     with np.errstate(over="ignore", invalid="ignore"):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
-from dpcape.statistics.losses import LinearPredictorLoss, loss_of
+from dpcape.formula import Number
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.record_blocks import RowOrLabelledBlocks
+from dpcape.statistics.statistic import Statistic, known
 
-Vector = NDArray[np.float64]
 LARGEST_SIZE = 200_000
 
 
 @known
-class PolynomialCoefficients(Statistic):
+class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
     """Mean over records of the coefficients of a registered loss, all degrees jointly."""
 
     name = "polynomial_coefficients"
@@ -30,27 +32,30 @@ class PolynomialCoefficients(Statistic):
         super().__init__(facts, loss=loss)
         self.loss = loss_of(loss)
         self._weights = self.loss.weights(self.facts)
-        width = self.loss.n_parameters(self.facts)
-        self._sizes = [monomial_count(width, degree) if weight else 0 for degree, weight in enumerate(self._weights)]
-        if not 1 <= self.size <= LARGEST_SIZE:
-            raise InvalidParameter(
-                f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {self.size}. "
-                "Use fewer features or a smaller degree."
-            )
-        self._diameter = checked_diameter(loss, self.facts)
+        self._sizes = _sizes(self.loss, self.facts)
+        self._numbers = loss_numbers(self.facts, loss=loss)
+
+    @staticmethod
+    def extent(*, n_features: Number, size: Number, diameter: Number, radius: Number, degree: Number) -> Extent:
+        """Return the extent from the numbers of a loss, which :func:`loss_numbers` computes.
+
+        A loss is code: how far apart two records' coefficients are follows from its intervals and bound, not from a
+        formula. A monomial passes through as many products as its degree has factors, which the rounding counts.
+        """
+        summed = rounding_in_blocks(n_features, radius)
+        return Extent(size, diameter, radius, lambda n: summed(n) * (2 + degree))
 
     @property
-    def size(self) -> int:
-        return sum(self._sizes)
+    def numbers(self) -> Mapping[str, float]:
+        return self._numbers
 
     @property
     def proved(self) -> bool:
         """Whether the diameter is enforced or computed, rather than stated by the loss's author."""
         if self.loss.stated_diameter(self.facts) is None:
             return True
-        base: Any = LinearPredictorLoss
         names = ("stated_diameter", "block_diameters", "coefficients", "_checked_intervals")
-        return all(getattr(type(self.loss), name, None) is getattr(base, name) for name in names)
+        return all(getattr(type(self.loss), name, None) is getattr(LinearPredictorLoss, name) for name in names)
 
     @property
     def assumption(self) -> str:
@@ -60,19 +65,7 @@ class PolynomialCoefficients(Statistic):
             else f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)"
         )
 
-    @property
-    def diameter(self) -> float:
-        return self._diameter
-
-    @property
-    def radius(self) -> float:
-        return self.loss.bound(self.facts)
-
-    def rounding(self, n_records: int) -> float:
-        # A monomial passes through as many products as its degree has factors.
-        return super().rounding(n_records) * (2 + self.loss.degree)
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowOrLabelledBlocks) -> FloatArray:
         result = np.zeros(self.size)
         for block in records.blocks(BLOCK_ROWS):
             rows, targets = block if isinstance(block, tuple) else (block, None)
@@ -84,10 +77,43 @@ class PolynomialCoefficients(Statistic):
             result += contributions.sum(axis=0)
         return result
 
-    def unpack(self, packed: Vector) -> list[Vector]:
+    def unpack(self, packed: FloatArray) -> list[FloatArray]:
         """Return one packed symmetric tensor per degree, weights removed; empty for degrees left out."""
         blocks = np.split(packed, np.cumsum(self._sizes)[:-1])
         return [block / (weight or 1.0) for block, weight in zip(blocks, self._weights, strict=True)]
+
+
+def loss_numbers(facts: Facts, *, loss: str) -> dict[str, float]:
+    """Return the numbers that the extent of a registered loss follows from, refused if the loss cannot be released.
+
+    Parameters
+    ----------
+    facts : Facts
+        Public facts of the records.
+    loss : str
+        Name of the loss.
+    """
+    facts = facts.shape_facts()
+    chosen = loss_of(loss)
+    size = sum(_sizes(chosen, facts))
+    if not 1 <= size <= LARGEST_SIZE:
+        raise InvalidParameter(
+            f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {size}. "
+            "Use fewer features or a smaller degree."
+        )
+    return {
+        "n_features": facts.n_features,
+        "size": size,
+        "diameter": checked_diameter(loss, facts),
+        "radius": chosen.bound(facts),
+        "degree": chosen.degree,
+    }
+
+
+def _sizes(loss: RecordLoss, facts: Facts) -> list[int]:
+    """Return the number of released coefficients of each degree; 0 for degrees left out."""
+    width = loss.n_parameters(facts)
+    return [monomial_count(width, degree) if weight else 0 for degree, weight in enumerate(loss.weights(facts))]
 
 
 @lru_cache(maxsize=64)

@@ -1,44 +1,57 @@
 """The one thing that may be asked of records: the mean over records of a bounded contribution.
 
 A statistic is built from public facts alone, at the aggregator and again at each site; only its name and public arrays
-travel. ``diameter`` says how far apart the contributions of two records can be, which is what replacing one record does
-to a total, so a statistic cannot be asked for without its sensitivity.
+travel. Its ``extent`` says how far apart the contributions of two records can be, which is what replacing one record
+does to a total, so a statistic cannot be asked for without its sensitivity.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
+from dpcape.formula import Number, computed
+from dpcape.statistics.extent import BLOCK_ROWS as BLOCK_ROWS
+from dpcape.statistics.extent import Extent
 
-Vector = NDArray[np.float64]
 PublicValue = int | float | str | bool | NDArray[Any]
 
-# Rows per block when totals are accumulated; part of the rounding analysis below.
-BLOCK_ROWS = 1024
-_UNIT_ROUNDOFF = 2.0**-53
+RecordsT_contra = TypeVar("RecordsT_contra", contravariant=True)
+"""What a statistic asks of records, one of the interfaces in ``dpcape.statistics.record_blocks``."""
+
+MeanT_co = TypeVar("MeanT_co", covariant=True)
+"""Natural form of a statistic's mean."""
 
 
-class Statistic(ABC):
+class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     """The mean over records of a contribution of bounded length.
 
-    A subclass sets ``name`` and ``kinds``, computes ``size``, ``radius`` and ``diameter`` from public facts, and writes
-    ``total``. Contributions and totals are *packed* vectors in which Euclidean length is the length the privacy proof
-    uses; ``unpack`` gives the mean its natural form.
+    A subclass sets ``name`` and ``kinds``, proves its ``extent``, says in ``numbers`` what the extent follows from, and
+    writes ``total``. Contributions and totals are *packed* vectors in which Euclidean length is the length the privacy
+    proof uses; ``unpack`` gives the mean its natural form.
 
     Attributes
     ----------
-    name : str — what travels in a message; the site looks its own code up by it.
-    kinds : frozenset of str — kinds of records it applies to.
-    facts : Facts — public facts of the records, the same at all sites.
-    public : mapping — further public values it was built from.
+    name : str
+        What travels in a message; the site looks its own code up by it.
+    kinds : frozenset of str
+        Kinds of records it applies to.
+    units : frozenset of str
+        Units of protection its diameter is proved for.
+    extent : callable
+        Static method from public numbers, given by name, to the :class:`~dpcape.statistics.Extent`. It uses the
+        functions of ``dpcape.formula``, so that it can be computed and written as JavaScript.
+    facts : Facts
+        Public facts of the records, the same at all sites.
+    public : mapping
+        Further public values it was built from.
 
     Privacy
     -------
@@ -49,6 +62,7 @@ class Statistic(ABC):
     name: ClassVar[str]
     kinds: ClassVar[frozenset[str]]
     units: ClassVar[frozenset[str]] = frozenset({"record", "subject"})
+    extent: ClassVar[Callable[..., Extent]]
 
     def __init__(self, facts: Facts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
@@ -67,18 +81,27 @@ class Statistic(ABC):
 
     @property
     @abstractmethod
+    def numbers(self) -> Mapping[str, float]:
+        """Public numbers, by name, that the extent of this statistic follows from."""
+
+    @cached_property
+    def _extent(self) -> Extent:
+        return self.extent(**self.numbers)
+
+    @property
     def size(self) -> int:
         """Length of the packed vector."""
+        return int(computed(self._extent.size))
 
     @property
-    @abstractmethod
     def diameter(self) -> float:
         """Largest distance between the contributions of two units."""
+        return computed(self._extent.diameter)
 
     @property
-    @abstractmethod
     def radius(self) -> float:
         """Largest length of one unit's contribution."""
+        return computed(self._extent.radius)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,33 +114,31 @@ class Statistic(ABC):
         return ""
 
     @abstractmethod
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RecordsT_contra) -> FloatArray:
         """Return the packed sum of contributions over ``records`` (runs at the site)."""
 
-    def unpack(self, packed: Vector) -> Any:
-        """Return the mean in its natural form (post-processing)."""
-        return packed.reshape(self.shape)
+    def unpack(self, packed: FloatArray) -> MeanT_co:
+        """Return the mean in its natural form (post-processing); an array of this ``shape`` unless overridden."""
+        # A subclass whose natural form is not an array overrides this.
+        return cast(MeanT_co, packed.reshape(self.shape))
 
     def rounding(self, n_records: int) -> float:
-        """Bound the Euclidean error that floating point leaves in ``total``.
-
-        Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k
-        counts the roundings any one term passes through (Higham 2002, section 4.2): the block, the blocks' sum, and
-        the contribution itself, for which 4 (n_features + 64) roundings are allowed. The factor 2 covers 1/(1 - k u).
-        """
-        depth = BLOCK_ROWS + math.ceil(n_records / BLOCK_ROWS) + 4 * (self.facts.n_features + 64)
-        return 2 * depth * _UNIT_ROUNDOFF * n_records * self.radius
+        """Return a bound on the Euclidean error that floating point leaves in ``total``."""
+        return computed(self._extent.rounding(n_records))
 
     def sensitivity(self, n_records: int) -> float:
         """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding."""
-        return self.diameter + 2 * self.rounding(n_records)
+        return computed(self._extent.sensitivity(n_records))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(size={self.size}, diameter={self.diameter:.6g})"
 
 
-_KNOWN: dict[str, type[Statistic]] = {}
-_S = TypeVar("_S", bound=type[Statistic])
+AnyStatistic: TypeAlias = Statistic[Any, Any]
+"""A statistic of records and with a mean that are known when a program runs, not when it is checked."""
+
+_KNOWN: dict[str, type[AnyStatistic]] = {}
+_S = TypeVar("_S", bound=type[AnyStatistic])
 
 
 def known(cls: _S) -> _S:
@@ -128,13 +149,31 @@ def known(cls: _S) -> _S:
     return cls
 
 
-def build(name: str, facts: Facts, public: Mapping[str, PublicValue]) -> Statistic:
-    """Build the statistic of this name from the site's own code and the site's own facts."""
+def statistic_class(name: str) -> type[AnyStatistic]:
+    """Return the class of the statistic of this name."""
     if name not in _KNOWN:
         raise InvalidParameter(
             f"a statistic must be one of {sorted(_KNOWN)}; got {name!r}. Install the same dpcape version everywhere."
         )
-    make: Callable[..., Statistic] = _KNOWN[name]
+    return _KNOWN[name]
+
+
+def extent_of(name: str, **numbers: Number | None) -> Extent:
+    """Return the extent of the statistic of this name, without building it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the statistic.
+    **numbers : Number or None
+        Public numbers by name: those that the static method ``extent`` of the statistic's class takes.
+    """
+    return statistic_class(name).extent(**numbers)
+
+
+def build(name: str, facts: Facts, public: Mapping[str, PublicValue]) -> AnyStatistic:
+    """Build the statistic of this name from the site's own code and the site's own facts."""
+    make: Callable[..., AnyStatistic] = statistic_class(name)
     try:
         return make(facts, **public)
     except TypeError as error:

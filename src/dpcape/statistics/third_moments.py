@@ -19,24 +19,19 @@ B^2; the papers' value is 2 + 6 D s.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
+from dpcape.formula import Number, choose, clamp, computed, maximum, sqrt
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
-from dpcape.statistics.tensor_packing import (
-    CubeSum,
-    packed_tensor_size,
-    root_multiplicities,
-    triples,
-    unpack_tensor,
-)
-
-Array = NDArray[np.float64]
+from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, triples, unpack_tensor
+from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.statistics.statistic import Statistic, known
 
 _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 # Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records
@@ -46,7 +41,7 @@ _LARGEST_FACTOR = 1e40
 _SLACK = 1e-9
 
 
-class _ThirdMoments(Statistic):
+class _ThirdMoments(Statistic[RowBlocks, FloatArray]):
     """What corrected third moments share: packed symmetric tensors, two sums that are subtracted at the end."""
 
     kinds = _KINDS
@@ -55,24 +50,19 @@ class _ThirdMoments(Statistic):
     _variance: float
 
     @property
-    def size(self) -> int:
-        return packed_tensor_size(self._width)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return (self._width, self._width, self._width)
 
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
-
-    def unpack(self, packed: Array) -> Array:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack_tensor(packed, self._width)
 
 
 @known
 class ThirdMoment(_ThirdMoments):
-    """Mean of x (x) x (x) x - v 3 Sym(x (x) I), packed."""
+    """Mean of x (x) x (x) x - v 3 Sym(x (x) I), packed.
+
+    The cubes and the correction are summed apart, so each counts in the rounding with its own length.
+    """
 
     name = "third_moment"
 
@@ -86,17 +76,22 @@ class ThirdMoment(_ThirdMoments):
     def _bound(self) -> float:
         return row_bound(self.facts)
 
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, noise_variance: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        # All eigenvalues of G = I are one, and |G|_F^2 is their number.
+        radius = sqrt(_largest_square(bound, noise_variance, square=n_features, variance=noise_variance))
+        correction = noise_variance * sqrt(3 * (n_features + 2)) * bound
+        summed = rounding_in_blocks(n_features, radius)
+        return Extent(
+            packed_tensor_size(n_features), 2 * radius, radius, lambda n: summed(n) * (bound**3 + correction) / radius
+        )
+
     @property
-    def radius(self) -> float:
-        ones = np.ones(1)
-        return longest(self._bound, ones, square=float(self._width), variance=self._variance)
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self._width, "bound": self._bound, "noise_variance": self._variance}
 
-    def rounding(self, n_records: int) -> float:
-        # The cubes and the correction are summed apart, so each counts with its own length.
-        correction = self._variance * math.sqrt(3 * (self._width + 2)) * self._bound
-        return super().rounding(n_records) * (self._bound**3 + correction) / self.radius
-
-    def total(self, records: Any) -> Array:
+    def total(self, records: RowBlocks) -> FloatArray:
         cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
         columns = cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
@@ -113,12 +108,13 @@ class WhitenedThirdMoment(_ThirdMoments):
     (x) W'W).
 
     ``radius`` is announced with the request so that all sites calibrate to the same number; a site refuses
-    one that is smaller than what it computes itself.
+    one that is smaller than what it computes itself. Cubes (at most clip^3) and corrections (at most clip^3 + radius,
+    being cube minus contribution) are summed apart, so each counts in the rounding with its own length.
     """
 
     name = "whitened_third_moment"
 
-    def __init__(self, facts: Facts, whitener: Array, clip: float, noise_variance: float, radius: float) -> None:
+    def __init__(self, facts: Facts, whitener: FloatArray, clip: float, noise_variance: float, radius: float) -> None:
         self._whitener = checked_whitener(whitener, facts)
         self._clip, self._variance = checked_positive("clip", clip), checked_variance(noise_variance)
         self._width = self._whitener.shape[1]
@@ -130,16 +126,49 @@ class WhitenedThirdMoment(_ThirdMoments):
             )
         super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
 
+    @staticmethod
+    def extent(
+        *,
+        n_features: Number,
+        n_components: Number,
+        clip: Number,
+        noise_variance: Number = 0.0,
+        radius: Number | None = None,
+    ) -> Extent:
+        """Return the extent for rows mapped to ``n_components`` coordinates and to length ``clip``.
+
+        Parameters
+        ----------
+        n_features, n_components : Number
+            Columns of a row, and coordinates it is mapped to.
+        clip : Number
+            Largest length of a row in these coordinates.
+        noise_variance : Number
+            Public variance of the noise.
+        radius : Number or None
+            The announced radius; None for the one announced with orthonormal directions.
+        """
+        largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
+        announced = sqrt(largest) * (1 + _SLACK) if radius is None else radius
+        summed = rounding_in_blocks(n_features, announced)
+        return Extent(
+            packed_tensor_size(n_components),
+            2 * announced,
+            announced,
+            lambda n: summed(n) * (2 * clip**3 + announced) / announced,
+        )
+
     @property
-    def radius(self) -> float:
-        return self._radius
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_features": self.facts.n_features,
+            "n_components": self._width,
+            "clip": self._clip,
+            "noise_variance": self._variance,
+            "radius": self._radius,
+        }
 
-    def rounding(self, n_records: int) -> float:
-        # Cubes (at most clip^3) and corrections (at most clip^3 + radius, being cube minus contribution) are
-        # summed apart.
-        return super().rounding(n_records) * (2 * self._clip**3 + self._radius) / self._radius
-
-    def total(self, records: Any) -> Array:
+    def total(self, records: RowBlocks) -> FloatArray:
         cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
         directions, scores = np.ascontiguousarray(self._whitener.T), cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
@@ -151,47 +180,54 @@ class WhitenedThirdMoment(_ThirdMoments):
         return corrected(cubes.entries(), sums, directions @ self._whitener, self._variance)
 
 
-def _shrinkage(columns: Array, clip: float) -> Array:
+def _shrinkage(columns: FloatArray, clip: float) -> FloatArray:
     """Return the factors that bring records (in columns) to length at most ``clip``."""
     # A product with ones sums over rows faster than a reduction does.
     lengths = np.sqrt(np.ones(len(columns)) @ np.square(columns))
-    factors: Array = clip / np.maximum(lengths, clip)
+    factors: FloatArray = clip / np.maximum(lengths, clip)
     return factors
 
 
-def corrected(cube_entries: Array, sums: Array, gram: Array, variance: float) -> Array:
+def corrected(cube_entries: FloatArray, sums: FloatArray, gram: FloatArray, variance: float) -> FloatArray:
     """Return the packed tensor of summed cubes minus v 3 Sym(s (x) G), s the summed records."""
     n = sums.size
     entries = cube_entries
     if variance:
         i, j, k = triples(n)
         entries = entries - variance * (sums[i] * gram[j, k] + sums[j] * gram[i, k] + sums[k] * gram[i, j])
-    packed: Array = entries * root_multiplicities(n)
+    packed: FloatArray = entries * root_multiplicities(n)
     return packed
 
 
-def longest(clip: float, eigenvalues: Array, *, square: float, variance: float) -> float:
+def longest(clip: float, eigenvalues: FloatArray, *, square: float, variance: float) -> float:
     """Return max |f(z)| over |z| <= clip; ``eigenvalues`` of G and ``square`` = |G|_F^2 (proof above)."""
+    squares = (_largest_square(clip, g, square=square, variance=variance) for g in eigenvalues * variance)
+    return math.sqrt(max((0.0, *(computed(entry) for entry in squares))))
+
+
+def _largest_square(clip: Number, g: Number, *, square: Number, variance: Number) -> Number:
+    """Return max |f(z)|^2 over the eigenvectors z of one eigenvalue of G with |z| <= clip; ``g`` is v times it."""
     end = clip**2
-    worst = 0.0
-    for g in eigenvalues * variance:
-        linear = 3 * square * variance**2 + 6 * g**2
-        # d/dq of q^3 - 6 g q^2 + linear q.
-        spread = 4 * g**2 - linear / 3
-        inner = [] if spread < 0 else [2 * g - math.sqrt(spread), 2 * g + math.sqrt(spread)]
-        for q in (end, *(min(max(root, 0.0), end) for root in inner)):
-            worst = max(worst, q**3 - 6 * g * q**2 + linear * q)
-    return math.sqrt(worst)
+    linear = 3 * square * variance**2 + 6 * g**2
+
+    def value(q: Number) -> Number:
+        return q**3 - 6 * g * q**2 + linear * q
+
+    # Roots of the derivative; where they are not real, the end, which counts anyway, stands for them.
+    spread = 4 * g**2 - linear / 3
+    root = sqrt(maximum(spread, 0.0))
+    inner = (choose(spread < 0, end, clamp(extreme, 0.0, end)) for extreme in (2 * g - root, 2 * g + root))
+    return maximum(0.0, value(end), *map(value, inner))
 
 
-def whitened_radius(whitener: Array, *, clip: float, noise_variance: float) -> float:
+def whitened_radius(whitener: FloatArray, *, clip: float, noise_variance: float) -> float:
     """Return the largest length of a contribution to the whitened third moment."""
     gram = whitener.T @ whitener
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return longest(clip, eigenvalues, square=float(np.sum(gram**2)), variance=noise_variance)
 
 
-def checked_whitener(whitener: Array, facts: Facts, n_rows: int | None = None) -> Array:
+def checked_whitener(whitener: FloatArray, facts: Facts, n_rows: int | None = None) -> FloatArray:
     """Return public directions as an (n_rows, n_components) array, or refuse them; one row per column."""
     array = np.asarray(whitener)
     wanted = facts.n_features if n_rows is None else n_rows
@@ -240,7 +276,9 @@ def third_moment(facts: Facts, *, noise_variance: float) -> ThirdMoment:
     return ThirdMoment(facts, noise_variance=noise_variance)
 
 
-def whitened_third_moment(facts: Facts, whitener: Array, *, clip: float, noise_variance: float) -> WhitenedThirdMoment:
+def whitened_third_moment(
+    facts: Facts, whitener: FloatArray, *, clip: float, noise_variance: float
+) -> WhitenedThirdMoment:
     """Return the same in the public coordinates W'x, clipped there to length ``clip``."""
     checked_whitener(whitener, facts)
     needed = whitened_radius(

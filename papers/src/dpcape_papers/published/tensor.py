@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpcape.errors import InvalidParameter
 from dpcape.postprocessing.tensor_power import multilinear, power_method
 from dpcape.privacy import AdversaryView, compose, epsilon_of
+from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.statistic import BLOCK_ROWS
-from dpcape.statistics.tensor_packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.third_moments import corrected, longest
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.pca import symmetric_noise
