@@ -148,8 +148,11 @@ class WhitenedThirdMoment(_ThirdMoments):
         radius : Number or None
             The announced radius; None for the one announced with orthonormal directions.
         """
-        largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
-        announced = sqrt(largest) * (1 + _SLACK) if radius is None else radius
+        if radius is None:
+            largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
+            announced = sqrt(largest) * (1 + _SLACK)
+        else:
+            announced = radius
         summed = rounding_in_blocks(n_features, announced)
         return Extent(
             packed_tensor_size(n_components),
