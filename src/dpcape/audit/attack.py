@@ -47,26 +47,26 @@ def _view(adversary: Adversary, held: Observed) -> _View:
     view = _View()
     draw, own = np.eye(4, 8), np.eye(4, 8, 4)
     index = {name: position for position, name in enumerate(SITES)}
-    kind = adversary.protocol.name
-    if kind == "secure-sum":
+    protocol = adversary.protocol
+    if not held.releases:
+        # Only the sum was opened.
         known = sum(held.drawn[name, "own"] for name in adversary.colluding)
         view.add(held.sums["sum"] - known, own[[index[n] for n in adversary.honest]].sum(axis=0), enters=True)
         return view
-    removed = np.zeros(8) if kind == "independent" else draw.mean(axis=0)
+    cancelling = draw - draw.mean(axis=0) if protocol.shares_noise else np.zeros((4, 8))
     for name in adversary.honest:
-        cancelling = np.zeros(8) if kind == "independent" else draw[index[name]] - removed
-        view.add(held.releases[name], cancelling + own[index[name]], enters=name == VICTIM)
-    if kind == "cape":
+        view.add(held.releases[name], cancelling[index[name]] + own[index[name]], enters=name == VICTIM)
+    if protocol.shares_noise and not protocol.needs_dealer:
         view.add(held.sums["sum of draws"], draw.sum(axis=0))
         for name in adversary.colluding:
             view.add(held.drawn[name, "draw"], draw[index[name]])
         if adversary.lost:
             survivors = [index[n] for n in SITES if n not in adversary.lost]
             view.add(held.sums["correction"], draw[survivors].sum(axis=0))
-    if kind == "dealer":
+    if protocol.needs_dealer:
         for name in adversary.colluding:
             # A colluding site knows what was dealt to it: its release less its own noise.
-            view.add(held.releases[name] - held.drawn[name, "own"], draw[index[name]] - removed)
+            view.add(held.releases[name] - held.drawn[name, "own"], cancelling[index[name]])
     return view
 
 

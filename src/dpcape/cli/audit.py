@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpcape.errors import InvalidParameter
+from dpcape.protocols import PLANNABLE
+from dpcape.protocols.dealer import DEALER
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,15 +19,14 @@ if TYPE_CHECKING:
     from dpcape.audit import AuditResult
     from dpcape.noise import NoiseSource
 
-PROTOCOLS = ("cape", "secure-sum", "independent", "dealer")
-_HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
+_HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
 
 
 @click.command()
 @click.argument("analyses", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Audit every analysis.")
 @click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
-@click.option("--protocol", type=click.Choice(PROTOCOLS), help="Only adversaries of this protocol.")
+@click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Only adversaries of this protocol.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True)
 @click.option("--delta", type=float, default=1e-2, show_default=True, help="Small ones need more trials to be tested.")
 @click.option("--trials", type=click.IntRange(min=1000), default=100_000, show_default=True)

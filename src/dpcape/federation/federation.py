@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,11 +16,12 @@ from dpcape.guarantee.release_record import Release
 from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.statistic import Statistic
+from dpcape.statistics.statistic import AnyStatistic, Statistic
 from dpcape.transport.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 
+M = TypeVar("M")
 # Fields of Facts whose names do not say what to change.
 _REMEDIES = {
     "widths": "Give every site the same columns.",
@@ -148,14 +149,14 @@ class Federation:
         terms = Terms(
             allowance=secrets.token_hex(16),
             settings=self.protocol.settings(len(self.sites)),
-            epsilons={} if self.protocol.name == "exact" else _as_floats(per_site),
+            epsilons=_as_floats(per_site) if self.protocol.adds_noise else {},
             delta=_as_float("delta", delta),
             shares=_as_shares(shares),
             n_records=dict(self.sites),
             weights=self.weights,
             facts=self.facts,
         )
-        check_terms(terms)
+        check_terms(terms, adds_noise=self.protocol.adds_noise)
         return terms
 
     def plan(self, estimator: Any, *, declared: Any = None) -> Any:
@@ -233,7 +234,7 @@ class Allowance:
         """Releases not yet used."""
         return len(self._terms.shares) - len(self._plans)
 
-    def plan(self, statistic: Statistic, release: int | None = None) -> ReleaseNoise:
+    def plan(self, statistic: AnyStatistic, release: int | None = None) -> ReleaseNoise:
         """Return the noise the next release (or release number ``release``) would have; spends nothing."""
         number = len(self._plans) if release is None else release
         if not 0 <= number < len(self._terms.shares):
@@ -243,7 +244,7 @@ class Allowance:
             )
         return plan_release(self._terms, number, statistic, self._protocol)
 
-    def mean(self, statistic: Statistic) -> Any:
+    def mean(self, statistic: Statistic[Any, M]) -> M:
         """Return the private mean of a statistic over the records of all sites that finish."""
         number = len(self._plans)
         plan = self.plan(statistic)
@@ -261,7 +262,7 @@ class Allowance:
     def _note(
         self,
         number: int,
-        statistic: Statistic,
+        statistic: AnyStatistic,
         plan: ReleaseNoise,
         survivors: tuple[str, ...],
         divisor: float,

@@ -105,19 +105,27 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return hashlib.sha256(b"dpcape terms 1" + msgspec.json.encode(self, order="sorted")).digest()
 
 
-def check_terms(terms: Terms) -> None:
-    """Refuse terms that mean nothing, in one clear sentence."""
+def check_terms(terms: Terms, *, adds_noise: bool) -> None:
+    """Refuse terms that mean nothing, in one clear sentence.
+
+    Parameters
+    ----------
+    terms : Terms
+        The terms as they are, or as they travelled.
+    adds_noise : bool
+        Whether the protocol of the terms adds noise. The terms alone must not decide it: without an epsilon, a
+        protocol that protects would pass for one that does not.
+    """
     if not terms.shares or any(not share > 0 for share in terms.shares):
         raise InvalidParameter(f"shares must be positive, one per release; got {terms.shares!r}.")
     if math.fsum(terms.shares) > 1 + 1e-9:
         raise InvalidParameter(f"shares must add to at most 1; got a sum of {math.fsum(terms.shares)!r}.")
-    if terms.settings.name == "exact":
-        if terms.epsilons:
-            raise InvalidParameter("epsilon must be empty where exact totals are released; got numbers.")
-    else:
+    if adds_noise:
         check_epsilons(terms.epsilons, terms.sites)
         if not 0 < terms.delta < 1:
             raise InvalidParameter(f"delta must be strictly between 0 and 1; got {terms.delta!r}.")
+    elif terms.epsilons:
+        raise InvalidParameter("epsilon must be empty where exact totals are released; got numbers.")
     if any(count < 1 for count in terms.n_records.values()):
         raise InvalidParameter("every site must hold at least one record; got a site with none. Leave it out.")
     if terms.weights:

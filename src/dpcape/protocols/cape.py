@@ -17,9 +17,11 @@ import numpy as np
 from dpcape.errors import ProtocolError
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
 from dpcape.protocols.protocol import CoordinatorRole, Integers, Messenger, Outcome, SiteContext, SiteRole
 from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
+    TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
     check_sum_sites,
@@ -61,7 +63,17 @@ class Cape(ZeroSum):
     cancelling_ratio: float = 100.0
 
     name: ClassVar[str] = "cape"
+    title: ClassVar[str] = "CAPE"
+    summary: ClassVar[str] = "noise cancels in the sum"
+    seen: ClassVar[str] = (
+        "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
+        "sites; each site's own stays in the result."
+    )
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES, CANCELLING_RATIO)
+    rank: ClassVar[int] = 1
     least_sites: ClassVar[int] = 3
+    too_few: ClassVar[str] = TOO_FEW_FOR_A_SUM
+    vectors: ClassVar[int] = 2
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         return ProtocolSettings(

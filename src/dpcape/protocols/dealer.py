@@ -13,11 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import noisy_total
+from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Integers,
@@ -26,6 +27,7 @@ from dpcape.protocols.protocol import (
     SiteContext,
     SiteRole,
     check_colluding,
+    check_least_sites,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
 from dpcape.secure_sum import Identity, zero_sum_share
@@ -72,11 +74,22 @@ class Dealer(ZeroSum):
     cancelling_ratio: float = 100.0
 
     name: ClassVar[str] = "dealer"
+    title: ClassVar[str] = "dealer"
+    summary: ClassVar[str] = "a third party deals it"
+    seen: ClassVar[str] = (
+        "The aggregator sees the noisy total of every site. Noise that a third party dealt cancels in the sum over "
+        "sites; each site's own stays in the result."
+    )
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, CANCELLING_RATIO)
+    refused: ClassVar[Mapping[str, str]] = {MINIMUM_SITES.name: "all sites must finish"}
+    rank: ClassVar[int] = 4
     least_sites: ClassVar[int] = 2
+    too_few: ClassVar[str] = "Use Independent()."
+    vectors: ClassVar[int] = 2
+    needs_dealer: ClassVar[bool] = True
 
     def settings(self, n_sites: int) -> ProtocolSettings:
-        if n_sites < 2:
-            raise InvalidParameter(f"Dealer must have at least 2 sites; got {n_sites}. Use Independent().")
+        check_least_sites(self, n_sites)
         check_colluding(self.n_colluding, n_sites)
         return ProtocolSettings(
             name=self.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from dpcape.errors import ProtocolError
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import PlainCoordinator
+from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING
 from dpcape.protocols.protocol import CoordinatorRole, Messenger, Protocol, Scales, SiteContext, SiteRole
 from dpcape.transport.messages import Array, FromSite, Submit, ToSite, Vector
 
@@ -28,6 +29,16 @@ class Exact(Protocol):
     """
 
     name: ClassVar[str] = "exact"
+    title: ClassVar[str] = "exact totals"
+    summary: ClassVar[str] = "no noise, nothing protected"
+    seen: ClassVar[str] = "The aggregator sees the exact total of every site."
+    refused: ClassVar[Mapping[str, str]] = {
+        N_COLLUDING.name: "exact totals protect from nobody",
+        MINIMUM_SITES.name: "all sites must finish",
+    }
+    rank: ClassVar[int] = 5
+    plannable: ClassVar[bool] = False
+    adds_noise: ClassVar[bool] = False
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         return ProtocolSettings(name=self.name, minimum_sites=n_sites)

@@ -9,9 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
+from dpcape.formula import Number
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.parameters import MINIMUM_SITES, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Messenger,
@@ -41,6 +43,16 @@ class Independent(Protocol):
     minimum_sites: int | None = None
 
     name: ClassVar[str] = "independent"
+    title: ClassVar[str] = "independent noise"
+    summary: ClassVar[str] = "each site protects itself"
+    seen: ClassVar[str] = "The aggregator sees the noisy total of every site."
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (MINIMUM_SITES,)
+    rank: ClassVar[int] = 3
+    equal_demands: ClassVar[bool] = False
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        return 0.0, 1.0
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_minimum(self.minimum_sites, n_sites)

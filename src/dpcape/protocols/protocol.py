@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.formula import Number
 from dpcape.noise import NoiseSource
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.parameters import ProtocolParameter
 from dpcape.secure_sum import Identity
 from dpcape.transport.messages import FromSite, Request, ToSite, Vector
 
@@ -28,10 +30,73 @@ class Protocol(ABC):
 
     A protocol's parameters are public and hashable; its two halves are made per allowance by ``coordinator`` and
     ``site_role``. What an adversary sees is written in ``view``; everything the guarantee says follows from it.
+
+    The class variables describe the protocol. Commands, study files, plans, the planner's page and privacy cards read
+    them, and know no protocol by name.
+
+    Attributes
+    ----------
+    name : str
+        Name in study files, commands and messages.
+    title : str
+        Name in running text and pictures.
+    summary : str
+        What distinguishes it, in a few words beside the title.
+    seen : str
+        What the aggregator sees, in the words of the privacy card.
+    parameters : tuple of ProtocolParameter
+        Parameters of the constructor.
+    refused : mapping from str to str
+        Parameters of other protocols that would promise something this one does not keep, with the reason. Those that
+        are neither here nor in ``parameters`` are ignored: the guarantee holds for any value of them.
+    rank : int
+        Place where protocols are listed.
+    least_sites : int
+        Fewest sites; ``too_few`` says what to do with fewer.
+    vectors : int
+        Vectors of the statistic's length that are counted per site and release.
+    plannable : bool
+        Whether plans can be made; then there is a ``closed_form``.
+    adds_noise : bool
+        Whether anything is protected.
+    shares_noise : bool
+        Whether sites add noise that cancels in the sum, beside their own; only then may a shared scale be above 0.
+    needs_dealer : bool
+        Whether a third party deals noise.
+    equal_demands : bool
+        Whether every site adds the same noise, whatever its own data ask for.
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    seen: ClassVar[str]
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = ()
+    refused: ClassVar[Mapping[str, str]] = {}
+    rank: ClassVar[int] = 100
     least_sites: ClassVar[int] = 1
+    too_few: ClassVar[str] = ""
+    vectors: ClassVar[int] = 1
+    plannable: ClassVar[bool] = True
+    adds_noise: ClassVar[bool] = True
+    shares_noise: ClassVar[bool] = False
+    needs_dealer: ClassVar[bool] = False
+    equal_demands: ClassVar[bool] = True
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        """Return the shared scale and a site's exposure to the worst coalition, where all own scales are one.
+
+        Parameters
+        ----------
+        n_sites : float or Formula
+            Number of sites.
+        n_honest : float or Formula
+            Least number of honest sites among those that finish.
+        ratio : float or Formula
+            The ``cancelling_ratio``; unused where there is none.
+        """
+        raise NotImplementedError("a protocol that is plannable must have a closed form; write closed_form")
 
     @property
     def colluding(self) -> int:
@@ -218,6 +283,15 @@ def check_colluding(n_colluding: int, n_sites: int) -> None:
         raise InvalidParameter(
             f"n_colluding must be at most {n_sites - 1} with {n_sites} sites; got {n_colluding}. "
             "At least one site must be honest."
+        )
+
+
+def check_least_sites(protocol: Protocol, n_sites: int) -> None:
+    """Refuse fewer sites than a protocol needs."""
+    if n_sites < protocol.least_sites:
+        raise InvalidParameter(
+            f"{type(protocol).__name__} must have at least {protocol.least_sites} sites; got {n_sites}. "
+            f"{protocol.too_few}"
         )
 
 

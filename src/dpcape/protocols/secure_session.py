@@ -19,6 +19,7 @@ from dpcape.protocols.protocol import (
     SiteContext,
     SiteRole,
     check_colluding,
+    check_least_sites,
     check_minimum,
 )
 from dpcape.secure_sum import AggregatorEpoch, Config, Hello, Offer, RecoverRound, Session
@@ -46,6 +47,8 @@ Words = NDArray[np.uint64]
 # Rounds whose secrets are shared at once: few trips, and little to throw away when a site leaves.
 EPOCH_ROUNDS = 100
 
+TOO_FEW_FOR_A_SUM = "A sum over two tells each the other's value: use Independent()."
+
 SECURE_SUM_ASSUMPTIONS = (
     "sites and aggregator follow the protocol (honest but curious)",
     "site identities are authentic: their fingerprints were compared outside the aggregator",
@@ -55,18 +58,14 @@ SECURE_SUM_ASSUMPTIONS = (
 
 def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None) -> int:
     """Return ``minimum_sites`` made explicit for a secure sum, or say why the setting is infeasible."""
-    if n_sites < 3:
-        raise InvalidParameter(
-            f"{type(protocol).__name__} must have at least 3 sites; got {n_sites}. "
-            "A sum over two tells each the other's value: use Independent()."
-        )
+    check_least_sites(protocol, n_sites)
     check_colluding(protocol.colluding, n_sites)
     if protocol.colluding > n_sites - 2:
         raise InvalidParameter(
             f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
             f"{protocol.colluding}. If all other sites may collude, use Independent(): it needs no more noise."
         )
-    least = max(3, (n_sites + protocol.colluding) // 2 + 1)
+    least = max(protocol.least_sites, (n_sites + protocol.colluding) // 2 + 1)
     why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
     return check_minimum(minimum_sites, n_sites, least, why)
 

@@ -9,10 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.errors import ProtocolError
+from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import noisy_total
+from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Messenger,
@@ -25,6 +27,7 @@ from dpcape.protocols.protocol import (
 )
 from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
+    TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
     check_sum_sites,
@@ -56,7 +59,18 @@ class SecureSum(Protocol):
     minimum_sites: int | None = None
 
     name: ClassVar[str] = "secure-sum"
+    title: ClassVar[str] = "secure sum"
+    summary: ClassVar[str] = "only the sum is seen"
+    seen: ClassVar[str] = "The aggregator sees the noisy sum over the sites that finish, and no site's part of it."
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES)
+    rank: ClassVar[int] = 2
     least_sites: ClassVar[int] = 3
+    too_few: ClassVar[str] = TOO_FEW_FOR_A_SUM
+    vectors: ClassVar[int] = 2
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        return 0.0, 1 / sqrt(n_honest)
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_sum_sites(self, n_sites, self.minimum_sites)

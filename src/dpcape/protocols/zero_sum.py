@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from dpcape.errors import InvalidParameter
+from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.protocols.protocol import Protocol, Scales, with_colluders
 
@@ -16,6 +18,14 @@ class ZeroSum(Protocol):
 
     n_colluding: int
     cancelling_ratio: float
+
+    shares_noise: ClassVar[bool] = True
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        # Along the sum of the honest sites their releases hold own noise alone, in all other directions shared too.
+        square = n_sites * ratio
+        return sqrt(square), sqrt(1 / n_honest + (1 - 1 / n_honest) / (1 + square))
 
     def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
         # One sum protects every site, so equal noise everywhere is best against the worst coalition.

@@ -6,6 +6,7 @@ import inspect
 import re
 
 from dpcape._version import __version__
+from dpcape.protocols import protocol_of
 
 TITLE = "dpcape: joint analyses across sites under differential privacy"
 AUTHORS = "The dpcape developers"
@@ -38,7 +39,8 @@ def papers(analysis: type, protocol: str) -> list[str]:
     """
     own = references_of(analysis)
     found = [own] if own else []
-    if protocol in ("Cape", "Dealer") or "Sarwate 2018" in own:
+    described = protocol_of(protocol)
+    if (described is not None and described.shares_noise) or "Sarwate 2018" in own:
         found.append(CAPE_PAPER)
     if "dissertation" in own:
         found.append(DISSERTATION)

@@ -13,6 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from dpcape.pages.style import COLOURS
+from dpcape.protocols import PROTOCOLS, Cape
 
 Matrix = NDArray[np.float64]
 
@@ -20,7 +21,7 @@ STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
 # A way of working has one colour in every picture, also in those of `dpcape_papers` and on the planner's page.
 WAYS = {
     "pooled": (COLOURS[0], ":"),
-    "cape": (COLOURS[2], "-"),
+    Cape.name: (COLOURS[2], "-"),
     "conventional": (COLOURS[1], "--"),
     "alone": (COLOURS[3], "-."),
 }
@@ -77,7 +78,7 @@ def curves(
     labels: tuple[str, str],
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one curve per name over a logarithmic axis; names of `WAYS` have their colours."""
+    """Draw one curve per name over a logarithmic axis; names of `WAYS`, and titles of protocols, have their colours."""
     axes = new_axes(ax)
     for index, (name, values) in enumerate(by_name.items()):
         colour, style = _look(name, index)
@@ -92,6 +93,9 @@ def curves(
 
 
 def _look(name: str, index: int) -> tuple[str, Any]:
+    if any(name == protocol.title for protocol in PROTOCOLS.values()):
+        # Whichever protocol is compared with the other ways is drawn alike.
+        return WAYS[Cape.name]
     known = (look for way, look in WAYS.items() if way in name.lower())
     return next(known, (COLOURS[index % 7], STYLES[index % 7]))
 

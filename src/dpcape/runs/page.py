@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.guarantee.card_content import LIMITS, PROTOCOLS, STATUS, Card, card_of, tone_of
+from dpcape.guarantee.card_content import LIMITS, STATUS, Card, card_of, tone_of
 from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
+from dpcape.protocols import protocol_of
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
 from dpcape.report.page import ReportSection, Table, write_page
@@ -125,7 +126,8 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
 
 
 def _protocol(guarantee: Guarantee) -> str:
-    name = PROTOCOLS.get(guarantee.protocol, guarantee.protocol)
+    described = protocol_of(guarantee.protocol)
+    name = guarantee.protocol if described is None else described.title
     return name if guarantee.status == NONE else f"{name}, up to {guarantee.n_colluding} colluding"
 
 

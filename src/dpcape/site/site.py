@@ -23,7 +23,7 @@ from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.protocols.protocol import Integers, SiteRole, on_grid
 from dpcape.secure_sum import Identity
-from dpcape.statistics.statistic import Statistic, build
+from dpcape.statistics.statistic import AnyStatistic, build
 from dpcape.transport.messages import (
     Agreed,
     Describe,
@@ -135,8 +135,8 @@ class Site:
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
             raise ProtocolError("an allowance must be opened once; got it again.")
-        check_terms(terms)
         protocol = protocols.from_settings(terms.settings)
+        check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
             raise ProtocolError("the protocol's parameters must be consistent with the number of sites.")
         if terms.n_records.get(self.name) != self._facts.n_records:
@@ -164,7 +164,7 @@ class Site:
         """Public facts of the records."""
         return self._facts
 
-    def _total(self, statistic: Statistic) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
         return statistic.total(self._records)
 
 
@@ -219,7 +219,7 @@ class _Guarded:
     def noise(self, *labels: str | int) -> NoiseSource:
         return self._noise.child(*labels)
 
-    def _statistic(self, request: Request) -> Statistic:
+    def _statistic(self, request: Request) -> AnyStatistic:
         return build(request.statistic, self._site.facts, decode_public(request.public))
 
 

@@ -153,7 +153,7 @@ class Pages:
 
     def _epsilon(self, study: Study) -> str:
         named = self._folder.name in study.sites
-        if study.settings["kind"] == "exact":
+        if not study.protocol().adds_noise:
             return "no protection: exact totals"
         return (
             f"epsilon {round_up(study.epsilon_of(self._folder.name), 6)} at delta {decimal(study.delta)}"

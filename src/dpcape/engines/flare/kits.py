@@ -15,13 +15,14 @@ from typing import Any
 from dpcape.engines.flare.config import authorization, server_resources, site_resources
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.files import write_private
+from dpcape.protocols.dealer import DEALER
 from dpcape.secure_sum import Identity
 from dpcape.site.serving import COORDINATOR_KEY, SETTINGS_FILE, SiteSettings
 
 PROJECT = "dpcape"
 ADMIN = "coordinator@dpcape.org"
 SERVER_KIT, ADMIN_KIT = "server", "admin"
-_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", "dealer"}
+_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", DEALER}
 # FLARE reads a dot as a level of its names.
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _PROVISION_SECONDS = 120

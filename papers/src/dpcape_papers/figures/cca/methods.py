@@ -127,7 +127,7 @@ def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Pro
     def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         made = protocol(task_)
         directions, model = _fitted(chosen(task_), made, task_, epsilon, seed)
-        return MethodResult(judged(directions, task_), None if isinstance(made, Exact) else model.guarantee_.epsilon)
+        return MethodResult(judged(directions, task_), model.guarantee_.epsilon if made.adds_noise else None)
 
     return fit
 

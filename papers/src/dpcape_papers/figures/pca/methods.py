@@ -33,7 +33,7 @@ def _federation(sites: Mapping[str, Matrix], protocol: Protocol, seed: int) -> F
 def _fitted(sites: Mapping[str, Matrix], protocol: Protocol, task: Task, epsilon: float, seed: int) -> MethodResult:
     model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta)
     model.fit(_federation(sites, protocol, seed))
-    return MethodResult(model.components_, None if isinstance(protocol, Exact) else model.guarantee_.epsilon)
+    return MethodResult(model.components_, model.guarantee_.epsilon if protocol.adds_noise else None)
 
 
 def _pooled(task: Task) -> dict[str, Matrix]:
