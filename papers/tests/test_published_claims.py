@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED
-from dpcape.analyses.mechanisms import MECHANISMS as OWN
+from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, mechanisms
 from dpcape.audit import CASES
 from dpcape.cli import main
 from dpcape_papers.claims import CLAIMS
@@ -19,7 +18,7 @@ from dpcape_papers.claims.mechanisms import MECHANISMS as OF_THE_PAPERS
 from dpcape_papers.claims.page import renewed
 from dpcape_papers.published.cape import theorem_delta, theorem_kappa, theorem_scale, true_delta, true_kappa
 
-MECHANISMS = (*OWN, *OF_THE_PAPERS)
+MECHANISMS = (*mechanisms(), *OF_THE_PAPERS)
 PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
 
 

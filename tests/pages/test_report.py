@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from scipy.stats import chi2
 
 from dpcape import PCA, Federation, Independent, in_process, rows
+from dpcape.analyses.registry import analyses
 from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, UtilityWarning
 from dpcape.noise import Replay
@@ -36,7 +37,6 @@ from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.statistics import second_moment
 from dpcape.study import Study
-from dpcape.study.analyses import analyses
 from dpcape_papers.experiments.curves import COLOURS as SCHEMES
 
 from .html_reader import Node, data_of, read_html
@@ -440,7 +440,7 @@ def test_citations_are_those_of_the_project() -> None:
     title = re.findall(r'- type: article\n    title: "([^"]*)"', about)[0]
     assert title in citations.CAPE_PAPER
     for analysis in analyses().values():
-        found = citations.papers(analysis, "Cape")
+        found = citations.papers(analysis.load(), "Cape")
         assert len(found) >= 2
         assert all(text.endswith(".") for text in found)
         assert not any("*" in text or "\n" in text for text in found)
@@ -485,6 +485,7 @@ def test_intervals_name_their_level_and_say_when_some_are_left_out(tmp_path: Pat
     assert "are drawn" not in page.text
 
     class Model:
+        analysis = None
         coef_ = np.arange(31.0)
 
     (section,) = model_sections(Model(), [])

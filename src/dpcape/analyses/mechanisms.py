@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.registry import own_analyses
+from dpcape.protocols import PLANNABLE
+
 VERIFIED, PUBLISHED, BROKEN = "verified", "published claim only", "broken"
 
 
@@ -45,58 +49,20 @@ def broken(name: str, reason: str, reference: str, *claims: str) -> Mechanism:
     return Mechanism(name, BROKEN, reason, reference, claims=claims)
 
 
-MECHANISMS = (
+_FOUNDATIONS = (
     verified(
         "exact integer Gaussian noise (OsNoise)",
         "exact sampler from AES-256-CTR; what integers and cut-off cost is counted",
         "docs/noise.md; Canonne, Kamath and Steinke 2020",
     ),
     verified(
-        "Cape, SecureSum, Independent, Dealer",
+        ", ".join(protocol.__name__ for protocol in PLANNABLE.values()),
         "mu computed from the adversary's whole view, colluding and lost sites included",
         "docs/secure_sum.md",
         "pca",
     ),
-    verified("Mean", "diameter of (x, x^2) proved at FirstMoments", "docs/analyses", "mean"),
-    verified(
-        "PCA, CCA, PrivateFactorModel",
-        "one second moment, sqrt(2) B^2 / N; centred: mean and moment jointly",
-        "Dwork et al. 2014 (Analyze Gauss)",
-        "pca",
-        "centred-pca",
-        "cca",
-        "private-factor-model",
-    ),
-    verified(
-        "TopicModel, MixtureModel",
-        "symmetric second and third moments; composition mu^2 = mu_2^2 + mu_3^2",
-        "docs/analyses/topics_and_mixtures.md",
-        "topic-model",
-        "mixture-model",
-    ),
-    verified(
-        "JointICA, per time point or per subject",
-        "clipped moments or gradients; every release counted; the unit is printed",
-        "docs/analyses/joint_ica.md",
-        "joint-ica",
-        "joint-ica-of-subjects",
-        "joint-ica-infomax",
-    ),
-    verified(
-        "LinearRegression, LogisticRegression, PolynomialLoss (built-in losses)",
-        "all degrees in one release with the joint sensitivity",
-        "docs/analyses/regression.md",
-        "linear-regression",
-        "logistic-regression",
-        "polynomial-loss",
-    ),
-    verified(
-        "NetworkClassifier, KMeans",
-        "clipped gradients or sums; every round counted whether used or not",
-        "docs/analyses/regression.md",
-        "network-classifier",
-        "kmeans",
-    ),
+)
+_BROKEN = (
     broken(
         "release of latent factors (FactorRelease)",
         "a function of the data; an empirical risk report is given instead of a guarantee",
@@ -116,3 +82,25 @@ MECHANISMS = (
         "floating-point",
     ),
 )
+
+
+def mechanisms() -> tuple[Mechanism, ...]:
+    """Return what dpcape's guarantees rest on, its analyses as they describe themselves, and what is broken."""
+    return (*_FOUNDATIONS, *_described(), *_BROKEN)
+
+
+def _described() -> list[Mechanism]:
+    """Return one mechanism for all analyses that stand on the same ground."""
+    grounds: dict[tuple[str, str, str], list[Analysis]] = {}
+    for analysis in own_analyses().values():
+        grounds.setdefault((analysis.standing, analysis.reason, analysis.reference), []).append(analysis)
+    return [
+        Mechanism(
+            ", ".join(analysis.python for analysis in members),
+            standing,
+            reason,
+            reference,
+            analyses=tuple(case.name for analysis in members for case in analysis.audit),
+        )
+        for (standing, reason, reference), members in grounds.items()
+    ]

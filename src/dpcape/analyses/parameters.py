@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -85,3 +86,98 @@ def check_components(n_components: int | str, largest: int, *, name: str = "n_co
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
         raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {shown(n_components)}.")
     return check_whole(name, n_components, 1, largest)
+
+
+class _Required:
+    """Stands for the default of a parameter that must be given."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+WHOLE, NUMBER, POSITIVE, FLAG, CHOICE, OTHER = "whole", "number", "positive", "flag", "choice", "other"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an analysis: what it may be, and what a plan starts from.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        WHOLE, NUMBER (from ``least`` to ``most``), POSITIVE, FLAG, CHOICE (one of ``words``), or OTHER.
+    default : object
+        The estimator's default; REQUIRED if it must be given.
+    least, most : number or callable
+        Ends of its range, or functions from public numbers to them.
+    optional : bool
+        Whether None may be given.
+    words : tuple of str
+        Words that may stand for a number, such as "auto"; all there is for a choice.
+    planned : object
+        What a plan starts from, if it is not the default.
+    title : str
+        Label on the planner's page; empty for a parameter no plan depends on.
+    left_out : str
+        What None means, on the planner's page.
+    refuse : callable or None
+        ``refuse(value, public)`` raises where a value cannot be; instead of the kind's own check.
+    """
+
+    name: str
+    kind: str
+    default: Any = REQUIRED
+    least: Any = None
+    most: Any = None
+    optional: bool = False
+    words: tuple[str, ...] = ()
+    planned: Any = REQUIRED
+    title: str = ""
+    left_out: str = ""
+    refuse: Callable[[Any, Any], object] | None = None
+
+    @property
+    def start(self) -> Any:
+        """What a plan starts from."""
+        return self.default if self.planned is REQUIRED else self.planned
+
+    def ends(self, public: Any) -> tuple[Any, Any]:
+        """Return the range for these public numbers."""
+        least, most = (end(public) if callable(end) else end for end in (self.least, self.most))
+        return least, most
+
+    def check(self, value: Any, public: Any) -> None:
+        """Refuse a value that cannot be, in one sentence."""
+        if self.refuse is not None:
+            self.refuse(value, public)
+        elif (value is None and self.optional) or self.kind not in _CHECKS:
+            return
+        else:
+            _CHECKS[self.kind](self, value, public)
+
+
+def _check_whole(parameter: Parameter, value: Any, public: Any) -> None:
+    if isinstance(value, str) and value in parameter.words:
+        return
+    least, most = parameter.ends(public)
+    if parameter.words and (isinstance(value, bool) or not isinstance(value, Integral)):
+        words = " or ".join(repr(word) for word in parameter.words)
+        raise InvalidParameter(f"{parameter.name} must be a whole number or {words}; got {shown(value)}.")
+    if parameter.optional:
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+            raise InvalidParameter(
+                f"{parameter.name} must be None or a whole number from {least} to {most}; got {shown(value)}."
+            )
+        return
+    check_whole(parameter.name, value, least, most)
+
+
+_CHECKS: dict[str, Callable[[Parameter, Any, Any], object]] = {
+    WHOLE: _check_whole,
+    NUMBER: lambda parameter, value, public: check_number(parameter.name, value, *parameter.ends(public)),
+    POSITIVE: lambda parameter, value, public: check_positive(parameter.name, value),
+    FLAG: lambda parameter, value, public: check_flag(parameter.name, value),
+    CHOICE: lambda parameter, value, public: check_choice(parameter.name, value, parameter.words),
+}

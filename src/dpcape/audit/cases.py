@@ -1,4 +1,4 @@
-"""Small instances of every analysis, with units (records, documents, subjects) made from plain numbers.
+"""Small instances of every analysis, as described there, with units (records, documents, subjects) made from numbers.
 
 Any numbers are legal, also beyond the public bound: what clips at a site clips here too, so a search over the numbers
 is a search over everything a person may bring.
@@ -13,25 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.analyses.description import Analysis, AuditCase
+from dpcape.analyses.registry import own_analyses
 from dpcape.audit.adversaries import SITES
-from dpcape.estimators import (
-    CCA,
-    PCA,
-    JointICA,
-    KMeans,
-    LinearRegression,
-    LogisticRegression,
-    Mean,
-    MixtureModel,
-    NetworkClassifier,
-    PolynomialLoss,
-    TopicModel,
-)
-from dpcape.factor_release import PrivateFactorModel
 from dpcape.records import documents, labelled, rows, subjects, views
 
 Vector = NDArray[np.float64]
-_CENTRES = np.array([[0.1, 0.0, 0.0], [-0.1, 0.0, 0.0]])
 _TIME_POINTS = 8
 
 
@@ -96,36 +83,23 @@ def _time_points(numbers: Vector) -> Any:
     return subjects([numbers], bound=3.0, unit="record")
 
 
-_ALL = (
-    Case("mean", lambda e, d: Mean(epsilon=e, delta=d), _plain, 3),
-    Case("pca", lambda e, d: PCA(1, epsilon=e, delta=d), _plain, 3),
-    Case("centred-pca", lambda e, d: PCA(1, epsilon=e, delta=d, center=True), _plain, 3),
-    Case("cca", lambda e, d: CCA(1, epsilon=e, delta=d), _two_views, 4),
-    Case("topic-model", lambda e, d: TopicModel(2, epsilon=e, delta=d), _counts, 3),
-    Case("mixture-model", lambda e, d: MixtureModel(2, epsilon=e, delta=d, noise_variance=0.01), _plain, 3),
-    Case("joint-ica", lambda e, d: JointICA(2, epsilon=e, delta=d), _time_points, 2),
-    Case(
-        "joint-ica-of-subjects",
-        lambda e, d: JointICA(2, epsilon=e, delta=d, n_timepoints=_TIME_POINTS),
-        _people,
-        2 * _TIME_POINTS,
-    ),
-    Case(
-        "joint-ica-infomax",
-        lambda e, d: JointICA(2, epsilon=e, delta=d, solver="infomax", n_iter=3),
-        _time_points,
-        2,
-    ),
-    Case("linear-regression", lambda e, d: LinearRegression(epsilon=e, delta=d), _response, 3),
-    Case("logistic-regression", lambda e, d: LogisticRegression(epsilon=e, delta=d), _two_classes, 3),
-    Case("polynomial-loss", lambda e, d: PolynomialLoss("poisson", epsilon=e, delta=d), _count_response, 3),
-    Case("network-classifier", lambda e, d: NetworkClassifier(3, epsilon=e, delta=d, n_iter=3), _two_classes, 3),
-    Case(
-        "private-factor-model",
-        lambda e, d: PrivateFactorModel(1, epsilon=e, delta=d, n_burn_in=2, n_draws=2, kernel="lapack"),
-        _plain,
-        3,
-    ),
-    Case("kmeans", lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, init=_CENTRES), _plain, 3),
-)
-CASES = {case.name: case for case in _ALL}
+_MAKERS: dict[str, Callable[[Vector], Any]] = {
+    "rows": _plain,
+    "views": _two_views,
+    "documents": _counts,
+    "two_classes": _two_classes,
+    "response": _response,
+    "counts": _count_response,
+    "time_points": _time_points,
+    "people": _people,
+}
+
+
+def _case(analysis: Analysis, case: AuditCase) -> Case:
+    def make(epsilon: float, delta: float) -> Any:
+        return analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
+
+    return Case(case.name, make, _MAKERS[case.records], case.n_numbers)
+
+
+CASES = {case.name: _case(analysis, case) for analysis in own_analyses().values() for case in analysis.audit}

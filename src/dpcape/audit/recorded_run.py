@@ -14,7 +14,8 @@ from dpcape.noise import Replay
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.site.in_process import in_process
-from dpcape.statistics import Statistic, build
+from dpcape.statistics import build
+from dpcape.statistics.statistic import AnyStatistic
 from dpcape.transport.messages import Draw, Open, Request, Submit, decode_public, decode_to_site
 from dpcape.transport.transport import Passing, Transport
 
@@ -25,7 +26,7 @@ class RecordedRun:
 
     terms: Terms
     requests: tuple[Request, ...]
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[AnyStatistic, ...]
     guarantee: Guarantee
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from dpcape.analyses.mechanisms import BROKEN, MECHANISMS, PUBLISHED, VERIFIED, Mechanism
+from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, Mechanism
+from dpcape.analyses.mechanisms import mechanisms as own_mechanisms
 from dpcape.errors import InvalidParameter
 
 # Claims of papers come with the distribution that checks them.
@@ -37,7 +38,7 @@ def mechanisms(listing: bool, key: str | None, as_json: bool) -> None:
 def _mechanisms() -> list[Mechanism]:
     """Return dpcape's mechanisms with those of installed distributions, verified ones first."""
     added = [entry for point in entry_points(group="dpcape.mechanisms") for entry in point.load()]
-    return sorted([*added, *MECHANISMS], key=lambda entry: (VERIFIED, PUBLISHED, BROKEN).index(entry.status))
+    return sorted([*added, *own_mechanisms()], key=lambda entry: (VERIFIED, PUBLISHED, BROKEN).index(entry.status))
 
 
 def _claims() -> dict[str, Claim]:

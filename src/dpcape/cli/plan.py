@@ -9,40 +9,20 @@ from typing import Any
 
 import click
 
+from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
+from dpcape.protocols import PARAMETERS, PLANNABLE, make_protocol
 
 # What a plan cannot do without; a page can.
 NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
-USUAL_RATIO = 100.0
-ANALYSES = (
-    "mean",
-    "pca",
-    "centred-pca",
-    "cca",
-    "centred-cca",
-    "linear-regression",
-    "logistic-regression",
-    "polynomial-loss",
-    "network-classifier",
-    "kmeans",
-    "topic-model",
-    "whitened-topic-model",
-    "mixture-model",
-    "whitened-mixture-model",
-    "joint-ica",
-    "infomax-joint-ica",
-    "subject-joint-ica",
-    "subject-infomax-joint-ica",
-)
+USUAL_RATIO = PARAMETERS["cancelling_ratio"].default
 
 
 def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
     options = (
         click.option("--sites", type=click.IntRange(min=1), required=required, help="Number of sites."),
         click.option("--colluding", type=click.IntRange(min=0), required=required, help="Sites that may collude."),
-        click.option(
-            "--protocol", type=click.Choice(["cape", "secure-sum", "independent", "dealer"]), required=required
-        ),
+        click.option("--protocol", type=click.Choice(list(PLANNABLE)), required=required),
         click.option(
             "--minimum-sites",
             type=click.IntRange(min=1),
@@ -62,7 +42,7 @@ def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
 
 
 @click.command()
-@click.option("--analysis", type=click.Choice(ANALYSES), default=None)
+@click.option("--analysis", type=click.Choice(tuple(variants())), default=None)
 @click.option("--features", default=None, help="Columns; for cca of both views, e.g. 60,40 (one number is halved).")
 @click.option("--records", type=click.IntRange(min=1), default=None, help="Records of all sites together.")
 @click.option("--bound", default="1", show_default=True, help="Largest norm of a record; for cca one or two numbers.")
@@ -126,9 +106,8 @@ def _planned(
     parameters: Sequence[str],
 ) -> dict[str, Any]:
     from dpcape.planning import study_plan as planning
-    from dpcape.planning.analyses import PLANNED, releases_of
-    from dpcape.planning.release import Setting
-    from dpcape.protocols.registry import make_protocol
+    from dpcape.planning.consortium import Consortium
+    from dpcape.planning.planned import releases_of
 
     widths = _pair(features, int, "features", _has_views(analysis), halve=True)
     bounds = _pair(bound, float, "bound", _has_views(analysis), halve=False)
@@ -136,21 +115,21 @@ def _planned(
         protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
     )
     sizes = planning.equal_sites(records, sites)
-    setting = Setting(sizes, scheme, epsilon, delta)
+    consortium = Consortium(sizes, scheme, epsilon, delta)
     result = planning.plan_study(
-        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=setting),
+        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=consortium),
         sizes=sizes,
         protocol=scheme,
         epsilon=epsilon,
         delta=delta,
     )
-    note = PLANNED[analysis].note
+    note = variants()[analysis][1].note
     return {"analysis": analysis, "features": list(widths), **result, **({"note": note} if note else {})}
 
 
 def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
-    from dpcape.planning.analyses import options_of
     from dpcape.planning.page import write_planner
+    from dpcape.planning.planned import options_of
     from dpcape.planning.study_plan import equal_sites
 
     if given["cancelling_ratio"] != USUAL_RATIO:
@@ -175,7 +154,7 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
 
 
 def _has_views(analysis: str) -> bool:
-    return analysis in ("cca", "centred-cca")
+    return variants()[analysis][0].records == "views"
 
 
 def _parameters(texts: Sequence[str]) -> dict[str, Any]:
@@ -208,7 +187,6 @@ def account(
 ) -> None:
     """Tell which guarantee given noise scales really have."""
     from dpcape.planning import study_plan as planning
-    from dpcape.protocols.registry import make_protocol
 
     result = planning.account(
         protocol=make_protocol(protocol, n_colluding=colluding, minimum_sites=minimum_sites),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_components, check_flag
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.cca import CCA as DESCRIPTION
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.parameters import check_components
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import canonical, cross_noise_norm
@@ -76,6 +77,7 @@ class CCA(FederatedEstimator):
     array([1.])
     """
 
+    analysis: ClassVar[Analysis | None] = DESCRIPTION
     _builder: ClassVar[str] = "views(X, Y, bounds=...)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "x_weights_",
@@ -99,16 +101,6 @@ class CCA(FederatedEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.center = center
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.facts.kind != "views":
-            raise InvalidParameter(
-                f"records for CCA must be two views; got {federation.facts.kind!r}. "
-                "Build them with views(X, Y, bounds=...)."
-            )
-        check_components(self.n_components, min(federation.facts.widths))
-        check_flag("center", self.center)
-        return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         widths = (federation.facts.widths[0], federation.facts.widths[1])

@@ -19,10 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
+from dpcape.privacy.gaussian import mu_of
 
 if TYPE_CHECKING:
     from dpcape.planning import Declared
@@ -37,8 +39,8 @@ _PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).appl
 class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """An analysis whose ``fit`` takes a :class:`Federation`.
 
-    A subclass stores its parameters in ``__init__``, lists its fitted arrays in ``_fitted``, and writes ``_fit``, which
-    asks an allowance for means and post-processes them.
+    A subclass stores its parameters in ``__init__``, names the description of its analysis, lists its fitted arrays in
+    ``_fitted``, and writes ``_fit``, which asks an allowance for means and post-processes them.
 
     Attributes
     ----------
@@ -54,6 +56,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         Public largest length of a record's row, one per view.
     """
 
+    analysis: ClassVar[Analysis | None] = None
     _fitted: ClassVar[tuple[str, ...]]
     # How records for this analysis are built, for messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
@@ -110,9 +113,29 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
         return plan_estimator(federation, self, declared)
 
+    def public(self, federation: Federation) -> Public:
+        """Return the public numbers that releases follow from: parameters, facts, sizes and mu."""
+        assert self.analysis is not None
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
+        known = public_facts(federation.facts, federation.n_records)
+        return self.analysis.public(own, known, mu=lambda: self._mu(federation))
+
+    def _mu(self, federation: Federation) -> float:
+        """Return the smallest mu of all sites; infinite without noise."""
+        if not federation.protocol.adds_noise:
+            return math.inf
+        # Refuses meaningless numbers in its own words.
+        federation.terms(self.epsilon, self.delta)
+        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
+        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
+
     def _shares(self, federation: Federation) -> Sequence[float]:
-        """Shares of mu^2, one per release; everything that is decided before data is seen."""
-        return (1.0,)
+        """Return the shares of mu^2, one per release; refuse parameters that cannot be. No data is seen."""
+        if self.analysis is None:
+            return (1.0,)
+        public = self.public(federation)
+        self.analysis.check(public)
+        return self.analysis.shares(public)
 
     @abstractmethod
     def _fit(self, federation: Federation, private: Allowance) -> None:

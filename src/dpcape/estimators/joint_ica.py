@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_choice, check_number, check_whole
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.ica_budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
 from dpcape.postprocessing.ica_infomax import Infomax
-from dpcape.postprocessing.ica_rotation import CONTRASTS
-from dpcape.privacy import mu_of
+from dpcape.postprocessing.ica_self_check import too_noisy
 from dpcape.statistics import subject_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Matrix = NDArray[np.float64]
-SOLVERS = ("moment", "infomax")
 
 
 class JointICA(FederatedEstimator):
@@ -100,6 +98,7 @@ class JointICA(FederatedEstimator):
     (2, 2)
     """
 
+    analysis: ClassVar[Analysis | None] = JOINT_ICA
     _builder: ClassVar[str] = "subjects(arrays, bound=..., unit=...)"
     _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
 
@@ -127,20 +126,6 @@ class JointICA(FederatedEstimator):
         self.n_iter = n_iter
         self.learning_rate = learning_rate
         self.tolerance = tolerance
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        self._check(federation)
-        reduces = self._reduces(federation)
-        if federation.facts.unit == "record":
-            return record_shares(reduces=reduces, n_last=self.n_iter if self.solver == "infomax" else 1)
-        if self.solver == "infomax":
-            return subject_infomax_shares(reduces=reduces, n_iter=self.n_iter)
-        return subject_shares(
-            federation.n_records,
-            self._mu(federation),
-            reduces=reduces,
-            polishes=self.kurtosis == "positive",
-        )
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
@@ -192,38 +177,16 @@ class JointICA(FederatedEstimator):
 
         return plot_maps({"": self.mixing_}, shape)
 
-    def _mu(self, federation: Federation) -> float:
-        """Return the smallest mu of all sites; infinite without noise."""
-        if federation.protocol.name == "exact":
-            return math.inf
-        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
-        # Refuses meaningless numbers in its own words.
-        federation.terms(self.epsilon, self.delta)
-        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
-
-    def _reduces(self, federation: Federation) -> bool:
-        basis = self._basis(federation)
-        return (federation.n_features if basis is None else basis.shape[1]) > self.n_components
-
     def _basis(self, federation: Federation) -> Matrix | None:
         """Return the public basis; all voxels as they are if they are as few as components."""
         if self.basis is None:
             few = federation.n_features == self.n_components
             return np.eye(federation.n_features) if few else None
-        basis = _as_numbers(self.basis)
-        fits = basis.ndim == 2 and basis.shape[0] == federation.n_features and basis.shape[1] >= self.n_components
-        if not fits or not np.isfinite(basis).all():
-            raise InvalidParameter(
-                f"basis must be finite, with {federation.n_features} rows (voxels) and at least {self.n_components} "
-                f"columns; got shape {basis.shape}."
-            )
-        if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
-            raise InvalidParameter("basis must have orthonormal columns; got others. Use numpy.linalg.qr(basis)[0].")
-        return basis
+        return as_numbers(self.basis)
 
     def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: Matrix) -> None:
         """Warn, before anything is released, when subject-level noise must win."""
-        if self.solver != "moment" or federation.protocol.name == "exact":
+        if self.solver != "moment" or not federation.protocol.adds_noise:
             return
         n_before = 3 + (basis.shape[1] > self.n_components)
         asked = subject_tensor(federation.facts, basis[:, : self.n_components], np.eye(self.n_components))
@@ -239,37 +202,3 @@ class JointICA(FederatedEstimator):
                 UtilityWarning,
                 stacklevel=2,
             )
-
-    def _check(self, federation: Federation) -> None:
-        """Refuse parameters and records that have no meaning together."""
-        facts = federation.facts
-        if facts.kind not in ("subjects", "rows"):
-            raise InvalidParameter(
-                f"records for JointICA must be subjects; got {facts.kind!r}. Build them with subjects(arrays, ...)."
-            )
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("kurtosis", self.kurtosis, CONTRASTS)
-        check_whole("n_components", self.n_components, 2, facts.n_features)
-        check_whole("n_iter", self.n_iter, 1, 10**6)
-        least = self.n_components + 1
-        check_whole("n_timepoints", self.n_timepoints, least if facts.unit == "subject" else 1, 10**9)
-        for name, value in (("learning_rate", self.learning_rate), ("tolerance", self.tolerance)):
-            check_number(name, value, 0, math.inf)
-        if facts.unit == "subject" and federation.n_records < 2:
-            raise InvalidParameter(
-                "subjects must be at least two to hide one among others; got one. Use more subjects, or unit='record' "
-                "if protecting a time point is what you want."
-            )
-        if facts.unit == "record" and federation.n_records <= self.n_components:
-            raise InvalidParameter(
-                f"time points must be more than the {self.n_components} components; got {federation.n_records}. "
-                "Ask for fewer components."
-            )
-
-
-def _as_numbers(basis: ArrayLike) -> Matrix:
-    """Return a basis as an array; one without shape, which is refused, if it does not hold numbers."""
-    try:
-        return np.asarray(basis, dtype=np.float64)
-    except (TypeError, ValueError):
-        return np.full((), np.nan)

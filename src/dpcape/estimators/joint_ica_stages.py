@@ -10,17 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
+from dpcape.analyses.joint_ica import (
+    LEFT_BY_LOGS,
+    LOG_CLIP,
+    N_COVARIANCE_ROUNDS,
+    N_POLISH_ROUNDS,
+    covariance_clip,
+    fourth_clip,
+    infomax_clips,
+    subject_infomax_clip,
+    whitening_clip,
+)
 from dpcape.errors import UtilityWarning
 from dpcape.facts import Facts
 from dpcape.federation import Allowance
 from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
-from dpcape.postprocessing.ica_budget import N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_polish import first_widths, polished
 from dpcape.postprocessing.ica_rotation import rotate, tensor_values
 from dpcape.postprocessing.ica_self_check import ALL_CLEAR, clearance, least_clearance
 from dpcape.statistics import (
-    Statistic,
     fourth_moment,
     infomax_scores,
     reduced_second_moment,
@@ -32,14 +41,10 @@ from dpcape.statistics import (
     subject_projector,
     subject_tensor,
 )
+from dpcape.statistics.statistic import AnyStatistic
 
 Matrix = NDArray[np.float64]
 
-# Clip radii in units of sqrt(components), for whitened time points.
-_WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
-LOG_CLIP = 3.0
-# How far covariances are from the identity once logarithms have been removed.
-LEFT_BY_LOGS = 0.3 * LOG_CLIP
 # Infomax turns an error of the gradient into 1/slope as much error of the rotation. Runs at .09 of such error found
 # nothing and runs at .04 found the sources (experiments/ica, 20 components); the limit lies between.
 _SLOPE, _MOST_ERROR = 0.1, 0.06
@@ -106,11 +111,6 @@ def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_component
     return Reduction(projection, whitener)
 
 
-def covariance_clip(n: int, n_timepoints: int, scale: float, *, residual: float = 0.0) -> float:
-    """Return the radius that holds nearly all subjects: sampling, the last release's noise, what was left by it."""
-    return 1.2 * math.sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
-
-
 def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
     """Tensor, rotation and polish; return the rotation with the tensor's clearance over noise."""
     n = len(reduction.whitener)
@@ -169,7 +169,7 @@ def infomax_subjects(
     return state.result()
 
 
-def _warn_of_noisy_rounds(private: Allowance, asked: Statistic, n_iter: int, n_records: int) -> None:
+def _warn_of_noisy_rounds(private: Allowance, asked: AnyStatistic, n_iter: int, n_records: int) -> None:
     """Warn, from the planned noise alone, when the averaged iterates of infomax must be mostly noise."""
     plan = private.plan(asked)
     sites = tuple(plan.own_scales)
@@ -181,29 +181,6 @@ def _warn_of_noisy_rounds(private: Allowance, asked: Statistic, n_iter: int, n_r
             UtilityWarning,
             stacklevel=2,
         )
-
-
-def whitening_clip(n_components: int) -> float:
-    """Return the radius of time points whose second moment whitens them."""
-    return _WHITENING_CLIP * math.sqrt(n_components)
-
-
-def fourth_clip(n_components: int) -> float:
-    """Return the radius of white time points whose fourth moment is taken."""
-    return _FOURTH_CLIP * math.sqrt(n_components)
-
-
-def infomax_clips(n_components: int) -> tuple[float, float]:
-    """Return the radii of a time point's gradient and of its bias.
-
-    Near a solution |G| is about .45 R; a smaller radius slows the start, a larger one is paid for in noise.
-    """
-    return 0.4 * n_components, 0.5 * math.sqrt(n_components)
-
-
-def subject_infomax_clip(n_components: int, n_timepoints: int) -> float:
-    """Return the radius of a subject's mean gradient."""
-    return n_components / math.sqrt(n_timepoints)
 
 
 def starts(n: int) -> int:

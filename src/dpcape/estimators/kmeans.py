@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from dpcape.analyses.parameters import check_seed, check_whole
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.kmeans import KMEANS
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
@@ -75,6 +75,7 @@ class KMeans(FederatedEstimator):
            [-0.8,  0. ]])
     """
 
+    analysis: ClassVar[Analysis | None] = KMEANS
     _fitted: ClassVar[tuple[str, ...]] = ("cluster_centers_", "shares_", "noise_scale_")
 
     def __init__(
@@ -93,14 +94,6 @@ class KMeans(FederatedEstimator):
         self.n_iter = n_iter
         self.init = init
         self.random_state = random_state
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_whole("n_clusters", self.n_clusters, 1, federation.n_records)
-        check_whole("n_iter", self.n_iter, 1, 10_000)
-        check_seed(self.random_state)
-        if self.init is not None:
-            _check_start(self.init, (self.n_clusters, federation.n_features))
-        return (1.0 / self.n_iter,) * int(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         bound = math.hypot(*federation.facts.bounds)
@@ -122,16 +115,6 @@ class KMeans(FederatedEstimator):
         """Return the position of the nearest centre of each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         return nearest(self._checked_rows(X, width), self.cluster_centers_)
-
-
-def _check_start(init: ArrayLike, shape: tuple[int, int]) -> None:
-    """Refuse public centres that do not fit."""
-    try:
-        centres = np.asarray(init, dtype=np.float64)
-    except (TypeError, ValueError):
-        centres = np.full((), np.nan)
-    if centres.shape != shape or not np.isfinite(centres).all():
-        raise InvalidParameter(f"init must be finite numbers of shape {shape}; got shape {centres.shape}.")
 
 
 def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> Vector:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.analyses.parameters import check_confidence, check_flag, check_number
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import noise_norm
@@ -48,24 +47,6 @@ class LeastSquares:
     variance: float
     residual: float
     response_noise: float
-
-
-def check_regression(
-    federation: Federation, *, classes: bool, intercept: bool, ridge: float, confidence: float
-) -> None:
-    """Refuse records and parameters a regression has no meaning for."""
-    facts = federation.facts
-    if facts.kind != "labelled" or (facts.classes is not None) != classes:
-        wanted = "classes=[first, second]" if classes else "response=(low, high)"
-        got = facts.kind if facts.kind != "labelled" else "classes" if facts.classes else "a numeric response"
-        raise InvalidParameter(
-            f"records for this regression must be labelled with {'two classes' if classes else 'a response'}; "
-            f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
-        )
-    regression_moment(facts, intercept=True)
-    check_number("ridge", ridge, 0, math.inf)
-    check_confidence(confidence)
-    check_flag("fit_intercept", intercept)
 
 
 def released_fit(

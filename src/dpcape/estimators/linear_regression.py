@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.regression import LINEAR_REGRESSION
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.least_squares import check_regression, interval, released_fit
+from dpcape.estimators.least_squares import interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
 
@@ -85,6 +87,7 @@ class LinearRegression(FederatedEstimator):
     True
     """
 
+    analysis: ClassVar[Analysis | None] = LINEAR_REGRESSION
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
@@ -109,12 +112,6 @@ class LinearRegression(FederatedEstimator):
         self.fit_intercept = fit_intercept
         self.ridge = ridge
         self.confidence = confidence
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_regression(
-            federation, classes=False, intercept=self.fit_intercept, ridge=self.ridge, confidence=self.confidence
-        )
-        return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         ridge = self.ridge * federation.facts.bounds[0] ** 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import shown
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.regression import LOGISTIC_REGRESSION
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.least_squares import LeastSquares, check_regression, interval, released_fit
+from dpcape.estimators.least_squares import LeastSquares, interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
 
@@ -89,6 +89,7 @@ class LogisticRegression(FederatedEstimator):
     ['well', 'ill']
     """
 
+    analysis: ClassVar[Analysis | None] = LOGISTIC_REGRESSION
     _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[first, second])"
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
@@ -115,14 +116,6 @@ class LogisticRegression(FederatedEstimator):
         self.ridge = ridge
         self.rescale = rescale
         self.confidence = confidence
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_regression(
-            federation, classes=True, intercept=self.fit_intercept, ridge=self.ridge, confidence=self.confidence
-        )
-        if not isinstance(self.rescale, bool | str) or self.rescale not in ("auto", True, False):
-            raise InvalidParameter(f"rescale must be 'auto', True or False; got {shown(self.rescale)}.")
-        return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         ridge = self.ridge * federation.facts.bounds[0] ** 2

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.analyses.parameters import check_confidence
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.mean import MEAN
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import first_moments
@@ -59,16 +60,13 @@ class Mean(FederatedEstimator):
     array([ 0.6, -0.2])
     """
 
+    analysis: ClassVar[Analysis | None] = MEAN
     _fitted: ClassVar[tuple[str, ...]] = ("mean_", "variance_", "interval_")
 
     def __init__(self, *, epsilon: float | Mapping[str, float], delta: float, confidence: float = 0.95) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.confidence = confidence
-
-    def _shares(self, federation: Federation) -> tuple[float, ...]:
-        check_confidence(self.confidence)
-        return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.mean_, squares = private.mean(first_moments(federation.facts))

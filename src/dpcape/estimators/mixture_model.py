@@ -10,15 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import is_number, shown
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.mixture_model import MIXTURE_MODEL
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.moment_decomposition import (
     LARGEST_FULL,
-    check_design,
-    check_number,
     decompose,
-    second_moment_share,
     warn_if_drowned,
 )
 from dpcape.federation import Allowance, Federation
@@ -30,9 +27,9 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
     whitened_coordinates,
 )
-from dpcape.statistics import Statistic, second_moment, third_moment, whitened_third_moment
+from dpcape.statistics import second_moment, third_moment, whitened_third_moment
 from dpcape.statistics.packing import packed_tensor_size
-from dpcape.statistics.third_moments import checked_variance
+from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,6 +114,7 @@ class MixtureModel(FederatedEstimator):
     array([0.6, 0.4])
     """
 
+    analysis: ClassVar[Analysis | None] = MIXTURE_MODEL
     _fitted: ClassVar[tuple[str, ...]] = (
         "means_",
         "weights_",
@@ -145,19 +143,6 @@ class MixtureModel(FederatedEstimator):
         self.second_moment_share = second_moment_share
         self.clip_factor = clip_factor
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        n_components = check_number(self.n_components, federation.n_features)
-        checked_variance(self.noise_variance)
-        design = check_design(self.design)
-        _check_clip_factor(self.clip_factor)
-        # Refuses records of another kind, and tensors nobody could release, before anything is charged.
-        if design == "full" or packed_tensor_size(federation.n_features) <= LARGEST_FULL:
-            third_moment(federation.facts, noise_variance=float(self.noise_variance))
-        share = second_moment_share(
-            self.second_moment_share, n_features=federation.n_features, n_components=n_components
-        )
-        return (share, 1 - share)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(second_moment(federation.facts))
         moment = released - self.noise_variance * np.eye(federation.n_features)
@@ -173,7 +158,7 @@ class MixtureModel(FederatedEstimator):
 
     def _third(
         self, federation: Federation, private: Allowance, whitening: Whitening
-    ) -> tuple[str, Statistic, Coordinates]:
+    ) -> tuple[str, AnyStatistic, Coordinates]:
         """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
         variance, coordinates = float(self.noise_variance), whitened_coordinates(whitening)
         mean_square = self.n_components + variance * float(np.sum(whitening.forward**2))
@@ -254,10 +239,3 @@ def _next_scale(shares: Sequence[float], private: Allowance, federation: Federat
     """Return the scale of the second release per unit of its diameter, from the first one's."""
     first = private.releases[-1].scale / second_moment(federation.facts).diameter
     return first * float(np.sqrt(shares[0] / shares[1]))
-
-
-def _check_clip_factor(clip_factor: float) -> None:
-    if not is_number(clip_factor) or not 0.5 <= float(clip_factor) <= 10:
-        raise InvalidParameter(
-            f"clip_factor must be a number from 0.5 to 10; got {shown(clip_factor)}. Leave it at 1.7."
-        )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.analyses.parameters import check_choice, check_whole, is_number, shown
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.errors import UtilityWarning
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
     Whitening,
@@ -20,7 +19,6 @@ from dpcape.postprocessing.tensor_power import (
 
 Array = NDArray[np.float64]
 
-DESIGNS = ("auto", "full", "whitened")
 # Beyond this many numbers a third moment is released in few coordinates only, unless asked for.
 LARGEST_FULL = 200_000
 # A strength below this multiple of what noise alone would reach is worth a warning.
@@ -51,32 +49,6 @@ def decompose(released: Array, coordinates: Coordinates, *, scale: float) -> Dec
     n_components = coordinates.backward.shape[1]
     values, vectors = power_method(multilinear(released, coordinates.inner), n_components)
     return Decomposition(values, (coordinates.backward @ vectors).T, noise_strength(scale, coordinates.inner))
-
-
-def check_number(n_components: int, largest: int) -> int:
-    """Return the number of components, which must be given."""
-    return check_whole("n_components", n_components, 1, largest)
-
-
-def check_design(design: str) -> str:
-    """Return one of the designs."""
-    return check_choice("design", design, DESIGNS)
-
-
-def second_moment_share(share: float | str, *, n_features: int, n_components: int) -> float:
-    """Return the part of mu^2 for the second moment; "auto" follows measurements (experiments/topics).
-
-    The second moment fixes n_features x n_components numbers and the third n_components^3: the more columns,
-    the more the second moment matters.
-    """
-    if isinstance(share, str) and share == "auto":
-        columns_each = n_features / n_components
-        return 0.45 if columns_each < 4 else 0.6 if columns_each < 20 else 0.75
-    if not is_number(share) or not 0.01 <= float(share) <= 0.99:
-        raise InvalidParameter(
-            f"second_moment_share must be 'auto' or a number from 0.01 to 0.99; got {shown(share)}. The papers use 0.5."
-        )
-    return float(share)
 
 
 def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +11,8 @@ from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_positive, check_seed, check_whole
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
@@ -86,6 +86,7 @@ class NetworkClassifier(FederatedEstimator):
     ['0', '1']
     """
 
+    analysis: ClassVar[Analysis | None] = NETWORK_CLASSIFIER
     _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[...])"
     _fitted: ClassVar[tuple[str, ...]] = ("hidden_", "output_", "input_scale_", "classes_", "noise_scale_")
 
@@ -107,19 +108,6 @@ class NetworkClassifier(FederatedEstimator):
         self.clip = clip
         self.learning_rate = learning_rate
         self.random_state = random_state
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.facts.classes is None:
-            raise InvalidParameter(
-                f"records for a classifier must be labelled with classes; got {federation.facts.kind!r} without. "
-                "Build them with labelled(X, y, bound=..., classes=[...])."
-            )
-        check_whole("n_hidden", self.n_hidden, 1, 10**6)
-        check_whole("n_iter", self.n_iter, 1, 10**6)
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("clip", self.clip)
-        check_seed(self.random_state)
-        return (1.0 / self.n_iter,) * int(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         scale = _INPUT_LENGTH / federation.facts.bounds[0]

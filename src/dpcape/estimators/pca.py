@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_components, check_flag, is_number, shown
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.parameters import check_components, is_number, shown
+from dpcape.analyses.pca import PCA as DESCRIPTION
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import noise_norm, top_eigen
 from dpcape.privacy.calibration import plan_release
-from dpcape.statistics import Statistic, centred_moments, second_moment
+from dpcape.statistics import centred_moments, second_moment
+from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,6 +79,7 @@ class PCA(FederatedEstimator):
     array([[0.6, 0.8]])
     """
 
+    analysis: ClassVar[Analysis | None] = DESCRIPTION
     _fitted: ClassVar[tuple[str, ...]] = ("components_", "explained_", "mean_", "noise_norm_")
 
     def __init__(
@@ -91,12 +95,7 @@ class PCA(FederatedEstimator):
         self.delta = delta
         self.center = center
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_components(self.n_components, federation.n_features)
-        check_flag("center", self.center)
-        return (1.0,)
-
-    def _statistic(self, federation: Federation) -> Statistic:
+    def _statistic(self, federation: Federation) -> AnyStatistic:
         return centred_moments(federation.facts) if self.center else second_moment(federation.facts)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from dpcape.analyses.parameters import shown
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.polynomial import PackedPolynomial
@@ -80,6 +80,7 @@ class PolynomialLoss(FederatedEstimator):
     array([0.7])
     """
 
+    analysis: ClassVar[Analysis | None] = POLYNOMIAL_LOSS
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "polynomial_", "improvement_", "noise_scale_")
 
@@ -87,12 +88,6 @@ class PolynomialLoss(FederatedEstimator):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if not isinstance(self.loss, str):
-            raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(self.loss)}.")
-        polynomial_coefficients(federation.facts, loss=self.loss)
-        return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         statistic = polynomial_coefficients(federation.facts, loss=self.loss)

@@ -12,16 +12,14 @@ from scipy.sparse import csr_array, issparse
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.analyses.parameters import shown
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, check_names
 from dpcape.estimators.moment_decomposition import (
     LARGEST_FULL,
     Decomposition,
-    check_design,
-    check_number,
     decompose,
-    second_moment_share,
     warn_if_drowned,
 )
 from dpcape.federation import Allowance, Federation
@@ -33,8 +31,9 @@ from dpcape.postprocessing.tensor_power import (
     tensor_noise_norm,
     whiten,
 )
-from dpcape.statistics import Statistic, whitened_word_triples, word_pairs, word_shares, word_triples
+from dpcape.statistics import whitened_word_triples, word_pairs, word_shares, word_triples
 from dpcape.statistics.packing import packed_tensor_size
+from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 Matrix = NDArray[np.float64]
 Words = NDArray[np.int64]
 
-# Part of mu^2 for finding the most frequent words, when asked for.
-WORD_SHARE = 0.05
 # A document's tensor is clipped at this multiple of what a document of the stated length is expected to
 # have.
 _CLIP_FACTOR = 1.7
@@ -129,6 +126,7 @@ class TopicModel(FederatedEstimator):
     [0.1, 0.8]
     """
 
+    analysis: ClassVar[Analysis | None] = TOPIC_MODEL
     _builder: ClassVar[str] = "documents(counts)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "topics_",
@@ -159,22 +157,6 @@ class TopicModel(FederatedEstimator):
         self.design = design
         self.second_moment_share = second_moment_share
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        _check_whole("n_words", self.n_words, 1, federation.n_features)
-        _check_whole("document_length", self.document_length, 3, 10**6)
-        n_words = self.n_words or federation.n_features
-        n_components = check_number(self.n_components, n_words)
-        chosen = np.arange(n_words, dtype=np.int64)
-        # Refuses records of another kind, and tensors nobody could release, before anything is charged.
-        word_pairs(federation.facts, clip=1.0, words=chosen)
-        if check_design(self.design) == "full":
-            word_triples(federation.facts, clip=1.0, words=chosen)
-        share = second_moment_share(self.second_moment_share, n_features=n_words, n_components=n_components)
-        if self.n_words is None:
-            return (share, 1 - share)
-        left = 1 - WORD_SHARE
-        return (WORD_SHARE, left * share, left * (1 - share))
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.words_, length = self._chosen_words(federation, private)
         moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
@@ -190,7 +172,7 @@ class TopicModel(FederatedEstimator):
         length = self.document_length
         if self.n_words is None:
             return np.arange(federation.n_features, dtype=np.int64), length
-        shares = private.mean(word_shares(federation.facts, clip=1.0 if length is None else length**-0.5))
+        shares = private.mean(word_shares(federation.facts, clip=share_clip(length)))
         words = np.sort(np.argsort(-shares, kind="stable")[: self.n_words]).astype(np.int64)
         if length is None:
             return words, None
@@ -200,7 +182,7 @@ class TopicModel(FederatedEstimator):
 
     def _third(
         self, federation: Federation, moment: Matrix, whitening: Whitening, length: int | None
-    ) -> tuple[str, Statistic, Coordinates]:
+    ) -> tuple[str, AnyStatistic, Coordinates]:
         """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
         n_words = self.words_.size
         bounded = bounded_coordinates(whitening)
@@ -301,25 +283,6 @@ class TopicModel(FederatedEstimator):
 
         check_is_fitted(self, "guarantee_")
         return strengths(self.strengths_, self.noise_level_, ax)
-
-
-def _check_whole(subject: str, value: int | None, least: int, largest: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= largest:
-        raise InvalidParameter(
-            f"{subject} must be None or a whole number from {least} to {largest}; got {shown(value)}."
-        )
-
-
-def pair_clip(length: int | None) -> float:
-    """Length of the pair matrix of a document of so many different words."""
-    return 1.0 if length is None else 1 / math.sqrt(length * (length - 1))
-
-
-def triple_clip(length: int | None) -> float:
-    """Length of the triple tensor of a document of so many different words."""
-    return 1.0 if length is None else 1 / math.sqrt(length * (length - 1) * (length - 2))
 
 
 def _coordinate_clip(coordinates: Coordinates, moment: Matrix, length: int | None) -> float:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, check_whole
+from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.factor_release.kernels import kernel_named
@@ -19,8 +21,6 @@ from dpcape.postprocessing.eigen import noise_norm
 from dpcape.statistics import second_moment
 
 Matrix = NDArray[np.float64]
-
-LARGEST_WIDTH = 1000
 
 
 class PrivateFactorModel(FederatedEstimator):
@@ -82,6 +82,7 @@ class PrivateFactorModel(FederatedEstimator):
     array([[0.3, 0. , 0.5]])
     """
 
+    analysis: ClassVar[Analysis | None] = PRIVATE_FACTOR_MODEL
     _fitted: ClassVar[tuple[str, ...]] = ("n_factors_", "loadings_", "residual_variance_", "moment_", "noise_norm_")
 
     def __init__(
@@ -104,25 +105,9 @@ class PrivateFactorModel(FederatedEstimator):
         self.kernel = kernel
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        width = federation.n_features
-        check_components(self.n_factors, width, name="n_factors")
-        check_whole("n_burn_in", self.n_burn_in, 0, 10**9)
-        check_whole("n_draws", self.n_draws, 1, 10**9)
-        check_whole("seed", self.seed, 0, 2**63)
+        shares = super()._shares(federation)
         kernel_named(self.kernel)
-        # Refuses records of another kind, too, before anything is charged.
-        second_moment(federation.facts)
-        if width > LARGEST_WIDTH:
-            raise InvalidParameter(
-                f"a private second moment must have at most {LARGEST_WIDTH} features; got {width}. "
-                "Reduce them first by something public, such as averages over regions of an atlas."
-            )
-        if federation.n_records <= 2 * width:
-            raise InvalidParameter(
-                f"records must be more than twice the features; got {federation.n_records} and {width}. "
-                "Reduce the features first by something public."
-            )
-        return (1.0,)
+        return shares
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(second_moment(federation.facts))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpcape.errors import InvalidParameter
-from dpcape.planning.expected_error import Measure
-from dpcape.planning.release import Releases, Setting
+from dpcape.planning.consortium import Consortium
+from dpcape.planning.measures import Measure
+from dpcape.planning.planned import Releases
 from dpcape.planning.study_plan import aggregate_scales, terms_of
 from dpcape.protocols import Independent, Protocol
 
@@ -28,7 +29,7 @@ class Scenario:
     def error(self, measure: Measure, epsilon: float) -> float | None:
         """Return the expected error, or None where no plan exists."""
         try:
-            releases = self.releases(Setting(self.sizes, self.protocol, epsilon, self.delta))
+            releases = self.releases(Consortium(self.sizes, self.protocol, epsilon, self.delta))
             terms = terms_of(releases, self.sizes, self.protocol, epsilon, self.delta, weights=self.weights)
             return measure.value(aggregate_scales(releases, terms, self.protocol))
         except InvalidParameter:

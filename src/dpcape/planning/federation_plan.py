@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
 from dpcape.errors import InvalidParameter
 from dpcape.facts import Facts
 from dpcape.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
-from dpcape.planning.expected_error import Declared, Measure, measure_of
-from dpcape.planning.rehearsal import RecordingAllowance, rehearse
-from dpcape.planning.release import PlannedRelease
+from dpcape.planning.declared import Declared
+from dpcape.planning.measures import Measure, measure_of
+from dpcape.planning.outline import Outline, outline_of
+from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_releases
+from dpcape.planning.rehearsal import made_up_records, rehearse
 from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
-from dpcape.records.data_plan import Columns, DataPlan
-from dpcape.statistics import Statistic
-from dpcape.study.analyses import analyses
-from dpcape.study.made_up import MadeUp
+from dpcape.statistics import extent_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpcape.estimators.estimator import FederatedEstimator
     from dpcape.federation import Federation
 
 _TITLES = {"pooled": "pooled data", "conventional": "conventional", "alone": "largest site alone"}
@@ -41,20 +40,26 @@ class PlannedStep:
 
     Attributes
     ----------
-    statistic : Statistic
-        For a release that depends on earlier ones, as the rehearsal had it.
+    statistic : PlannedStatistic
+        Its name and extent.
     share : float
         Of mu^2.
     scale : float
         Standard deviation of the noise on the mean over all sites, at an entry of multiplicity one.
     plan : ReleaseNoise
         Own and shared scales, and mu, of every site.
+    known : str
+        Whether the scale is exact, relative to the largest contribution, or an upper bound.
+    instead : str
+        Name of the statistic that an earlier result may put in its place; empty if there is none.
     """
 
-    statistic: Statistic
+    statistic: PlannedStatistic
     share: float
     scale: float
     plan: ReleaseNoise
+    known: str = EXACT
+    instead: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,14 +111,12 @@ class StudyPlan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the expected error over epsilon (the noise, where there is no formula), beside the alternatives."""
-        from dpcape.guarantee.card_content import PROTOCOLS
         from dpcape.report.plots import curves
 
-        protocol = type(self.protocol).__name__
         epsilons = np.geomspace(0.1, 10, 9).tolist()
         measure = self.measure or self._noise()
         by_name = {
-            _TITLES.get(key, PROTOCOLS.get(protocol, protocol)): [
+            _TITLES.get(key, self.protocol.title): [
                 np.nan if (error := way.error(measure, epsilon)) is None else error for epsilon in epsilons
             ]
             for key, way in self._scenarios().items()
@@ -147,14 +150,9 @@ class StudyPlan:
             value = self.expected_error
             shown = f"{value:.3g}" if self.measure.unit == "ratio" else f"{100 * value:.3g} %"
             lines.append(("expected error" if self.measure.is_error else "noise", f"{shown} {self.measure.title}"))
-        lines += [
-            (f"release {number + 1}", f"{step.statistic.name}: noise {step.scale:.4g} on the mean, mu {_mu(step)}")
-            for number, step in enumerate(self.steps[:4])
-        ]
+        lines += [(f"release {number + 1}", _release_line(step)) for number, step in enumerate(self.steps[:4])]
         if len(self.steps) > 4:
             lines.append(("...", f"{len(self.steps)} releases in all"))
-        if len({step.statistic.name for step in self.steps}) > 1:
-            lines.append(("rehearsed", "later releases may depend on earlier ones; shown as made-up records had them"))
         return [*lines, *(line for line in self.guarantee.lines() if line[0] not in ("took part", "releases"))]
 
     def __str__(self) -> str:
@@ -179,38 +177,30 @@ class StudyPlan:
         )
 
 
+def _release_line(step: PlannedStep) -> str:
+    name = f"{step.statistic.name} or {step.instead}" if step.instead else step.statistic.name
+    known = {RELATIVE: ", relative to the largest contribution", AT_MOST: " at most"}.get(step.known, "")
+    return f"{name}: noise {step.scale:.4g} on the mean{known}, mu {_mu(step)}"
+
+
 def _mu(step: PlannedStep) -> str:
     return round_up(max(step.plan.mus.values()), 4)
 
 
-def plan_estimator(federation: Federation, estimator: FederatedEstimator, declared: Declared | None) -> StudyPlan:
+def plan_estimator(federation: Federation, estimator: Any, declared: Declared | None) -> StudyPlan:
     """Return the plan of fitting ``estimator``; it is not changed, and no site is asked for anything."""
-    from sklearn.base import clone
-
     if declared is not None and not isinstance(declared, Declared):
         raise InvalidParameter(
             f"declared must be a Declared; got {type(declared).__name__}. Write for example Declared(energy=0.5)."
         )
-    facts = {
-        site: msgspec.structs.replace(federation.facts, n_records=count, rows_per_unit=1)
-        for site, count in federation.sites.items()
-    }
-    guarantee, noted = rehearse(
-        clone(estimator),
-        facts,
-        protocol=federation.protocol,
-        weights=federation.weights,
-        made_up=lambda n_records: made_up_records(federation.facts, n_records),
-    )
-    guarantee = msgspec.structs.replace(guarantee, took_part=(), replayable=federation.replayable)
-    name = next((key for key, kind in analyses().items() if kind is type(estimator)), "")
+    planned = _described(federation, estimator) if estimator.analysis is not None else rehearsed(federation, estimator)
     supposed = declared or Declared()
     return StudyPlan(
         analysis=type(estimator).__name__,
-        guarantee=guarantee,
-        steps=_steps(noted),
+        guarantee=planned.guarantee(replayable=federation.replayable),
+        steps=_steps(planned),
         declared=supposed,
-        measure=_measure(name, federation.facts, estimator.get_params(deep=False), supposed),
+        measure=_measure(estimator, federation.facts, supposed),
         epsilon=estimator.epsilon,
         protocol=federation.protocol,
         sizes=dict(federation.sites),
@@ -218,37 +208,51 @@ def plan_estimator(federation: Federation, estimator: FederatedEstimator, declar
     )
 
 
-def _measure(name: str, facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure | None:
+def _described(federation: Federation, estimator: Any) -> Outline:
+    """Return the outline that the description of the estimator's analysis gives."""
+
+    def terms_for(shares: Sequence[float]) -> Terms:
+        return federation.terms(estimator.epsilon, estimator.delta, shares)
+
+    facts, protocol = federation.facts, federation.protocol
+    releases = planned_releases(estimator.analysis, estimator.public(federation), facts, terms_for, protocol)
+    return outline_of(releases, terms_for, protocol)
+
+
+def rehearsed(federation: Federation, estimator: Any) -> Outline:
+    """Return what an estimator without a description asks for when it is fitted to made-up records."""
+    from sklearn.base import clone
+
+    noted = rehearse(
+        clone(estimator),
+        {
+            site: msgspec.structs.replace(federation.facts, n_records=count, rows_per_unit=1)
+            for site, count in federation.sites.items()
+        },
+        protocol=federation.protocol,
+        weights=federation.weights,
+        made_up=lambda n_records: made_up_records(federation.facts, n_records),
+    )
+    releases = [
+        PlannedRelease(
+            PlannedStatistic(entry.name, entry.facts, extent_of(entry.name, **entry.numbers), entry.assumption),
+            noted.terms.shares[number],
+        )
+        for number, entry in enumerate(noted.statistics)
+    ]
+    return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans))
+
+
+def _measure(estimator: Any, facts: Facts, declared: Declared) -> Measure | None:
+    options = estimator.get_params(deep=False)
     # "auto" takes as many components as the noise leaves: there is no number to expect an error of.
-    return None if options.get("n_components") == "auto" else measure_of(name, facts, options, declared)
+    if estimator.analysis is None or options.get("n_components") == "auto":
+        return None
+    return measure_of(estimator.analysis, facts, options, declared)
 
 
-def _steps(noted: RecordingAllowance) -> tuple[PlannedStep, ...]:
-    terms = noted.terms
+def _steps(planned: Outline) -> tuple[PlannedStep, ...]:
     return tuple(
-        PlannedStep(noted.statistics[index], terms.shares[index], noted.releases[index].scale, noted.plans[index])
-        for index in noted.used
-    )
-
-
-def made_up_records(facts: Facts, n_records: int) -> Any:
-    """Return made-up records with these public facts, raw columns taken as they are."""
-    splits = np.cumsum((0, *facts.widths))
-    tables = tuple(
-        Columns(names=facts.feature_names[low:high], n_columns=high - low)
-        for low, high in itertools.pairwise(splits.tolist())
-    )
-    plan = _data_plan(facts, tables)
-    return plan.records(MadeUp(plan, n_records, 0))
-
-
-def _data_plan(facts: Facts, tables: tuple[Columns, ...]) -> DataPlan:
-    return DataPlan(
-        kind=facts.kind,
-        tables=tables,
-        bounds=() if facts.kind == "documents" else facts.bounds,
-        target="y",
-        response=facts.response,
-        classes=facts.classes,
-        unit=facts.unit,
+        PlannedStep(release.statistic, release.share, planned.scale(plan), plan, release.known, release.instead)
+        for release, plan in planned.each()
     )

@@ -1,93 +1,46 @@
-"""What a study would release, in order, from public facts alone: the analysis runs on made-up records.
+"""A fit to made-up records at sites that exist on paper: what an estimator really asks for.
 
-A steward reads it before approving, and a site refuses statistics that are not in it.
+Tests hold descriptions of analyses to it; estimators without a description are planned by it.
 """
 
 from __future__ import annotations
 
-import math
+import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from dpcape.errors import DpcapeWarning, ProtocolError
 from dpcape.facts import Facts
 from dpcape.federation import Allowance, Federation
-from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.statistic import Statistic
+from dpcape.records.data_plan import Columns, DataPlan
+from dpcape.statistics.statistic import AnyStatistic
+from dpcape.study.made_up import MadeUp
 from dpcape.transport.messages import Describe, Described, decode_to_site, encode
 from dpcape.transport.transport import Transport
-
-if TYPE_CHECKING:
-    from dpcape.estimators.estimator import FederatedEstimator
-    from dpcape.study.study import Study
 
 # Enough made-up records for every analysis to find something, few enough to be quick.
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
 # Wide records are few: nothing is learnt from them, and a steward's machine is small.
 _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
-# Third moments, whole or in few coordinates: an analysis chooses when it has seen the second moment.
-_DESIGNS = (
-    frozenset({"third_moment", "whitened_third_moment"}),
-    frozenset({"word_triples", "whitened_word_triples"}),
-)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One release a study would make.
-
-    Attributes
-    ----------
-    statistic : str
-        Its name.
-    size : int
-        How many numbers it holds.
-    mean_scale : float
-        Standard deviation of the noise in the mean over all sites, at a diagonal entry.
-    site_scale : float
-        Standard deviation of all noise on this site's own mean.
-    reach : float
-        How far one record can move this site's own mean.
-    """
-
-    statistic: str
-    size: int
-    mean_scale: float
-    site_scale: float
-    reach: float
-
-
-def outline(study: Study, n_records: Mapping[str, int], site: str) -> tuple[Guarantee, list[Step]]:
-    """Return the guarantee and the releases of a study for sites of these sizes; spends nothing."""
-    guarantee, noted = rehearse(
-        study.estimator(),
-        _facts(study, n_records),
-        protocol=study.protocol(),
-        weights=study.weights,
-        made_up=lambda n_records: study.synthetic_records(study.sites[0], n_records),
-    )
-    return guarantee, [noted.step(index, site) for index in noted.used]
 
 
 def rehearse(
-    estimator: FederatedEstimator,
+    estimator: Any,
     facts: Mapping[str, Facts],
     *,
     protocol: Protocol,
     weights: Mapping[str, float],
     made_up: Callable[[int], Any],
-) -> tuple[Guarantee, RecordingAllowance]:
-    """Fit an analysis to made-up records at sites that exist on paper; return its guarantee and what it asked for.
+) -> RecordingAllowance:
+    """Fit an analysis to made-up records at sites that exist on paper; return what it asked for.
 
     Parameters
     ----------
@@ -97,40 +50,16 @@ def rehearse(
         Returns so many made-up records with these facts.
     """
     federation = _RehearsedFederation(_Declared(facts), protocol, weights, made_up)
-    # Warnings would be about the made-up records; what follows the last release is nobody's business here.
+    # Ignore warnings: they concern made-up records. Stop after the last release.
     with warnings.catch_warnings(), suppress(_Complete):
         warnings.simplefilter("ignore", DpcapeWarning)
         estimator.fit(federation)
     assert federation.opened is not None
-    return federation.opened.guarantee(), federation.opened
+    return federation.opened
 
 
-def statistic_names(study: Study) -> frozenset[str]:
-    """Return the names of all statistics the study's analysis may ask for."""
-    _, steps = outline(study, dict.fromkeys(study.sites, 1000), study.sites[0])
-    names = frozenset(step.statistic for step in steps)
-    return names | other_designs(study, names)
-
-
-def other_designs(study: Study, names: frozenset[str]) -> frozenset[str]:
-    """Return what the study may ask for instead of some of ``names``: its first result may favour the other design."""
-    if study.parameters.get("design", "auto") != "auto":
-        return frozenset()
-    return frozenset().union(*(pair for pair in _DESIGNS if pair & names)) - names
-
-
-def declared_federation(study: Study, n_records: Mapping[str, int]) -> Federation:
-    """Return a federation that knows the declared facts and can do nothing but describe itself."""
-    return Federation(_Declared(_facts(study, n_records)), protocol=study.protocol(), weights=study.weights or None)
-
-
-def _facts(study: Study, n_records: Mapping[str, int]) -> dict[str, Facts]:
-    shape = study.facts()
-    return {site: msgspec.structs.replace(shape, n_records=n_records[site], rows_per_unit=1) for site in study.sites}
-
-
-def made_up_records(n_features: int) -> int:
-    """Return how many records to make up for an outline."""
+def enough_records(n_features: int) -> int:
+    """Return how many records to make up."""
     wanted = max(_LEAST_RECORDS, _RECORDS_PER_FEATURE * n_features)
     return max(_FEWEST_RECORDS, min(wanted, _MOST_ENTRIES // n_features))
 
@@ -168,7 +97,7 @@ class _RehearsedFederation(Federation):
 
     def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
-        self.opened = RecordingAllowance(self, terms, lambda: self._made_up(made_up_records(self.n_features)))
+        self.opened = RecordingAllowance(self, terms, lambda: self._made_up(enough_records(self.n_features)))
         return self.opened
 
 
@@ -188,7 +117,7 @@ class RecordingAllowance(Allowance):
         self._records: Any = None
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
-        self.statistics: list[Statistic] = []
+        self.statistics: list[AnyStatistic] = []
         self._on_release = None
         self.releases: list[Release] = []
 
@@ -207,7 +136,7 @@ class RecordingAllowance(Allowance):
         """Numbers of the releases asked for."""
         return range(len(self._plans))
 
-    def mean(self, statistic: Statistic) -> Any:
+    def mean(self, statistic: AnyStatistic) -> Any:
         plan = self.plan(statistic)
         self._plans.append(plan)
         if statistic.assumption and statistic.assumption not in self._stated:
@@ -221,20 +150,25 @@ class RecordingAllowance(Allowance):
         made_up = type(statistic)(self._records.facts(), **statistic.public)
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
 
-    def step(self, index: int, site: str) -> Step:
-        """Return what release ``index`` means for a site."""
-        plan, own_records = self._plans[index], self._terms.n_records[site] * self._terms.coefficient(site)
-        return Step(
-            statistic=self.releases[index].statistic,
-            size=self.statistics[index].size,
-            mean_scale=self.releases[index].scale,
-            site_scale=math.hypot(plan.own_scales[site], _left_of_draw(plan, site)) / own_records,
-            reach=plan.output_sensitivities[site] / own_records,
-        )
+
+def made_up_records(facts: Facts, n_records: int) -> Any:
+    """Return made-up records with these public facts, raw columns taken as they are."""
+    splits = np.cumsum((0, *facts.widths))
+    tables = tuple(
+        Columns(names=facts.feature_names[low:high], n_columns=high - low)
+        for low, high in itertools.pairwise(splits.tolist())
+    )
+    plan = _data_plan(facts, tables)
+    return plan.records(MadeUp(plan, n_records, 0))
 
 
-def _left_of_draw(plan: ReleaseNoise, site: str) -> float:
-    """Return the scale of a site's draw once the mean of all draws is removed."""
-    scales, n_sites = plan.shared_scales, len(plan.shared_scales)
-    others = math.fsum(scale**2 for name, scale in scales.items() if name != site)
-    return math.sqrt((scales[site] * (n_sites - 1)) ** 2 + others) / n_sites
+def _data_plan(facts: Facts, tables: tuple[Columns, ...]) -> DataPlan:
+    return DataPlan(
+        kind=facts.kind,
+        tables=tables,
+        bounds=() if facts.kind == "documents" else facts.bounds,
+        target="y",
+        response=facts.response,
+        classes=facts.classes,
+        unit=facts.unit,
+    )

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from dpcape.analyses.release import EXACT
 from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import ONE_SITE_EACH
-from dpcape.planning.analyses import PLANNED
-from dpcape.planning.release import EXACT, PlannedRelease, Setting
+from dpcape.planning.consortium import Consortium
+from dpcape.planning.planned import PlannedRelease
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
-from dpcape.statistics import Statistic
-
-ANALYSES = tuple(PLANNED)
 
 
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
@@ -32,21 +30,20 @@ def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
 
 def plan_study(
     *,
-    statistic: Statistic | None = None,
-    releases: Sequence[PlannedRelease] = (),
+    releases: Sequence[PlannedRelease],
     sizes: Mapping[str, int],
     protocol: Protocol,
     epsilon: float,
     delta: float,
 ) -> dict[str, Any]:
-    """Return scales, mu and guarantee of a study of one statistic, or of several releases.
+    """Return scales, mu and guarantee of a study of these releases.
 
     ``own_scale`` and ``shared_scale`` are standard deviations of the noise on one site's own mean (of the smallest
     site), ``aggregate_scale`` of the noise on the mean over all sites, ``pooled_scale`` what pooled data would need
     for the same guarantee; each at an entry of multiplicity one, such as the diagonal of a matrix. With several
     releases they are the first one's, ``mu`` is of all together, and ``releases`` has each one's own.
     """
-    planned = tuple(releases) if statistic is None else (PlannedRelease(statistic),)
+    planned = tuple(releases)
     terms = terms_of(planned, sizes, protocol, epsilon, delta)
     plans = plans_of(planned, terms, protocol)
     first = _release_entry(planned[0], plans[0], terms)
@@ -112,7 +109,7 @@ def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) ->
 
 def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
     entries = sum(entry.times * entry.statistic.size for entry in releases)
-    return round(8e-6 * entries * (1 if protocol.name == "independent" else 2), 3)
+    return round(8e-6 * entries * protocol.vectors, 3)
 
 
 def account(
@@ -129,7 +126,7 @@ def account(
         raise InvalidParameter("sensitivity must be positive, own_scale and shared_scale not negative.")
     protocol.settings(n_sites)
     own, shared = np.full(n_sites, float(own_scale)), np.full(n_sites, float(shared_scale))
-    if protocol.name in ("independent", "secure-sum") and shared_scale > 0:
+    if shared_scale > 0 and not protocol.shares_noise:
         raise InvalidParameter(f"shared_scale must be 0 for {protocol.name}; got {shared_scale!r}.")
     exposure = float(np.max(worst_exposures(protocol, own, shared)))
     mu = sensitivity * exposure
@@ -162,7 +159,7 @@ def terms_of(
 ) -> Terms:
     """Return the terms of a study of these releases at sites of these sizes."""
     shares = _repeated(releases, [entry.share for entry in releases])
-    return Setting(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
+    return Consortium(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
 
 
 def _fewest_scale(terms: Terms, plan: ReleaseNoise) -> float:

@@ -6,6 +6,8 @@ noise, depends on the dimension only; a result near that value says nothing abou
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +23,9 @@ _DEVIATIONS_TO_BE_CLEAR = 5.0
 
 ALL_CLEAR = 1.34
 """Clearance from which every simulated run was good; below it, weak components may be noise (ABIDE: 1.3, q 0.19)."""
+
+# Strength below which, at 20 components, subject-level runs were lost (docs/analyses/joint_ica.md).
+_LEAST_STRENGTH = 250.0
 
 
 def value_of_noise(n: int) -> float:
@@ -44,3 +49,19 @@ def least_clearance(n: int) -> float:
     """Return the clearance that pure noise does not reach: five deviations above its mean."""
     deviation = float(np.interp(n, _DIMENSIONS, _DEVIATION))
     return 1 + _DEVIATIONS_TO_BE_CLEAR * deviation / value_of_noise(n)
+
+
+def tensor_dimensions(n_components: int) -> int:
+    """Return the number of free entries of a traceless symmetric tensor of order four."""
+    n = n_components
+    return math.comb(n + 3, 4) - n * (n + 1) // 2
+
+
+def too_noisy(noise_scale: float, share: float, n_components: int) -> bool:
+    """Tell whether subject-level noise must win, from the tensor's noise and its share of what follows the PCA.
+
+    Privacy noise over sampling noise of a d-dimensional mean grows as sqrt(d)/(M mu); the threshold measured at 20
+    components, with one of four sites colluding, is carried to other sizes by that rule.
+    """
+    strength = 2 * math.sqrt(4 / 3) * math.sqrt(1 / share) / noise_scale
+    return strength < _LEAST_STRENGTH * math.sqrt(tensor_dimensions(n_components) / tensor_dimensions(20))

@@ -21,13 +21,38 @@ from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
-from dpcape.statistics.statistic import Statistic
 
 Vector = NDArray[np.float64]
 
 # own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
 _RANGE = 2.0**62
+
+
+class Released(Interface):
+    """What calibration needs to know of a statistic: a built one, or one that is planned."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def size(self) -> int:
+        """Length of the packed vector."""
+
+    @property
+    def diameter(self) -> float:
+        """Largest distance between the contributions of two units."""
+
+    @property
+    def radius(self) -> float:
+        """Largest length of one unit's contribution."""
+
+    def rounding(self, n_records: int) -> float:
+        """Bound the error that floating point leaves in a total."""
+
+    def sensitivity(self, n_records: int) -> float:
+        """Return how far replacing one unit moves the computed total."""
 
 
 class Scheme(Interface):
@@ -151,7 +176,7 @@ def calibrate(scheme: Scheme, sensitivities: Vector, mus: Vector) -> tuple[Vecto
     return own * factor, shared * factor, sensitivities * exposures / factor
 
 
-def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Scheme) -> ReleaseNoise:
+def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme) -> ReleaseNoise:
     """Return the noise of release number ``release``; a pure function of public facts."""
     sites = terms.sites
     if not terms.epsilons:
@@ -198,7 +223,7 @@ def _fits(needed: float, own: Vector, shared: Vector, step: float, slack: float 
     return needed / step < slack * _RANGE and largest / step <= slack * LARGEST_SCALE / 2
 
 
-def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
+def _grid_step(terms: Terms, statistic: Released, own: Vector, shared: Vector) -> float:
     """Return the power of two that makes the grid fine enough for the gap and coarse enough for 64 bits."""
     smallest = math.floor(math.log2(float(own.min())))
     allowed = epsilon_reserve(min(terms.epsilons.values())) / len(terms.shares)
@@ -210,7 +235,7 @@ def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) 
     raise _does_not_fit(statistic, needed, own)
 
 
-def _does_not_fit(statistic: Statistic, needed: float, own: Vector) -> InvalidParameter:
+def _does_not_fit(statistic: Released, needed: float, own: Vector) -> InvalidParameter:
     return InvalidParameter(
         f"the release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
         f"own_scale; got sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}. "
@@ -218,7 +243,7 @@ def _does_not_fit(statistic: Statistic, needed: float, own: Vector) -> InvalidPa
     )
 
 
-def _range_needed(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
+def _range_needed(terms: Terms, statistic: Released, own: Vector, shared: Vector) -> float:
     """Largest absolute value a sum over all sites can take."""
     totals = math.fsum(
         terms.coefficient(site) * (terms.n_records[site] * statistic.radius + statistic.rounding(terms.n_records[site]))
@@ -227,7 +252,7 @@ def _range_needed(terms: Terms, statistic: Statistic, own: Vector, shared: Vecto
     return totals + CUTOFF * float(own.sum() + 2 * shared.sum())
 
 
-def _plan_without_noise(terms: Terms, statistic: Statistic) -> ReleaseNoise:
+def _plan_without_noise(terms: Terms, statistic: Released) -> ReleaseNoise:
     sites = terms.sites
     zeros = np.zeros(len(sites))
     needed = _range_needed(terms, statistic, zeros, zeros)

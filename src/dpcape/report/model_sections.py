@@ -1,4 +1,4 @@
-"""A fitted model as sections of a page, chosen by what it has: eigenvalues, correlations, coefficients, maps."""
+"""A fitted model as sections of a page, as its description names them: eigenvalues, coefficients, maps and so on."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
 
 _SHOWN_MEANS, _DRAWN = 60, 30
+MAPS = "maps"
 
 
 def model_sections(
@@ -39,7 +40,10 @@ def model_sections(
         A public mask, for maps of voxels.
     """
     names = list(feature_names)
-    sections = [make(model, names) for make in _MAKERS] + [maps(model, names, inside)]
+    described = model.analysis
+    # A model without a description gets whatever fits what it has.
+    wanted = [*SECTIONS, MAPS] if described is None else described.sections
+    sections = [maps(model, names, inside) if name == MAPS else SECTIONS[name](model, names) for name in wanted]
     return [section for section in sections if section is not None]
 
 
@@ -177,18 +181,18 @@ def _shape(value: Any) -> str:
     return " x ".join(map(str, array.shape))
 
 
-_MAKERS: tuple[Maker, ...] = (
-    _spectrum,
-    _correlations,
-    topics,
-    _coefficients,
-    _mean,
-    _sizes,
-    loading_section("components_", "Components"),
-    loading_section("means_", "Means of the components"),
-    loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
-    directions("x_weights_", "Directions in the first view", second=False),
-    directions("y_weights_", "Directions in the second view", second=True),
-    _network,
-    _strengths,
-)
+SECTIONS: dict[str, Maker] = {
+    "spectrum": _spectrum,
+    "correlations": _correlations,
+    "topics": topics,
+    "coefficients": _coefficients,
+    "means": _mean,
+    "sizes": _sizes,
+    "components": loading_section("components_", "Components"),
+    "component_means": loading_section("means_", "Means of the components"),
+    "centres": loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
+    "x_directions": directions("x_weights_", "Directions in the first view", second=False),
+    "y_directions": directions("y_weights_", "Directions in the second view", second=True),
+    "hidden_units": _network,
+    "strengths": _strengths,
+}

@@ -27,7 +27,6 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import sync_folder, write_text
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.study import Study
-from dpcape.study.analyses import analyses
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator
@@ -172,7 +171,9 @@ class RunFolder:
 
     def model(self) -> FederatedEstimator:
         """Return the saved result."""
-        return analyses()[self.study().analysis].load(self.path / "model.npz")
+        kind: Any = self.study().description.load()
+        model: FederatedEstimator = kind.load(self.path / "model.npz")
+        return model
 
     def participants(self) -> dict[str, Any]:
         """Return who took part: records, identity, ledger head; from the guarantee where a run left no more."""

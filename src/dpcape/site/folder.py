@@ -319,9 +319,7 @@ class _Approved:
     """What an approved study lets through (``dpcape.site.site.Approval``)."""
 
     def __init__(self, study: Study) -> None:
-        from dpcape.planning.rehearsal import statistic_names
-
-        self._study, self._statistics = study, statistic_names(study)
+        self._study, self._statistics = study, study.statistics()
 
     def check_terms(self, terms: Terms) -> None:
         self._study.check_terms(terms)

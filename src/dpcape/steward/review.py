@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
-from dpcape.planning.rehearsal import Step, other_designs, outline
+from dpcape.planning.outline import Step, outline
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.study import Study
 
@@ -53,7 +53,7 @@ class Review:
 def review(folder: SiteFolder, study: Study, data: str) -> Review:
     """Compute a review; no data is read, nothing is spent."""
     sizes = {name: member.records or ASSUMED_RECORDS for name, member in study.members.items()}
-    guarantee, steps = outline(study, sizes, folder.name)
+    planned = outline(study, sizes)
     state = folder.state()
     ceiling = state.ceilings[data]
     charges = state.charges_of(data)
@@ -61,8 +61,8 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         study=study,
         data=data,
         sizes=sizes,
-        guarantee=guarantee,
-        steps=steps,
+        guarantee=planned.guarantee(),
+        steps=planned.steps(folder.name),
         spent=spent_epsilon(charges, ceiling.delta),
         after=spent_epsilon([*charges, study.charge(folder.name)], ceiling.delta),
         ceiling=ceiling.epsilon,
@@ -108,14 +108,14 @@ def how_noisy(seen: Review) -> list[str]:
     if seen.guarantee.status == "no guarantee":
         return ["NOT AT ALL: this protocol releases exact totals. Do not approve it for records of people."]
     first, unit = seen.steps[0], seen.guarantee.unit
-    others = other_designs(seen.study, frozenset(step.statistic for step in seen.steps))
-    instead = ", ".join(sorted(others)).replace("_", " ")
+    choices = {(step.statistic, step.instead) for step in seen.steps if step.instead}
+    chosen = [f"{first} or {second}".replace("_", " ") for first, second in sorted(choices)]
     return [
         f"Computed for {_basis(seen)}.",
         f"One {unit} can move this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
         f"has standard deviation {first.site_scale:.3g}, that is {first.site_scale / first.reach:.3g} times as much.",
         f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} is left.",
-        *([f"Depending on the first result, {instead} may be released in place of what is named here."] * bool(others)),
+        *(f"The first result decides whether {names} is released." for names in chosen),
     ]
 
 

@@ -8,29 +8,28 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpcape.analyses.description import Analysis, Public, public_facts
+from dpcape.analyses.parameters import REQUIRED
+from dpcape.analyses.registry import NO_PACKAGE, analyses
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.facts import Facts
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
-from dpcape.protocols import Exact, Protocol
-from dpcape.protocols.registry import make_protocol
+from dpcape.protocols import PROTOCOLS, Protocol, ProtocolParameter, make_protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
-from dpcape.study.analyses import analyses, parameters
 from dpcape.study.data import read_data
 from dpcape.study.sites import StudySite, read_members
 from dpcape.study.toml_reader import TomlSource, TomlTable, is_number, without_dates
 
-if TYPE_CHECKING:
-    from dpcape.estimators.estimator import FederatedEstimator
-
-PROTOCOLS = ("cape", "secure-sum", "independent", "dealer", "exact")
+# How many records a site is supposed to have where only names are asked for.
+_SOME_RECORDS = 1000
 TABLES = ("study", "protocol", "sites", "data", "federation")
 
 
@@ -103,10 +102,11 @@ class Study:
     folder: Path
     content: Mapping[str, Any]
     files: Mapping[str, str]
+    description: Analysis = field(compare=False, repr=False)
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:
-        """Read and check a study file."""
+    def load(cls, path: str | Path, *, packages: Container[str] = NO_PACKAGE) -> Study:
+        """Read and check a study file; ``packages`` as in :meth:`parse`."""
         where = Path(path)
         try:
             text = where.read_text(encoding="utf-8")
@@ -114,11 +114,21 @@ class Study:
             raise InvalidParameter(
                 f"a study must be a readable text file; got {str(path)!r} ({type(error).__name__})."
             ) from error
-        return cls.parse(text, path=where)
+        return cls.parse(text, path=where, packages=packages)
 
     @classmethod
-    def parse(cls, text: str, *, path: str | Path = "study.toml") -> Study:
-        """Read and check the text of a study; files it names stand beside ``path``."""
+    def parse(cls, text: str, *, path: str | Path = "study.toml", packages: Container[str] = NO_PACKAGE) -> Study:
+        """Read and check the text of a study; files it names stand beside ``path``.
+
+        Parameters
+        ----------
+        text : str
+            The study, as TOML.
+        path : str or Path
+            Where it stands.
+        packages : container of str
+            Distributions besides dpcape whose analyses it may name; reading a study loads the one it names.
+        """
         where = Path(path)
         source = TomlSource(text, where.name)
         for key in source.content:
@@ -129,7 +139,7 @@ class Study:
         data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
         settings, deadline = _read_protocol(TomlTable(source, ("protocol",)), len(members))
-        head = _read_head(TomlTable(source, ("study",)), members, settings)
+        head = _read_head(TomlTable(source, ("study",)), members, analyses(packages))
         study = cls(
             **head,
             settings=settings,
@@ -160,12 +170,10 @@ class Study:
         canonical = json.dumps(["dpcape study 1", self.content, self.files], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
 
-    def estimator(self) -> FederatedEstimator:
-        """Return the analysis, not fitted yet."""
-        kind = analyses()[self.analysis]
+    def estimator(self) -> Any:
+        """Return the analysis, not fitted yet; imports its estimator (at the coordinator)."""
         epsilon = dict(self.epsilon) if isinstance(self.epsilon, Mapping) else self.epsilon
-        estimator: FederatedEstimator = kind(**self.parameters, epsilon=epsilon, delta=self.delta)
-        return estimator
+        return self.description.load()(**self.parameters, epsilon=epsilon, delta=self.delta)
 
     def protocol(self) -> Protocol:
         """Return the protocol the sites run."""
@@ -197,15 +205,29 @@ class Study:
         """Return the public facts every site's records must have, without their number."""
         return self.synthetic_records(self.sites[0], 4).facts().shape_facts()
 
+    def public(self, n_records: Mapping[str, int]) -> Public:
+        """Return the public numbers the analysis' releases follow from, for sites of these sizes."""
+        known = public_facts(self.facts(), sum(n_records.values()))
+        return self.description.public(self.parameters, known, mu=self._smallest_mu)
+
+    def _smallest_mu(self) -> float:
+        if not self.protocol().adds_noise:
+            return math.inf
+        return min(mu_of(self.epsilon_of(site), self.delta) for site in self.sites)
+
     def shares(self, n_records: Mapping[str, int]) -> tuple[float, ...]:
         """Return the shares of mu^2 the analysis asks for, one per release."""
-        from dpcape.planning.rehearsal import declared_federation
+        public = self.public(n_records)
+        self.description.check(public)
+        return self.description.shares(public)
 
-        return tuple(self.estimator()._shares(declared_federation(self, n_records)))
+    def statistics(self) -> frozenset[str]:
+        """Return the names of all statistics the analysis may ask for."""
+        return self.description.statistics(self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
 
     def charge(self, site: str) -> Charge:
         """Return what a whole run costs a site: what its ledger is asked before any data is read."""
-        if self.settings["kind"] == "exact":
+        if not self.protocol().adds_noise:
             return Charge(allowance="", mu=math.inf, gap=0.0, tail=0.0, n_releases=1)
         epsilon = self.epsilon_of(self._require_site(site))
         mu = mu_of(epsilon - epsilon_reserve(epsilon), self.delta * (1 - DELTA_RESERVE))
@@ -217,7 +239,7 @@ class Study:
         agreed = (self.protocol().settings(len(self.sites)), self.sites, self.delta, self.weights)
         for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), asked, agreed, strict=True):
             _require_same(subject, got, wanted)
-        epsilons = {name: self.epsilon_of(name) for name in self.sites if terms.settings.name != "exact"}
+        epsilons = {name: self.epsilon_of(name) for name in self.sites} if self.protocol().adds_noise else {}
         _require_same("epsilon", terms.epsilons, epsilons)
         shares = self.shares(terms.n_records)
         # Shares may come out of a numerical search, which rounds differently on other machines.
@@ -232,24 +254,24 @@ class Study:
         return site
 
 
-def _read_head(section: TomlTable, members: Mapping[str, StudySite], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mapping[str, Analysis]) -> dict[str, Any]:
     """Read the [study] table."""
-    known = analyses()
-    analysis = section.choice("analysis", tuple(known))
-    head = {"name": section.name("name"), "analysis": analysis, "epsilon": _epsilon(section, members)}
+    description = known[section.choice("analysis", tuple(sorted(known)))]
+    epsilon = _epsilon(section, members)
+    head = {"name": section.name("name"), "analysis": description.name, "epsilon": epsilon}
     delta = section.number("delta")
     if delta is None or not 0 < delta < 1:
         section.fail("delta", "strictly between 0 and 1")
-    wanted = parameters(known[analysis])
-    values = {name: section.value(name) for name in wanted}
+    values = {parameter.name: section.value(parameter.name) for parameter in description.parameters}
     given = {name: value for name, value in values.items() if value is not None}
-    for name, required in wanted.items():
-        if required and name not in given:
-            section.fail(name, f"given for {analysis}")
+    for parameter in description.parameters:
+        name = parameter.name
+        if parameter.default is REQUIRED and name not in given:
+            section.fail(name, f"given for {description.name}")
         if name in given and not _is_parameter(given[name]):
             section.fail(name, "a text, a number, true, false, or a list of them")
     section.finish()
-    return {**head, "delta": delta, "parameters": given}
+    return {**head, "delta": delta, "parameters": given, "description": description}
 
 
 def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | dict[str, float]:
@@ -263,25 +285,24 @@ def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | di
 
 
 def _read_protocol(section: TomlTable, n_sites: int) -> tuple[dict[str, Any], float | None]:
-    kind = section.choice("kind", PROTOCOLS)
+    """Read the [protocol] table: a kind, the parameters that protocol has, and how long to wait."""
+    kind = section.choice("kind", tuple(PROTOCOLS))
     deadline = section.seconds("deadline")
-    settings: dict[str, Any] = {"kind": kind}
-    if kind in ("cape", "secure-sum", "dealer"):
-        settings["n_colluding"] = section.count("n_colluding")
-    if kind in ("cape", "secure-sum", "independent") and "minimum_sites" in section:
-        settings["minimum_sites"] = section.count("minimum_sites", least=1)
-    if kind in ("cape", "dealer") and "cancelling_ratio" in section:
-        settings["cancelling_ratio"] = section.number("cancelling_ratio")
+    read = {parameter.name: _read_parameter(section, parameter) for parameter in PROTOCOLS[kind].parameters}
     section.finish()
+    settings = {"kind": kind, **{name: value for name, value in read.items() if value is not None}}
     section.within("kind", lambda: _make_protocol(settings).settings(n_sites))
     return settings, deadline
 
 
+def _read_parameter(section: TomlTable, parameter: ProtocolParameter) -> float | None:
+    if parameter.kind == "count":
+        return section.count(parameter.name, least=parameter.least, required=parameter.required)
+    return section.number(parameter.name, required=parameter.required)
+
+
 def _make_protocol(settings: Mapping[str, Any]) -> Protocol:
-    options = {key: value for key, value in settings.items() if key != "kind"}
-    if settings["kind"] == "exact":
-        return Exact()
-    return make_protocol(settings["kind"], n_colluding=options.pop("n_colluding", 0), **options)
+    return make_protocol(settings["kind"], **{key: value for key, value in settings.items() if key != "kind"})
 
 
 def _read_federation(source: TomlSource) -> dict[str, Any] | None:

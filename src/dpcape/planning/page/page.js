@@ -19,19 +19,19 @@ function shown(error, unit) {
 
 function scenarioTitle(key, study) {
   const largest = new Set(study.sizes).size > 1;
-  return { pooled: "Pooled data", chosen: TITLES[study.protocol.name], conventional: "Conventional (independent noise)",
+  return { pooled: "Pooled data", chosen: PROTOCOLS[study.protocol.name].title, conventional: "Conventional (independent noise)",
     alone: largest ? "The largest site alone" : "One site alone" }[key];
 }
 
 // What a noise scale is compared with.
 function yardstick(study) {
   const bound = Math.hypot(...study.bounds);
-  if (study.analysis === "mean" || study.analysis === "kmeans") return { size: bound, words: "of the bound" };
-  if (study.analysis === "network-classifier") return { size: study.options.clip, words: "of the clip" };
-  if (study.analysis.endsWith("topic-model")) return { size: 1, words: "of the largest entry" };
-  if (study.analysis === "polynomial-loss") return { size: releasesOf(study)[0].statistic.radius, words: "of their bound" };
-  if (study.analysis.startsWith("subject-")) return { size: releasesOf(study)[0].statistic.radius, words: "of its bound" };
-  return { size: bound ** 2, words: "of the squared bound" };
+  const { yardstick: words } = describedAs(study);
+  const sizes = {
+    "of the bound": () => bound, "of the squared bound": () => bound ** 2, "of the clip": () => study.options.clip,
+    "of the largest entry": () => 1, "of its largest length": () => releasesOf(study)[0].statistic.radius,
+  };
+  return { size: sizes[words](), words };
 }
 
 function pairsInto(target, pairs) {
@@ -101,9 +101,9 @@ function strong(text) {
 
 function rest({ study, errors, unit }) {
   const sites = study.sizes.length;
-  const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== "independent")
+  const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== INDEPENDENT)
     .map((key) => `${scenarioTitle(key, study).toLowerCase().replace(/ \(.*/, "")} ${shown(errors[key], unit)}`);
-  return ` ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} ${countedUnits(study.analysis)} at ${sites} ` +
+  return ` ${PROTOCOLS[study.protocol.name].title}, ${grouping(sum(study.sizes))} ${countedUnits(study.analysis)} at ${sites} ` +
     `site${sites > 1 ? "s" : ""}, epsilon ${roundUp(study.epsilon)}. Under the same guarantee: ${others.join(", ")}.`;
 }
 
@@ -115,7 +115,7 @@ function countedUnits(analysis) {
 
 function megabytes(study, plan) {
   const entries = sum(plan.releases.map((release) => release.times * release.entries));
-  return 8e-6 * entries * (study.protocol.name === "independent" ? 1 : 2);
+  return 8e-6 * entries * PROTOCOLS[study.protocol.name].vectors;
 }
 
 function epsilonRange(epsilon) {
@@ -256,13 +256,13 @@ function update() {
 function showFields() {
   const analysis = byId("analysis").value;
   const { kind } = CONSTANTS.analyses[analysis];
-  const protocol = byId("protocol").value;
+  const { n_colluding, minimum_sites } = PROTOCOLS[byId("protocol").value].parameters;
   const shape = byId("shape").value;
-  const spectral = SPECTRAL.includes(analysis);
+  const { spectral, explained } = CONSTANTS.analyses[analysis];
   const wanted = {
     one: true, views: kind === "views", bounded: kind !== "documents", spectrum: spectral,
     decay: ["power", "geometric"].includes(shape), energy: shape !== "own", own: shape === "own",
-    explained: analysis.endsWith("regression"), colluding: protocol !== "independent", minimum: protocol !== "dealer",
+    explained, colluding: Boolean(n_colluding), minimum: Boolean(minimum_sites),
   };
   for (const field of document.querySelectorAll("[data-for]")) field.hidden = !wanted[field.dataset.for];
   byId("declared").hidden = !spectral;
@@ -289,12 +289,12 @@ function showOptions() {
       label.className = "check";
       input.type = "checkbox";
       input.checked = usual;
-      label.append(input, ` ${OPTION_TITLES[name]}`);
+      label.append(input, ` ${OPTIONS[name].title}`);
     } else {
       label.className = "field";
       input.inputMode = "decimal";
-      if (usual === null) input.placeholder = LEFT_OUT[name]; else input.value = usual;
-      label.append(`${OPTION_TITLES[name]} `, input);
+      if (usual === null) input.placeholder = OPTIONS[name].left_out; else input.value = usual;
+      label.append(`${OPTIONS[name].title} `, input);
     }
     return label;
   }));

@@ -1,4 +1,8 @@
-// Expected errors from a declared spectrum: dpcape.planning.expected_error and .captured.
+// Expected errors and sizes of noise, by name: dpcape.planning.measures and .kept_energy.
+
+const packedSize = (n) => n * (n + 1) / 2;
+const packedTensorSize = (n) => n * (n + 1) * (n + 2) / 6;
+const fourthSize = (n) => n * (n + 1) * (n + 2) * (n + 3) / 24;
 
 function spectrumOf(declared, size) {
   if (declared.values.length) return ownSpectrum(declared.values, size);
@@ -126,7 +130,7 @@ function pairsSum({ values, counts }, u, v) {
   return pairs;
 }
 
-function cca(study, declared) {
+function correlationOfNoise(study, declared) {
   const spectra = study.widths.map((width, view) => spectrumOf(declared, width).map((value) => value * study.bounds[view] ** 2));
   return (scales) => {
     const parts = spectra.map((spectrum) => {
@@ -138,13 +142,13 @@ function cca(study, declared) {
   };
 }
 
-function regressionLoss(study, declared) {
+function varianceLost(study, declared) {
   const bound = study.bounds[0];
   const spectrum = spectrumOf(declared, study.widths[0]).map((value) => value * bound ** 2);
   if (!(declared.explained > 0 && declared.explained < 1)) {
     throw new Refused(`explained must be strictly between 0 and 1; got ${pyNumber(declared.explained)}.`);
   }
-  const variance = declared.explained * (study.analysis === "logistic-regression" ? 1 : 1 / 3);
+  const variance = declared.explained * (describedAs(study).labels === "classes" ? 1 : 1 / 3);
   const prior = variance / sum(spectrum);
   return (scales) => {
     const noise = scales[0] ** 2 / 2 * (1 / (bound * Math.sqrt(0.5)) ** 2 + prior * spectrum.length);
@@ -163,7 +167,7 @@ function momentNoise(study, spectrum, { width, first }) {
   const components = study.options.n_components;
   checkComponents(components, spectrum.length);
   const kept = spectrum.slice(0, components);
-  const whole = !study.analysis.startsWith("whitened");
+  const whole = describedAs(study).fixed.design === "full";
   const weakest = kept[components - 1];
   const [one, two, three] = [1, 2, 3].map((power) => sum(kept.map((value) => value ** -power)));
   const norm = Math.sqrt((one ** 3 + 3 * one * two + 2 * three) / 6);
@@ -175,68 +179,86 @@ function momentNoise(study, spectrum, { width, first }) {
   };
 }
 
-// Length of the noise in what finds the rotation, against the largest a contribution may have.
-function seriesNoise(study) {
-  const n = study.options.n_components;
-  const columns = study.options.n_basis === null ? sum(study.widths) : study.options.n_basis;
-  const last = (scales) => scales[scales.length - 1];
-  switch (study.analysis) {
-    case "joint-ica":
-      return (scales) => last(scales) * Math.sqrt(fourthSize(n)) / fourthClip(n) ** 4;
-    case "infomax-joint-ica":
-      return (scales) => last(scales) * Math.sqrt(n * (n + 1)) / infomaxReach(n);
-    case "subject-infomax-joint-ica":
-      return (scales) => last(scales) * Math.sqrt(n * (n + 1)) / subjectReach(study.options);
-    default:
-      return (scales) => scales[columns > n ? 4 : 3] * Math.sqrt(fourthSize(n));
-  }
+// Length of the noise in one of the releases, against the largest a contribution may have.
+function lengthOfNoise(study, place) {
+  const releases = releasesOf(study);
+  const at = place < 0 ? releases.length + place : place;
+  const { size, radius } = releases[at].statistic;
+  return (scales) => scales[at] * Math.sqrt(size) / radius;
 }
 
-// From the scales of the releases to the expected error.
-function measureOf(study, declared) {
-  const width = sum(study.widths);
-  const bound = Math.hypot(...study.bounds);
-  const options = study.options;
-  switch (study.analysis) {
-    case "mean":
-      return (scales) => scales[0] / bound;
-    case "pca": case "centred-pca": {
-      const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2);
-      checkComponents(options.n_components, width);
-      return (scales) => 1 - keptEnergy(spectrum, options.n_components, scales[0]);
-    }
-    case "cca": case "centred-cca":
-      return cca(study, declared);
-    case "linear-regression": case "logistic-regression":
-      return regressionLoss(study, declared);
-    case "kmeans":
-      return (scales) => scales[0] * options.n_clusters * Math.sqrt(width + 1) / bound;
-    case "network-classifier": {
-      const outputs = options.n_classes === 2 ? 1 : options.n_classes;
-      const size = options.n_hidden * (width + 1) + outputs * (options.n_hidden + 1);
-      return (scales) => scales[0] * Math.sqrt(size) / options.clip;
-    }
-    case "polynomial-loss": {
-      const { size, radius } = poissonLoss(width, bound);
-      return (scales) => scales[0] * Math.sqrt(size) / radius;
-    }
-    case "topic-model": case "whitened-topic-model": {
-      const words = options.n_words === null ? width : options.n_words;
-      const spectrum = spectrumOf(declared, words);
-      return momentNoise(study, spectrum, { width: words, first: options.n_words === null ? 0 : 1 });
-    }
-    case "mixture-model": case "whitened-mixture-model": {
-      const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2 - options.noise_variance);
-      return momentNoise(study, spectrum, { width, first: 0 });
-    }
-    default:
-      return seriesNoise(study);
+// The polynomial that meets exp at the Chebyshev points of [-reach, reach], degree 4 (statistics.poisson_loss).
+function exponentialPolynomial(reach) {
+  const points = Array.from({ length: 5 }, (_, k) => reach * Math.cos(Math.PI * (k + 0.5) / 5));
+  // Newton's divided differences, then multiplied out.
+  const table = points.map(Math.exp);
+  for (let order = 1; order < 5; order++) {
+    for (let k = 4; k >= order; k--) table[k] = (table[k] - table[k - 1]) / (points[k] - points[k - order]);
   }
+  let found = [table[4]];
+  for (let k = 3; k >= 0; k--) {
+    const raised = [0, ...found];
+    found.forEach((value, power) => { raised[power] -= points[k] * value; });
+    raised[0] += table[k];
+    found = raised;
+  }
+  return found;
 }
+
+function poissonLoss(width, bound) {
+  const most = 2;
+  const heights = exponentialPolynomial(most * bound);
+  // Counts run from 0, so that the linear coefficient runs over an interval of length 2.
+  const size = heights.map((value, degree) => degree === 1 ? Math.max(Math.abs(value - 2), Math.abs(value)) : Math.abs(value));
+  const diameters = size.map((value, degree) => (degree % 2 ? 2 : Math.SQRT2) * value * bound ** degree);
+  const weights = diameters.map((value, degree) => degree && value > 0 ? Math.sqrt(most ** degree / value) : 0);
+  const norm = (list) => Math.hypot(...list.map((value, degree) => value * weights[degree]));
+  const radius = norm(size.map((value, degree) => value * bound ** degree)) * (1 + 1e-9);
+  const counts = [1, width, packedSize(width), packedTensorSize(width), fourthSize(width)];
+  const entries = sum(counts.filter((_, degree) => weights[degree] > 0));
+  return { size: entries, diameter: Math.min(norm(diameters), 2 * radius), radius };
+}
+
+// From a study and what is declared to a function of the releases' scales.
+const MEASURES = {
+  noise_of_mean: (study) => (scales) => scales[0] / Math.hypot(...study.bounds),
+  energy_lost: (study, declared) => {
+    const width = sum(study.widths);
+    const bound = Math.hypot(...study.bounds);
+    const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2);
+    checkComponents(study.options.n_components, width);
+    return (scales) => 1 - keptEnergy(spectrum, study.options.n_components, scales[0]);
+  },
+  correlation_of_noise: correlationOfNoise,
+  variance_lost: varianceLost,
+  noise_of_centres: (study) => (scales) =>
+    scales[0] * study.options.n_clusters * Math.sqrt(sum(study.widths) + 1) / Math.hypot(...study.bounds),
+  noise_of_gradients: (study) => lengthOfNoise(study, 0),
+  noise_of_coefficients: (study) => lengthOfNoise(study, 0),
+  noise_of_word_moments: (study, declared) => {
+    const { n_words } = study.options;
+    const words = n_words === null ? sum(study.widths) : n_words;
+    return momentNoise(study, spectrumOf(declared, words), { width: words, first: n_words === null ? 0 : 1 });
+  },
+  noise_of_row_moments: (study, declared) => {
+    const width = sum(study.widths);
+    const bound = Math.hypot(...study.bounds);
+    const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2 - study.options.noise_variance);
+    return momentNoise(study, spectrum, { width, first: 0 });
+  },
+  // What finds the rotation is the last release, unless it is polished afterwards.
+  noise_of_rotation: (study) => {
+    const { fixed, unit } = describedAs(study);
+    return lengthOfNoise(study, unit === "subject" && fixed.solver === "moment" ? -2 : -1);
+  },
+};
+
+const describedAs = (study) => CONSTANTS.analyses[study.analysis];
+const measureOf = (study, declared) => MEASURES[describedAs(study).measure_name](study, declared);
 
 // The four ways to compute the same thing, under the same guarantee.
 function scenariosOf(study) {
-  const alone = { name: "independent", colluding: 0, minimum: null, ratio: study.protocol.ratio };
+  const alone = { name: INDEPENDENT, colluding: 0, minimum: null, ratio: study.protocol.ratio };
   return {
     pooled: { ...study, protocol: alone, sizes: [sum(study.sizes)] },
     chosen: study,

@@ -1,0 +1,68 @@
+"""Minimising a registered polynomial loss: all its coefficients in one release."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.parameters import OTHER, Parameter, shown
+from dpcape.analyses.regression import JOINT_DEGREES
+from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.errors import InvalidParameter
+from dpcape.formula import Formula, written
+from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.polynomials import LARGEST_SIZE
+
+_NOTE = (
+    "Planned for the loss 'poisson' and counts from 0; the noise does not depend on the largest count. A loss of your "
+    "own is planned in Python."
+)
+
+
+def _schedule(p: Public) -> Generator[Step, Any, None]:
+    if isinstance(p.n_features, Formula):
+        # The page has the Poisson loss alone, as a numerical kernel of its own (measures.js).
+        loss = f"poissonLoss({written(p.n_features)}, {written(p.bound)})"
+        numbers = {name: Formula(f"{loss}.{name}") for name in ("size", "diameter", "radius")}
+        text = f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
+        text += "Use fewer features or a smaller degree."
+        yield Refusal(numbers["size"] > LARGEST_SIZE, text, {"size": numbers["size"]})
+        yield Release("polynomial_coefficients", {**numbers, "n_features": p.n_features, "degree": 4})
+        return
+    # Searches for two possible records that break the diameter, and refuses if it finds them.
+    statistic = polynomial_coefficients(p.facts, loss=p.loss)
+    yield Release(statistic.name, statistic.numbers, assumption=statistic.assumption)
+
+
+def _refuse_loss(value: Any, p: Public) -> None:
+    if not isinstance(value, str):
+        raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(value)}.")
+
+
+POLYNOMIAL_LOSS = Analysis(
+    name="polynomial_loss",
+    estimator="dpcape.estimators.polynomial_loss:PolynomialLoss",
+    group=REGRESSIONS,
+    place=3,
+    kinds=frozenset({"rows", "labelled"}),
+    records="labelled",
+    labels="counts",
+    parameters=(Parameter("loss", OTHER, refuse=_refuse_loss),),
+    schedule=_schedule,
+    variants=(
+        Variant(
+            "polynomial-loss",
+            "Poisson regression (polynomial loss)",
+            fixed={"loss": "poisson"},
+            yardstick=RADIUS,
+            note=_NOTE,
+        ),
+    ),
+    measure="noise_of_coefficients",
+    sections=("coefficients",),
+    audit=(AuditCase("polynomial-loss", {"loss": "poisson"}, "counts", 3),),
+    standing=VERIFIED,
+    reason=f"{JOINT_DEGREES} (built-in losses)",
+    reference="docs/analyses/regression.md",
+)

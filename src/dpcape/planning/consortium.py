@@ -1,0 +1,35 @@
+"""The consortium a plan is for: sites with their sizes, the protocol they run, and the guarantee they want."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dpcape.facts import Facts
+from dpcape.privacy.terms import Terms, check_terms
+from dpcape.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """Sites with their numbers of records, the protocol they run, and the guarantee they want."""
+
+    sizes: Mapping[str, int]
+    protocol: Protocol
+    epsilon: float
+    delta: float
+
+    def terms(self, facts: Facts, shares: Sequence[float], weights: Mapping[str, float] | None = None) -> Terms:
+        """Return the terms of releases with these shares, or refuse what cannot be."""
+        terms = Terms(
+            allowance="plan",
+            settings=self.protocol.settings(len(self.sizes)),
+            epsilons=dict.fromkeys(self.sizes, float(self.epsilon)),
+            delta=float(self.delta),
+            shares=tuple(shares),
+            n_records=dict(self.sizes),
+            weights=dict(weights or {}),
+            facts=facts,
+        )
+        check_terms(terms, adds_noise=self.protocol.adds_noise)
+        return terms
