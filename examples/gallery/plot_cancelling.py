@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpcape import Cape, Federation, Independent, Mean, Replay, in_process, rows
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.planning.study_plan import equal_sites, plan_study
 from dpcape.statistics import first_moments
 
@@ -19,7 +19,7 @@ from dpcape.statistics import first_moments
 # ---------------
 # Four sites of 1,000 records each. ``plan_study`` computes all scales from public numbers.
 
-facts = Facts(kind="rows", unit="record", n_records=1, widths=(1,), bounds=(1.0,))
+facts = PublicFacts(kind="rows", unit="record", n_records=1, widths=(1,), bounds=(1.0,))
 common = {"statistic": first_moments(facts), "sizes": equal_sites(4000, 4), "epsilon": 1.0, "delta": 1e-5}
 cape = plan_study(protocol=Cape(n_colluding=1), **common)
 alone = plan_study(protocol=Independent(), **common)

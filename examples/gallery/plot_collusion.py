@@ -9,14 +9,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.planning.study_plan import equal_sites, plan_study
 from dpcape.statistics import second_moment
 
 # %%
 # Noise of the result, relative to pooled data, for ten sites: sqrt(n / (n - c)) up to half a percent.
 
-facts = Facts(kind="rows", unit="record", n_records=1, widths=(20,), bounds=(1.0,))
+facts = PublicFacts(kind="rows", unit="record", n_records=1, widths=(20,), bounds=(1.0,))
 colluding = np.arange(9)
 ratios = [
     plan_study(

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-
-Matrix = NDArray[np.float64]
 
 KINDS = ("garch", "laplace", "heterogeneous")
 
@@ -33,7 +32,7 @@ class SimulatedFmri:
         One (time points, voxels) array per subject, ``mixing`` times its sources.
     """
 
-    mixing: Matrix
+    mixing: FloatArray
     shape: tuple[int, int]
     arrays: list[NDArray[np.float32]]
 
@@ -64,7 +63,7 @@ def simulated_fmri(
     return SimulatedFmri(mixing, shape, [(series @ mixing.T).astype(np.float32) for series in courses])
 
 
-def smooth_maps(rng: Generator, n_components: int, shape: tuple[int, int]) -> Matrix:
+def smooth_maps(rng: Generator, n_components: int, shape: tuple[int, int]) -> FloatArray:
     """Return maps as columns of norm one: a main blob and a weaker one each, spread over the image."""
     rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]].reshape(2, -1, 1)
     centres = _spread_centres(rng, n_components, shape)
@@ -72,30 +71,30 @@ def smooth_maps(rng: Generator, n_components: int, shape: tuple[int, int]) -> Ma
     widths = rng.uniform(2.2, 3.4, (2, n_components)) * min(shape) / 30
     weak = rng.uniform(-0.5, 0.5, n_components)
 
-    def blob(at: Matrix, width: Matrix) -> Matrix:
+    def blob(at: FloatArray, width: FloatArray) -> FloatArray:
         distance = (rows - at[:, 0]) ** 2 + (columns - at[:, 1]) ** 2
-        bump: Matrix = np.exp(-distance / (2 * width**2))
+        bump: FloatArray = np.exp(-distance / (2 * width**2))
         return bump
 
     maps = blob(centres, widths[0]) + weak * blob(others, widths[1])
-    normed: Matrix = maps / np.linalg.norm(maps, axis=0)
+    normed: FloatArray = maps / np.linalg.norm(maps, axis=0)
     return normed
 
 
-def _spread_centres(rng: Generator, n_components: int, shape: tuple[int, int]) -> Matrix:
+def _spread_centres(rng: Generator, n_components: int, shape: tuple[int, int]) -> FloatArray:
     """Return jittered centres on a grid, so that maps overlap but differ."""
     n_rows = int(np.floor(np.sqrt(n_components)))
     n_columns = -(-n_components // n_rows)
     grid = np.stack(np.meshgrid(np.arange(n_rows), np.arange(n_columns), indexing="ij"), axis=-1).reshape(-1, 2)
     cells = np.array([shape[0] / n_rows, shape[1] / n_columns])
     chosen = rng.permutation(grid)[:n_components]
-    centres: Matrix = (chosen + 0.5 + rng.uniform(-0.2, 0.2, (n_components, 2))) * cells - 0.5
+    centres: FloatArray = (chosen + 0.5 + rng.uniform(-0.2, 0.2, (n_components, 2))) * cells - 0.5
     return centres
 
 
 def sources(
     rng: Generator, *, n_subjects: int, n_components: int, n_timepoints: int, kind: str = "garch"
-) -> Iterator[Matrix]:
+) -> Iterator[FloatArray]:
     """Yield each subject's (time points, components) courses, of variance one in expectation."""
     for _ in range(n_subjects):
         if kind == "laplace":
@@ -108,7 +107,7 @@ def sources(
         yield series
 
 
-def garch(rng: Generator, n_timepoints: int, n_components: int) -> Matrix:
+def garch(rng: Generator, n_timepoints: int, n_components: int) -> FloatArray:
     """Return GARCH(1, 1) series (Bollerslev 1986), one per column, after a burn-in of 50.
 
     Reaction .15-.35 and persistence .4-.6 give a median sample excess kurtosis of about 1.2 in 250 time points.
@@ -125,10 +124,10 @@ def garch(rng: Generator, n_timepoints: int, n_components: int) -> Matrix:
     return series[50:]
 
 
-def autocorrelation(series: Matrix, n_lags: int) -> Matrix:
+def autocorrelation(series: FloatArray, n_lags: int) -> FloatArray:
     """Return the sample autocorrelation of each column at lags 0 to ``n_lags``: (n_lags + 1, columns)."""
     moved = series - series.mean(axis=0)
     variance = (moved**2).mean(axis=0)
     lags = [(moved[lag:] * moved[: len(moved) - lag]).sum(axis=0) / len(moved) for lag in range(n_lags + 1)]
-    result: Matrix = np.stack(lags) / np.where(variance > 0, variance, 1.0)
+    result: FloatArray = np.stack(lags) / np.where(variance > 0, variance, 1.0)
     return result

@@ -13,7 +13,7 @@ SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
 MANY_TIME_POINTS = "a person owns many time points; one time point is protected, not a person"
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The public description of one site's records.
 
     Attributes
@@ -59,6 +59,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Columns of all views together."""
         return sum(self.widths)
 
-    def shape_facts(self) -> Facts:
+    def shape_facts(self) -> PublicFacts:
         """Return these facts without the number of records: what must be equal at all sites."""
         return msgspec.structs.replace(self, n_records=0, rows_per_unit=0)

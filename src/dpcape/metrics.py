@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 
-Matrix = NDArray[np.float64]
 
-
-def captured_energy(components: Matrix, moment: Matrix) -> float:
+def captured_energy(components: FloatArray, moment: FloatArray) -> float:
     """Return q_CE = tr(V' A V), the energy of ``moment`` in the span of orthonormal rows (dissertation, 4.3)."""
     return float(np.einsum("kd,de,ke->", components, moment, components, optimize=True))
 
 
-def captured_ratio(components: Matrix, moment: Matrix) -> float:
+def captured_ratio(components: FloatArray, moment: FloatArray) -> float:
     """Return captured energy relative to the best subspace of the same dimension."""
     best = np.linalg.eigvalsh(moment)[-components.shape[0] :].sum()
     return captured_energy(components, moment) / float(best)
@@ -51,17 +50,17 @@ def accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
     return float(np.mean(np.asarray(labels) == np.asarray(predicted)))
 
 
-def empirical_loss(coefficients: Matrix, rows: Matrix, response: Matrix) -> float:
+def empirical_loss(coefficients: FloatArray, rows: FloatArray, response: FloatArray) -> float:
     """Return f_D(w) = |y - X w|^2 / N (dissertation, eq. 8.11)."""
     return squared_loss(response, rows @ coefficients)
 
 
-def squared_loss(response: Matrix, predicted: Matrix) -> float:
+def squared_loss(response: FloatArray, predicted: FloatArray) -> float:
     """Return MSE, the mean squared error; of the predictions X w it is f_D(w) (dissertation, eq. 8.11)."""
     return float(np.mean((response - predicted) ** 2))
 
 
-def explained_share(response: Matrix, predicted: Matrix) -> float:
+def explained_share(response: FloatArray, predicted: FloatArray) -> float:
     """Return R squared; for a constant response 1 if it is met exactly and 0 otherwise."""
     spread, left = float(np.var(response)), squared_loss(response, predicted)
     if spread == 0:
@@ -69,18 +68,18 @@ def explained_share(response: Matrix, predicted: Matrix) -> float:
     return 1 - left / spread
 
 
-def log_loss(codes: NDArray[np.intp], probabilities: Matrix) -> float:
+def log_loss(codes: NDArray[np.intp], probabilities: FloatArray) -> float:
     """Return the mean negative log-probability of the true classes, given as columns of ``probabilities``."""
     taken = probabilities[np.arange(len(codes)), codes]
     return float(-np.mean(np.log(np.maximum(taken, 1e-300))))
 
 
-def coefficient_error(coefficients: Matrix, truth: Matrix) -> float:
+def coefficient_error(coefficients: FloatArray, truth: FloatArray) -> float:
     """Return err_w = |w - w*| / D (dissertation, section 8.4)."""
     return float(np.linalg.norm(coefficients - truth)) / len(truth)
 
 
-def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
+def gain_index(unmixing: FloatArray, mixing: FloatArray) -> float:
     """Return the normalised gain index q_NGI of ``unmixing @ mixing``: 0 for a perfect unmixing, at most 1.
 
     The index of Amari, Cichocki and Yang (1996), divided by its largest value (Nordhausen, Ollila and Oja 2011); up to
@@ -93,7 +92,7 @@ def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
     return float((by_row + by_column) / (2 * n * (n - 1)))
 
 
-def matched_correlations(estimated: Matrix, true: Matrix) -> Matrix:
+def matched_correlations(estimated: FloatArray, true: FloatArray) -> FloatArray:
     """Return the absolute correlation of each true map (column) with the estimated map matched to it, one to one."""
     from scipy.optimize import linear_sum_assignment
 
@@ -103,17 +102,17 @@ def matched_correlations(estimated: Matrix, true: Matrix) -> Matrix:
         normed.append(moved / np.linalg.norm(moved, axis=0))
     correlations = np.abs(normed[0].T @ normed[1])
     rows, columns = linear_sum_assignment(-correlations)
-    matched: Matrix = correlations[rows, columns]
+    matched: FloatArray = correlations[rows, columns]
     return matched
 
 
-def component_error(estimated: Matrix, true: Matrix) -> float:
+def component_error(estimated: FloatArray, true: FloatArray) -> float:
     """Return q_comp: mean distance of each estimated component (row) to the nearest true one (section 5.4)."""
     distances = _distances(estimated, true)
     return float(np.mean(distances.min(axis=1)))
 
 
-def match_components(estimated: Matrix, true: Matrix) -> NDArray[np.intp]:
+def match_components(estimated: FloatArray, true: FloatArray) -> NDArray[np.intp]:
     """Return, for each true component (row), the estimated one matched to it: one to one, least total distance.
 
     Unlike q_comp this does not let two estimates share one truth.
@@ -124,6 +123,6 @@ def match_components(estimated: Matrix, true: Matrix) -> NDArray[np.intp]:
     return matched
 
 
-def _distances(first: Matrix, second: Matrix) -> Matrix:
-    result: Matrix = np.linalg.norm(first[:, None, :] - second[None, :, :], axis=2)
+def _distances(first: FloatArray, second: FloatArray) -> FloatArray:
+    result: FloatArray = np.linalg.norm(first[:, None, :] - second[None, :, :], axis=2)
     return result

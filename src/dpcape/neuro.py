@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Subjects, subjects
-
-Matrix = NDArray[np.float64]
 
 # Options under which a time point's row depends on that time point alone. A list of what is allowed: what nilearn may
 # add tomorrow (it has regressed out confounds found in the series itself) must not pass unnoticed.
@@ -82,7 +81,7 @@ def nifti_subjects(
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
 
 
-def write_maps(mixing: Matrix, path: str | Path, *, mask: str | Path) -> None:
+def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> None:
     """Write maps, (voxels, components), as one 4D NIfTI image inside the mask they were fitted in."""
     nibabel = _nibabel()
     mask_image = nibabel.load(str(mask))

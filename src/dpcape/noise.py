@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 
 CUTOFF = 32
@@ -74,7 +75,7 @@ class NoiseSource(ABC):
     def _stream(self) -> _Stream:
         """Open a keystream that no other call uses."""
 
-    def integer_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
+    def integer_gaussian(self, scale: float, size: int) -> IntArray:
         """Draw exact discrete Gaussians.
 
         Parameters
@@ -208,9 +209,9 @@ class _Envelope:
     limit: int  # largest magnitude kept, floor(CUTOFF * scale)
     width_bits: int  # w = 2^width_bits
     height: int  # K
-    counts: NDArray[np.int64]  # n_j, summing to _N_CELLS
+    counts: IntArray  # n_j, summing to _N_CELLS
     block_of_cell: NDArray[np.uint16]
-    ceilings: NDArray[np.float64]  # K / n_j
+    ceilings: FloatArray  # K / n_j
     sure: NDArray[np.uint64]  # a word below sure[j] keeps every value of block j
 
 
@@ -251,7 +252,7 @@ def _peaks(scale: float, width_bits: int, n_blocks: int) -> list[int]:
     return peaks
 
 
-def _sure_words(scale: float, limit: int, width_bits: int, ceilings: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _sure_words(scale: float, limit: int, width_bits: int, ceilings: FloatArray) -> NDArray[np.uint64]:
     """Return, per block, a word below which acceptance needs no exponential."""
     ends = (np.arange(len(ceilings), dtype=np.int64) + 1) << width_bits
     least = ceilings * np.exp(-0.5 * (ends / scale) ** 2) - _GUARD
@@ -259,7 +260,7 @@ def _sure_words(scale: float, limit: int, width_bits: int, ceilings: NDArray[np.
     return np.asarray(np.maximum(least, 0.0) * 2.0**64, dtype=np.uint64)
 
 
-def _fill(envelope: _Envelope, size: int, stream: _Stream) -> NDArray[np.int64]:
+def _fill(envelope: _Envelope, size: int, stream: _Stream) -> IntArray:
     """Collect accepted proposals, in order, until there are enough."""
     draws = np.empty(size, dtype=np.int64)
     n_filled = 0
@@ -272,7 +273,7 @@ def _fill(envelope: _Envelope, size: int, stream: _Stream) -> NDArray[np.int64]:
     return draws
 
 
-def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> NDArray[np.int64]:
+def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> IntArray:
     """Propose from the histogram and keep each proposal with its exact probability."""
     proposals = stream.uniform_words(n_proposals).view(np.int64)
     words = stream.uniform_words(n_proposals)
@@ -290,11 +291,11 @@ def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> NDArray
 
 def _settle(
     envelope: _Envelope,
-    values: NDArray[np.int64],
+    values: IntArray,
     blocks: NDArray[np.uint16],
     words: NDArray[np.uint64],
     stream: _Stream,
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Decide by floating point where that is safe, exactly where it is not."""
     magnitudes = np.abs(values)
     ratios = envelope.ceilings[blocks] * np.exp(-0.5 * (magnitudes / envelope.scale) ** 2)

@@ -182,7 +182,7 @@ def test_bad_parameters_are_refused_before_anything_is_charged(changed: dict[str
 
 def test_other_records_and_bad_counts_are_refused() -> None:
     fed = Federation(in_process({"a": rows(np.eye(4), bound=1.0)}), protocol=Independent())
-    with pytest.raises(InvalidParameter, match="kind"):
+    with pytest.raises(InvalidParameter, match=r"Build them with documents\("):
         TopicModel(2, epsilon=1.0, delta=1e-6).fit(fed)
     with pytest.raises(InvalidParameter, match="counts"):
         documents(np.array([[1, -1, 3]]))

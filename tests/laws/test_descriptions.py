@@ -15,7 +15,7 @@ from dpcape.analyses.parameters import REQUIRED, WHOLE
 from dpcape.analyses.registry import ANY_PACKAGE, analyses, own_analyses, variants
 from dpcape.analyses.release import Refusal, Release
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Formula
 from dpcape.planning.measures import MEASURES
 from dpcape.planning.page.schedule_script import schedule_script, traced
@@ -89,8 +89,8 @@ def test_every_release_is_of_a_statistic_that_applies_to_the_records(name: str) 
         assert variant.unit in statistic.units
 
 
-def _facts(kind: str) -> Facts:
-    return Facts(
+def _facts(kind: str) -> PublicFacts:
+    return PublicFacts(
         kind=kind, unit="record", n_records=1, widths=(3, 3) if kind == "views" else (6,),
         bounds=(1.0, 1.0) if kind == "views" else (1.0,),
     )  # fmt: skip

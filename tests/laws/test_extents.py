@@ -11,7 +11,7 @@ import pytest
 
 from dpcape import labelled, rows
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Formula, computed
 from dpcape.statistics import (
     Statistic,
@@ -35,29 +35,29 @@ N_RECORDS = (1, 7, 1000, 1024, 1025, 10**6, 10**9)
 Public = Mapping[str, Any]
 
 
-def _row(facts: Facts, public: Public) -> dict[str, Any]:
+def _row(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_features": facts.n_features, "bound": math.hypot(*facts.bounds)}
 
 
-def _reduced(width: str, *names: str) -> Callable[[Facts, Public], dict[str, Any]]:
-    def numbers(facts: Facts, public: Public) -> dict[str, Any]:
+def _reduced(width: str, *names: str) -> Callable[[PublicFacts, Public], dict[str, Any]]:
+    def numbers(facts: PublicFacts, public: Public) -> dict[str, Any]:
         found = {"n_features": facts.n_features, width: public["projection"].shape[1]}
         return found | {name: public[name] for name in names}
 
     return numbers
 
 
-def _subjects(facts: Facts, public: Public) -> dict[str, Any]:
+def _subjects(facts: PublicFacts, public: Public) -> dict[str, Any]:
     found = {"n_components": public["projection"].shape[1]}
     return found | ({"clip": public["clip"]} if "clip" in public else {})
 
 
-def _words(facts: Facts, public: Public) -> dict[str, Any]:
+def _words(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_features": facts.n_features, "n_words": len(public["words"]), "clip": public["clip"]}
 
 
 # What a plan knows of a statistic before there are any arrays, from facts and public values.
-NUMBERS: dict[str, Callable[[Facts, Public], dict[str, Any]]] = {
+NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
     "second_moment": _row,
     "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
@@ -140,7 +140,7 @@ RECORDED = {
 }
 
 
-def _facts(case: Case) -> Facts:
+def _facts(case: Case) -> PublicFacts:
     return case.records(np.zeros((1, case.n_parameters))).facts()
 
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from dpcape import rows
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.statistics import build, centred_moments, first_moments, second_moment
 from dpcape.statistics import statistic as base
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -211,7 +211,7 @@ def test_rounding_stays_below_its_bound(name: str, n_records: int) -> None:
 # Closed forms of the papers' corrections.
 
 
-def _facts(width: int, bound: float) -> Facts:
+def _facts(width: int, bound: float) -> PublicFacts:
     return rows(np.zeros((1, width)), bound=bound).facts()
 
 

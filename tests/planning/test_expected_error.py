@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpcape.analyses.registry import analyses
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import grouped, kept_energy
 from dpcape.planning.measures import measure_of
@@ -75,8 +75,8 @@ def test_groups_keep_number_and_energy(size: int, single: int) -> None:
     assert float(counts @ values) == pytest.approx(spectrum.sum())
 
 
-def facts(kind: str, width: int, **more: object) -> Facts:
-    return Facts(kind=kind, unit="record", n_records=1, widths=(width,), bounds=(1.0,), **more)
+def facts(kind: str, width: int, **more: object) -> PublicFacts:
+    return PublicFacts(kind=kind, unit="record", n_records=1, widths=(width,), bounds=(1.0,), **more)
 
 
 @pytest.mark.parametrize("scale", [3e-4, 3e-3, 3e-2])

@@ -11,7 +11,7 @@ from typing import Any
 from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Schedule
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import computed
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
@@ -65,7 +65,7 @@ class Public:
         return self.__dict__[name]
 
 
-def public_facts(facts: Facts, n_records: int) -> dict[str, Any]:
+def public_facts(facts: PublicFacts, n_records: int) -> dict[str, Any]:
     """Return what a schedule may know of records, for ``n_records`` at all sites together."""
     return {
         "facts": facts,

@@ -7,11 +7,12 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import CHOICE, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Number, both, choose, given, negation, sqrt
 
@@ -133,7 +134,7 @@ def _derived(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"n_basis": shape[1] if len(shape) == 2 else None}
 
 
-def as_numbers(basis: ArrayLike) -> NDArray[np.float64]:
+def as_numbers(basis: ArrayLike) -> FloatArray:
     """Return a basis as an array; one without shape, which is refused, if it does not hold numbers."""
     try:
         return np.asarray(basis, dtype=np.float64)

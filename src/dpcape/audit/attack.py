@@ -7,31 +7,28 @@ to all practical purposes, so the best test is linear, and the scores of several
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.audit.adversaries import SITES, VICTIM, Adversary
 from dpcape.audit.protocol_run import Observed
 from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.protocols.protocol import Integers
-
-Rows = NDArray[np.float64]
 
 
 class _View:
     """Rows the adversary holds: values, how the victim's statistic enters, how draws and own noises enter."""
 
     def __init__(self) -> None:
-        self.values: list[Rows] = []
+        self.values: list[FloatArray] = []
         self.shift: list[float] = []
-        self.mixing: list[Rows] = []
+        self.mixing: list[FloatArray] = []
 
-    def add(self, values: Integers | Rows, mixing: Rows, *, enters: bool = False) -> None:
+    def add(self, values: IntArray | FloatArray, mixing: FloatArray, *, enters: bool = False) -> None:
         self.values.append(np.asarray(values, dtype=float))
         self.shift.append(float(enters))
         self.mixing.append(mixing)
 
 
-def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: Integers) -> Rows:
+def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: IntArray) -> FloatArray:
     """Return one score per trial; larger means that ``difference`` was added to the victim's statistic."""
     view = _view(adversary, held)
     spread = np.array([*(plan.shared_steps(n) for n in SITES), *(plan.own_steps(n) for n in SITES)])
@@ -70,11 +67,11 @@ def _view(adversary: Adversary, held: Observed) -> _View:
     return view
 
 
-def _weights(shift: Rows, spread: Rows) -> Rows:
+def _weights(shift: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the weights of the best linear test between N(0, S S') and N(shift, S S')."""
     size = np.linalg.norm(spread, axis=1)
     left, values, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
     kept = values > 1e-9 * values[0]
     inside = left[:, kept].T @ (shift / size)
-    weights: Rows = (left[:, kept] @ (inside / values[kept] ** 2)) / size
+    weights: FloatArray = (left[:, kept] @ (inside / values[kept] ** 2)) / size
     return weights

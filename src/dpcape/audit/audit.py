@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.audit.adversaries import VICTIM, Adversary
 from dpcape.audit.attack import scores
 from dpcape.audit.bounds import lower_bounds
@@ -17,9 +17,8 @@ from dpcape.audit.neighbours import Neighbours, worst_pair
 from dpcape.audit.protocol_run import ProtocolRun
 from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.noise import NoiseSource
-from dpcape.protocols.protocol import Integers, on_grid
+from dpcape.protocols.protocol import on_grid
 
-Rows = NDArray[np.float64]
 ALPHA = 1e-6
 # Coordinates of one run of a stage; keeps an audit within a few hundred megabytes.
 _ENTRIES = 2_000_000
@@ -117,14 +116,14 @@ class _Attack:
         background = case.numbers(0)[VICTIM]
         self._records = [case.records(np.vstack([unit, background[1:]])) for unit in (pair.first, pair.second)]
 
-    def scores(self, n_trials: int, *, moved: bool, noise: Callable[[int], NoiseSource]) -> Rows:
+    def scores(self, n_trials: int, *, moved: bool, noise: Callable[[int], NoiseSource]) -> FloatArray:
         """Return the score of every trial, added up over the releases."""
         total = np.zeros(n_trials)
         for number in range(len(self._transcript.requests)):
             total += self._of_release(number, n_trials, moved, noise)
         return total
 
-    def _of_release(self, number: int, n_trials: int, moved: bool, noise: Callable[[int], NoiseSource]) -> Rows:
+    def _of_release(self, number: int, n_trials: int, moved: bool, noise: Callable[[int], NoiseSource]) -> FloatArray:
         request, terms = self._transcript.requests[number], self._transcript.terms
         steps = [self._steps(number, records) for records in self._records]
         room = max(1, _ENTRIES // steps[0].size)
@@ -137,7 +136,7 @@ class _Attack:
             parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
         return np.concatenate(parts)
 
-    def _steps(self, number: int, records: Any) -> Integers:
+    def _steps(self, number: int, records: Any) -> IntArray:
         """Return the victim's weighted total on the grid, as its site computes it."""
         total = self._transcript.statistics[number].total(records) * self._transcript.terms.coefficient(VICTIM)
         return on_grid(total, self._transcript.requests[number].plan.step)

@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import epsilon_of
 
-Vector = NDArray[np.float64]
 N_THRESHOLDS = 16
 
 
@@ -31,7 +30,7 @@ class Bounds:
     gaussian_epsilon: float
 
 
-def lower_bounds(still: Vector, moved: Vector, *, delta: float, alpha: float) -> Bounds:
+def lower_bounds(still: FloatArray, moved: FloatArray, *, delta: float, alpha: float) -> Bounds:
     """Return lower bounds that are all true except with probability ``alpha``.
 
     Clopper-Pearson limits, one-sided, shared out over all thresholds and both kinds of error. Thresholds come from a

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
+from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import SITES
 from dpcape.records import documents, labelled, rows, subjects, views
 
-Vector = NDArray[np.float64]
 _TIME_POINTS = 8
 
 
@@ -40,50 +39,50 @@ class Case:
 
     name: str
     make: Callable[[float, float], Any]
-    records: Callable[[Vector], Any]
+    records: Callable[[FloatArray], Any]
     n_numbers: int
     n_units: int = 60
 
-    def numbers(self, seed: int) -> dict[str, Vector]:
+    def numbers(self, seed: int) -> dict[str, FloatArray]:
         """Return what the sites hold, as numbers; made up."""
         generator = np.random.default_rng(seed)  # protects nothing
         return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in SITES}
 
 
-def _counts(numbers: Vector) -> Any:
+def _counts(numbers: FloatArray) -> Any:
     """Return documents: about ten words for ordinary numbers, long ones for extreme numbers."""
     return documents(np.floor(8 * np.abs(numbers)).astype(np.int64))
 
 
-def _two_classes(numbers: Vector) -> Any:
+def _two_classes(numbers: FloatArray) -> Any:
     return labelled(numbers[:, :-1], (numbers[:, -1] > 0).astype(int), bound=1.0, classes=[0, 1])
 
 
-def _response(numbers: Vector) -> Any:
+def _response(numbers: FloatArray) -> Any:
     return labelled(numbers[:, :-1], numbers[:, -1], bound=1.0, response=(-1, 1))
 
 
-def _count_response(numbers: Vector) -> Any:
+def _count_response(numbers: FloatArray) -> Any:
     return labelled(numbers[:, :-1], 5 + 5 * numbers[:, -1], bound=1.0, response=(0, 10))
 
 
-def _people(numbers: Vector) -> Any:
+def _people(numbers: FloatArray) -> Any:
     return subjects(list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject")
 
 
-def _plain(numbers: Vector) -> Any:
+def _plain(numbers: FloatArray) -> Any:
     return rows(numbers, bound=1.0)
 
 
-def _two_views(numbers: Vector) -> Any:
+def _two_views(numbers: FloatArray) -> Any:
     return views(numbers[:, :2], numbers[:, 2:], bounds=(1.0, 1.0))
 
 
-def _time_points(numbers: Vector) -> Any:
+def _time_points(numbers: FloatArray) -> Any:
     return subjects([numbers], bound=3.0, unit="record")
 
 
-_MAKERS: dict[str, Callable[[Vector], Any]] = {
+_MAKERS: dict[str, Callable[[FloatArray], Any]] = {
     "rows": _plain,
     "views": _two_views,
     "documents": _counts,

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import VICTIM
 from dpcape.audit.cases import Case
 from dpcape.audit.recorded_run import RecordedRun
 
-Vector = NDArray[np.float64]
 _N_CANDIDATES, _CLIMB_ROUNDS, _CLIMB_TRIALS = 240, 30, 40
 
 
@@ -28,8 +27,8 @@ class Neighbours:
         Part of the allowed mu that the pair uses; 1 where the stated diameter is attained in every release.
     """
 
-    first: Vector
-    second: Vector
+    first: FloatArray
+    second: FloatArray
     reached: float
 
 
@@ -58,7 +57,7 @@ class _Distance:
             share / statistic.diameter for share, statistic in zip(shares, transcript.statistics, strict=True)
         ]
 
-    def of(self, unit: Vector) -> Vector:
+    def of(self, unit: FloatArray) -> FloatArray:
         records = self._case.records(unit[None])
         parts = [
             weight * statistic.total(records) for weight, statistic in zip(self._weights, self._statistics, strict=True)
@@ -66,7 +65,7 @@ class _Distance:
         return np.concatenate(parts)
 
 
-def _candidates(width: int, generator: np.random.Generator) -> Vector:
+def _candidates(width: int, generator: np.random.Generator) -> FloatArray:
     """Return units where extremes usually are: axes, opposite and random directions, small, ordinary and huge."""
     axes = np.concatenate([np.eye(width), -np.eye(width)])
     directions = generator.standard_normal((_N_CANDIDATES, width))
@@ -74,7 +73,7 @@ def _candidates(width: int, generator: np.random.Generator) -> Vector:
     return np.concatenate([np.zeros((1, width)), axes, 30.0 * axes, sizes * directions])
 
 
-def _climb(pair: Vector, distance: _Distance, generator: np.random.Generator) -> tuple[Vector, float]:
+def _climb(pair: FloatArray, distance: _Distance, generator: np.random.Generator) -> tuple[FloatArray, float]:
     """Move a pair uphill by shrinking steps."""
     best, width = _apart(pair, distance), 0.5
     for _ in range(_CLIMB_ROUNDS):
@@ -89,5 +88,5 @@ def _climb(pair: Vector, distance: _Distance, generator: np.random.Generator) ->
     return pair, best
 
 
-def _apart(pair: Vector, distance: _Distance) -> float:
+def _apart(pair: FloatArray, distance: _Distance) -> float:
     return float(np.linalg.norm(distance.of(pair[0]) - distance.of(pair[1])))

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpcape.arrays import IntArray
 from dpcape.audit.adversaries import VICTIM, Adversary
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.dealer import DEALER, NoiseDealer
-from dpcape.protocols.protocol import Integers
 from dpcape.secure_sum import Identity
 from dpcape.transport import messages as m
 
@@ -26,11 +26,11 @@ from dpcape.transport import messages as m
 class Observed:
     """What the adversary holds after a run, in grid steps: what the aggregator reads, what colluding sites drew."""
 
-    releases: dict[str, Integers] = field(default_factory=dict)
-    sums: dict[str, Integers] = field(default_factory=dict)
-    drawn: dict[tuple[str, str], Integers] = field(default_factory=dict)  # (site, "draw" or "own")
+    releases: dict[str, IntArray] = field(default_factory=dict)
+    sums: dict[str, IntArray] = field(default_factory=dict)
+    drawn: dict[tuple[str, str], IntArray] = field(default_factory=dict)  # (site, "draw" or "own")
 
-    def read(self, what: str, site: str, vector: Integers) -> None:
+    def read(self, what: str, site: str, vector: IntArray) -> None:
         """Keep what the coordinator could read."""
         if what == "release":
             self.releases[site] = vector
@@ -70,7 +70,7 @@ class WatchedNoise(NoiseSource):
     def _stream(self) -> Any:
         return self._inner._stream()
 
-    def integer_gaussian(self, scale: float, size: int) -> Integers:
+    def integer_gaussian(self, scale: float, size: int) -> IntArray:
         purpose = next((str(label) for label in self._labels if label in ("own", "draw", DEALER)), "")
         drawn = self._inner.integer_gaussian(scale * self._factors.get(purpose, 1.0), size)
         if self._labels[0] in self._watched:
@@ -81,7 +81,7 @@ class WatchedNoise(NoiseSource):
 class _RepeatedContext:
     """Hands a site half its plan and its statistic, repeated."""
 
-    def __init__(self, name: str, stage: ProtocolRun, steps: Integers) -> None:
+    def __init__(self, name: str, stage: ProtocolRun, steps: IntArray) -> None:
         self.name, self.terms = name, stage.terms
         self.identity = stage.signers[name]
         self.pinned: Mapping[str, bytes] = stage.pinned
@@ -93,7 +93,7 @@ class _RepeatedContext:
     def size(self, request: m.Request) -> int:
         return self._steps.size
 
-    def steps(self, request: m.Request) -> Integers:
+    def steps(self, request: m.Request) -> IntArray:
         return self._steps.copy()
 
     def noise(self, *labels: str | int) -> NoiseSource:
@@ -121,7 +121,7 @@ class ProtocolRun:
         self._dealer = NoiseDealer(self.signers[DEALER], self.noise)
         self._dealer.pin(self.pinned)
 
-    def run(self, victim_steps: Integers, n_trials: int) -> Observed:
+    def run(self, victim_steps: IntArray, n_trials: int) -> Observed:
         """Run the release on ``n_trials`` copies and return what the adversary then holds."""
         repeated = np.tile(victim_steps, n_trials)
         zeros = np.zeros_like(repeated)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as TerminalTable
 
+from dpcape.arrays import FloatArray
 from dpcape.estimators import CCA, PCA
 from dpcape.federation import Federation
 from dpcape.guarantee.card import card_of, card_terminal
@@ -23,8 +23,6 @@ from dpcape.report.page import Picture, ReportSection, Table, write_page
 from dpcape.report.plots import curves, images, scatter, scree
 from dpcape.report.release_sections import noise_section
 from dpcape.site.in_process import in_process
-
-Matrix = NDArray[np.float64]
 
 SITES = ("lima", "lyon", "oslo", "rome")
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
@@ -68,27 +66,27 @@ def run_demo(out: Path, replay: int | None = None) -> None:
     console.print(f"Report: {out / 'report.html'}", soft_wrap=True)
 
 
-def _digits() -> Matrix:
+def _digits() -> FloatArray:
     from sklearn.datasets import load_digits
 
-    pixels: Matrix = load_digits().data / 16.0
+    pixels: FloatArray = load_digits().data / 16.0
     # The file is nearly sorted by writer; interleaving gives each site a like share.
     return np.concatenate([pixels[start::4] for start in range(4)])
 
 
-def _split(pixels: Matrix, n_sites: int) -> dict[str, Matrix]:
+def _split(pixels: FloatArray, n_sites: int) -> dict[str, FloatArray]:
     """Return the records of each site; 0 sites stands for the first of four alone."""
     parts = np.array_split(pixels, max(n_sites, 1) if n_sites else 4)
     return dict(zip(SITES, parts, strict=False)) if n_sites else {SITES[0]: parts[0]}
 
 
-def _pca(pixels: Matrix, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> PCA:
+def _pca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> PCA:
     held = {name: rows(part, bound=BOUND) for name, part in _split(pixels, n_sites).items()}
     federation = Federation(in_process(held, noise=noise), protocol=protocol)
     return PCA(N_COMPONENTS, epsilon=epsilon, delta=DELTA).fit(federation)
 
 
-def _cca(pixels: Matrix, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> CCA:
+def _cca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> CCA:
     held = {
         name: views(part[:, :32], part[:, 32:], bounds=(HALF_BOUND, HALF_BOUND))
         for name, part in _split(pixels, n_sites).items()
@@ -97,19 +95,19 @@ def _cca(pixels: Matrix, n_sites: int, protocol: Protocol, epsilon: float, noise
     return CCA(N_CORRELATIONS, epsilon=epsilon, delta=DELTA, center=True).fit(federation)
 
 
-def _clip(block: Matrix, bound: float) -> Matrix:
+def _clip(block: FloatArray, bound: float) -> FloatArray:
     norms = np.maximum(np.linalg.norm(block, axis=1, keepdims=True), bound)
-    clipped: Matrix = block * (bound / norms)
+    clipped: FloatArray = block * (bound / norms)
     return clipped
 
 
-def _pca_score(pixels: Matrix) -> Callable[..., float]:
+def _pca_score(pixels: FloatArray) -> Callable[..., float]:
     clipped = _clip(pixels, BOUND)
     moment = clipped.T @ clipped / len(clipped)
     return lambda *setting: captured_ratio(_pca(pixels, *setting).components_, moment)
 
 
-def _cca_score(pixels: Matrix) -> Callable[..., float]:
+def _cca_score(pixels: FloatArray) -> Callable[..., float]:
     """Mean correlation that the found directions really have on the pooled data, over the best possible."""
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
     exact = _cca(pixels, 1, Exact(), EPSILON, OsNoise())
@@ -117,7 +115,7 @@ def _cca_score(pixels: Matrix) -> Callable[..., float]:
     return lambda *setting: _true_correlation(_cca(pixels, *setting), top, bottom) / best
 
 
-def _true_correlation(model: CCA, top: Matrix, bottom: Matrix) -> float:
+def _true_correlation(model: CCA, top: FloatArray, bottom: FloatArray) -> float:
     x_scores, y_scores = model.transform(top, bottom)
     pairs = zip(x_scores.T, y_scores.T, strict=True)
     return float(np.mean([abs(np.corrcoef(x, y)[0, 1]) for x, y in pairs]))
@@ -149,7 +147,7 @@ def _print_table(console: Console, title: str, scores: Mapping[str, list[float]]
 
 def _write_report(
     path: Path,
-    pixels: Matrix,
+    pixels: FloatArray,
     pca: PCA,
     cca: CCA,
     exact: PCA,
@@ -228,7 +226,7 @@ def _write_report(
     )
 
 
-def _pairs_section(pixels: Matrix, cca: CCA) -> ReportSection:
+def _pairs_section(pixels: FloatArray, cca: CCA) -> ReportSection:
     """Draw scores of the first pair: the digits are public, so their scores may be shown."""
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
     x_scores, y_scores = cca.transform(top, bottom)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import canonical, cross_noise_norm
@@ -19,8 +20,6 @@ from dpcape.statistics import centred_moments, second_moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Matrix = NDArray[np.float64]
 
 
 class CCA(FederatedEstimator):
@@ -123,11 +122,11 @@ class CCA(FederatedEstimator):
         """Return the canonical variates of X, or of both views as a pair."""
         check_is_fitted(self, "guarantee_")
         x_rows = self._checked_rows(X, len(self.x_weights_))
-        x_scores: Matrix = (x_rows - self.x_mean_) @ self.x_weights_
+        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
         if Y is None:
             return x_scores
         y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
-        y_scores: Matrix = (y_rows - self.y_mean_) @ self.y_weights_
+        y_scores: FloatArray = (y_rows - self.y_mean_) @ self.y_weights_
         return x_scores, y_scores
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 
 
@@ -30,7 +31,7 @@ def accuracy_of(predicted: NDArray[Any], y: ArrayLike, classes: NDArray[Any]) ->
     return float(np.mean(codes_of(predicted, classes) == truth))
 
 
-def checked_responses(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def checked_responses(y: ArrayLike, n_rows: int) -> FloatArray:
     """Return the responses of rows that are scored, one each."""
     try:
         responses = np.asarray(y, dtype=np.float64).ravel()

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
+from dpcape.arrays import FloatArray
 from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
@@ -183,12 +184,12 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
         return model
 
-    def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> NDArray[np.float64]:
+    def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> FloatArray:
         """Return new data as float64 rows of the fitted width; ``first`` is the column a view starts at."""
         check_is_fitted(self, "guarantee_")
         subject = f"data for {type(self).__name__}"
         try:
-            rows: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
+            rows: FloatArray = check_array(X, dtype=np.float64, input_name="X")
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
             raise InvalidParameter(
@@ -203,7 +204,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         self._warn_of_raw_units(rows)
         return rows
 
-    def _warn_of_raw_units(self, rows: NDArray[np.float64]) -> None:
+    def _warn_of_raw_units(self, rows: FloatArray) -> None:
         """Warn of rows in years and kilograms where the sites have mapped theirs to [-1, 1]."""
         bounds = getattr(self, "bounds_in_", ())
         longest = math.hypot(*bounds) if bounds else math.inf

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import FederatedEstimator
@@ -23,8 +24,6 @@ from dpcape.statistics import subject_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Matrix = NDArray[np.float64]
 
 
 class JointICA(FederatedEstimator):
@@ -147,16 +146,16 @@ class JointICA(FederatedEstimator):
         scales = (reduction.projection**2).sum(axis=0)
         self.mixing_ = (reduction.projection / scales) @ np.linalg.inv(inner)
 
-    def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> Matrix:
+    def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> FloatArray:
         state = Infomax(self.n_components, self.n_iter, self.learning_rate)
         if federation.facts.unit == "record":
             return stages.infomax_records(federation.facts, private, reduction, state, self.tolerance)
         return stages.infomax_subjects(federation.facts, private, reduction, state, self.tolerance, self.n_timepoints)
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the sources of rows: (time points, n_components)."""
         check_is_fitted(self, "guarantee_")
-        result: Matrix = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
+        result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
         return result
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -177,14 +176,14 @@ class JointICA(FederatedEstimator):
 
         return plot_maps({"": self.mixing_}, shape)
 
-    def _basis(self, federation: Federation) -> Matrix | None:
+    def _basis(self, federation: Federation) -> FloatArray | None:
         """Return the public basis; all voxels as they are if they are as few as components."""
         if self.basis is None:
             few = federation.n_features == self.n_components
             return np.eye(federation.n_features) if few else None
         return as_numbers(self.basis)
 
-    def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: Matrix) -> None:
+    def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: FloatArray) -> None:
         """Warn, before anything is released, when subject-level noise must win."""
         if self.solver != "moment" or not federation.protocol.adds_noise:
             return

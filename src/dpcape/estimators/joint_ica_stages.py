@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from dpcape.analyses.joint_ica import (
@@ -21,8 +20,9 @@ from dpcape.analyses.joint_ica import (
     subject_infomax_clip,
     whitening_clip,
 )
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance
 from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
 from dpcape.postprocessing.ica_infomax import Infomax
@@ -43,8 +43,6 @@ from dpcape.statistics import (
 )
 from dpcape.statistics.statistic import AnyStatistic
 
-Matrix = NDArray[np.float64]
-
 # Infomax turns an error of the gradient into 1/slope as much error of the rotation. Runs at .09 of such error found
 # nothing and runs at .04 found the sources (experiments/ica, 20 components); the limit lies between.
 _SLOPE, _MOST_ERROR = 0.1, 0.06
@@ -54,17 +52,17 @@ _SLOPE, _MOST_ERROR = 0.1, 0.06
 class Reduction:
     """Rows times ``projection`` have few dimensions; times ``whitener``' they are white."""
 
-    projection: Matrix
-    whitener: Matrix
+    projection: FloatArray
+    whitener: FloatArray
 
     @property
-    def white(self) -> Matrix:
+    def white(self) -> FloatArray:
         """The projection onto whitened dimensions."""
-        product: Matrix = self.projection @ self.whitener.T
+        product: FloatArray = self.projection @ self.whitener.T
         return product
 
 
-def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_components: int) -> Reduction:
+def reduce_records(facts: PublicFacts, private: Allowance, basis: FloatArray | None, n_components: int) -> Reduction:
     """Private PCA (unless the basis has as many columns as components) and private whitening, record unit."""
     bound = math.hypot(*facts.bounds)
     if basis is not None and basis.shape[1] == n_components:
@@ -85,7 +83,9 @@ def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_com
     return Reduction(scaled, floored_whitener(moment, floor))
 
 
-def rotate_records(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
+def rotate_records(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, kurtosis: str
+) -> tuple[FloatArray, float]:
     """One fourth moment, then a rotation; return it with its clearance over noise."""
     n = len(reduction.whitener)
     tensor = private.mean(fourth_moment(facts, reduction.white, clip=fourth_clip(n)))
@@ -93,7 +93,9 @@ def rotate_records(facts: Facts, private: Allowance, reduction: Reduction, kurto
     return rotation, _checked(tensor, rotation, private.releases[-1].scale)
 
 
-def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_components: int, n_timepoints: int) -> Reduction:
+def reduce_subjects(
+    facts: PublicFacts, private: Allowance, basis: FloatArray, n_components: int, n_timepoints: int
+) -> Reduction:
     """Projector PCA (unless the basis is small already), log-covariance and recentred covariances, subject unit."""
     projection = basis
     if basis.shape[1] > n_components:
@@ -102,7 +104,7 @@ def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_component
         _warn_of_drowned_directions(values, noise_norm(private.releases[-1].scale, len(mean)))
         projection = basis @ vectors
     logs = private.mean(subject_log_covariance(facts, projection, clip=LOG_CLIP))
-    whitener: Matrix = expm(-logs / 2)
+    whitener: FloatArray = expm(-logs / 2)
     clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS)
     for _ in range(N_COVARIANCE_ROUNDS):
         excess = private.mean(subject_covariance(facts, projection, whitener, clip=clip))
@@ -111,7 +113,9 @@ def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_component
     return Reduction(projection, whitener)
 
 
-def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
+def rotate_subjects(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, kurtosis: str
+) -> tuple[FloatArray, float]:
     """Tensor, rotation and polish; return the rotation with the tensor's clearance over noise."""
     n = len(reduction.whitener)
     tensor = private.mean(subject_tensor(facts, reduction.projection, reduction.whitener))
@@ -128,7 +132,9 @@ def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurt
     return rotation, clear
 
 
-def infomax_records(facts: Facts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float) -> Matrix:
+def infomax_records(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float
+) -> FloatArray:
     """Infomax rounds at the record unit; stopping early is allowed, paying less is not."""
     n = state.n_components
     clip, bias_clip = infomax_clips(n)
@@ -144,13 +150,13 @@ def infomax_records(facts: Facts, private: Allowance, reduction: Reduction, stat
 
 
 def infomax_subjects(
-    facts: Facts,
+    facts: PublicFacts,
     private: Allowance,
     reduction: Reduction,
     state: Infomax,
     tolerance: float,
     n_timepoints: int,
-) -> Matrix:
+) -> FloatArray:
     """Infomax rounds with a whole subject as the unit."""
     clip = subject_infomax_clip(state.n_components, n_timepoints)
     while state.done < state.n_iter:
@@ -188,7 +194,7 @@ def starts(n: int) -> int:
     return 8 if n <= 25 else 3
 
 
-def _checked(tensor: Matrix, rotation: Matrix, scale: float) -> float:
+def _checked(tensor: FloatArray, rotation: FloatArray, scale: float) -> float:
     """Return the clearance of the rotation's values over noise, with a warning where it is small."""
     clear = clearance(tensor_values(tensor, rotation), scale)
     n = len(rotation)
@@ -206,7 +212,7 @@ def _checked(tensor: Matrix, rotation: Matrix, scale: float) -> float:
     return clear
 
 
-def _warn_of_drowned_directions(values: Matrix, noise: float) -> None:
+def _warn_of_drowned_directions(values: FloatArray, noise: float) -> None:
     """Say so when released eigenvalues do not stand out of the noise (public: both are released)."""
     n_clear = int(np.sum(values > noise))
     if n_clear < values.size and noise > 0:

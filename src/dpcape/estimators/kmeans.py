@@ -12,11 +12,10 @@ from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
-
-Vector = NDArray[np.float64]
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
@@ -117,7 +116,7 @@ class KMeans(FederatedEstimator):
         return nearest(self._checked_rows(X, width), self.cluster_centers_)
 
 
-def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> Vector:
+def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> FloatArray:
     """Return points far from each other in the ball of this bound: greedily the farthest of random candidates."""
     candidates = source.standard_normal((200 * n_points, n_features))
     lengths = source.uniform(size=len(candidates)) ** (1 / n_features)
@@ -127,11 +126,11 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) 
     while len(chosen) < n_points:
         chosen.append(int(np.argmax(distances)))
         distances = np.minimum(distances, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
-    points: Vector = candidates[chosen]
+    points: FloatArray = candidates[chosen]
     return points
 
 
-def _moved(centres: Vector, means: ClusterMeans, *, scale: float, bound: float, source: Any) -> Vector:
+def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: Any) -> FloatArray:
     """Return the centres of one noisy Lloyd step."""
     # Shares are released times the bound, so their noise is that much smaller.
     level = _EMPTY_LEVEL * scale / bound
@@ -143,5 +142,5 @@ def _moved(centres: Vector, means: ClusterMeans, *, scale: float, bound: float, 
     jitter = source.standard_normal(centres.shape) * (0.1 * bound / math.sqrt(centres.shape[1]))
     moved = np.where(empty[:, np.newaxis], largest + jitter, moved)
     lengths = np.linalg.norm(moved, axis=1)
-    pulled: Vector = moved * (bound / np.maximum(lengths, bound))[:, np.newaxis]
+    pulled: FloatArray = moved * (bound / np.maximum(lengths, bound))[:, np.newaxis]
     return pulled

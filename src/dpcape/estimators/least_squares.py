@@ -7,17 +7,15 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.shrinkage import Solution, shrunken_solution
 from dpcape.statistics.regression_moment import RegressionBlocks, RegressionMoment, regression_moment
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class LeastSquares:
         Standard deviation of the noise of the mean response; 0 without an intercept.
     """
 
-    coefficients: Vector
+    coefficients: FloatArray
     intercept: float
-    covariance: Vector
+    covariance: FloatArray
     intercept_variance: float
     variance: float
     residual: float
@@ -92,13 +90,13 @@ def least_squares(
     )
 
 
-def interval(centre: Vector, variance: Vector, confidence: float) -> Vector:
+def interval(centre: FloatArray, variance: FloatArray, confidence: float) -> FloatArray:
     """Return the two ends of a normal interval around each entry."""
     half = float(ndtri(0.5 + confidence / 2)) * np.sqrt(np.maximum(variance, 0.0))
     return np.stack([centre - half, centre + half])
 
 
-def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[Vector, Vector]:
+def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[FloatArray, FloatArray]:
     """Return moment and right-hand side of the departure from the mean response; b weighs the constant."""
     if b == 0:
         return blocks.moment, blocks.cross
@@ -107,11 +105,11 @@ def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[Vector, Vecto
     return moment, np.concatenate([[0.0], blocks.cross - blocks.response_mean * blocks.mean])
 
 
-def _covariance(solution: Solution, moment: Vector, sampling: float) -> Vector:
+def _covariance(solution: Solution, moment: FloatArray, sampling: float) -> FloatArray:
     """Return noise plus sampling; the noisy moment counts only where it is positive."""
     values, vectors = np.linalg.eigh(moment)
     root = (solution.response @ vectors) * np.sqrt(np.maximum(values, 0.0))
-    total: Vector = solution.noise_covariance + sampling * (root @ root.T)
+    total: FloatArray = solution.noise_covariance + sampling * (root @ root.T)
     return total
 
 

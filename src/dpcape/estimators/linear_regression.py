@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LINEAR_REGRESSION
+from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.least_squares import interval, released_fit
@@ -19,8 +20,6 @@ from dpcape.metrics import explained_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Vector = NDArray[np.float64]
 
 
 class LinearRegression(FederatedEstimator):
@@ -127,10 +126,10 @@ class LinearRegression(FederatedEstimator):
         self.residual_scale_ = half * float(np.sqrt(fit.residual))
         self.noise_scale_ = private.releases[-1].scale
 
-    def predict(self, X: ArrayLike) -> Vector:
+    def predict(self, X: ArrayLike) -> FloatArray:
         """Return predicted responses of rows prepared as the sites prepare theirs."""
         rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
-        predicted: Vector = rows @ self.coef_ + self.intercept_
+        predicted: FloatArray = rows @ self.coef_ + self.intercept_
         return predicted
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LOGISTIC_REGRESSION
+from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.least_squares import LeastSquares, interval, released_fit
@@ -20,8 +21,6 @@ from dpcape.postprocessing.logistic_scale import logistic_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Vector = NDArray[np.float64]
 
 
 class LogisticRegression(FederatedEstimator):
@@ -129,7 +128,7 @@ class LogisticRegression(FederatedEstimator):
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
 
-    def _length(self, fit: LeastSquares, mean: Vector, response_mean: float) -> tuple[float, float]:
+    def _length(self, fit: LeastSquares, mean: FloatArray, response_mean: float) -> tuple[float, float]:
         """Return the factor of the least-squares coefficients, and the intercept."""
         rescale = self.fit_intercept if self.rescale == "auto" else self.rescale
         if not rescale:
@@ -139,13 +138,13 @@ class LogisticRegression(FederatedEstimator):
         length, offset = logistic_scale(fit.variance / 4, (1 + response_mean) / 2, noise=fit.response_noise / 2)
         return length / 2, offset - float(mean @ fit.coefficients) * length / 2
 
-    def decision_function(self, X: ArrayLike) -> Vector:
+    def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return the log-odds of the second class for rows prepared as the sites prepare theirs."""
         rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
-        odds: Vector = rows @ self.coef_ + self.intercept_
+        odds: FloatArray = rows @ self.coef_ + self.intercept_
         return odds
 
-    def predict_proba(self, X: ArrayLike) -> Vector:
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of both classes, one row per record."""
         second = expit(self.decision_function(X))
         return np.stack([1 - second, second], axis=1)

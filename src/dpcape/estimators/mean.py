@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mean import MEAN
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import first_moments
@@ -73,7 +73,7 @@ class Mean(FederatedEstimator):
         release = private.releases[-1]
         # The squares are released divided by twice the bound, so their noise is that much larger.
         square_scale = release.scale * 2 * math.hypot(*federation.facts.bounds)
-        noisy: NDArray[np.float64] = squares - self.mean_**2
+        noisy: FloatArray = squares - self.mean_**2
         self.variance_ = np.maximum(noisy, 0.0)
         # Where noise hides the variance, count what it could be rather than nothing.
         counted = np.maximum(noisy, 0.0) + square_scale

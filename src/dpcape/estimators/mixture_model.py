@@ -12,12 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.moment_decomposition import (
-    LARGEST_FULL,
-    decompose,
-    warn_if_drowned,
-)
+from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
@@ -34,7 +31,6 @@ from dpcape.statistics.statistic import AnyStatistic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
 
 # Clipping in whitened coordinates biases a little. Where noise in the whole third moment is below this part of an
 # average strength, the root of n_components, the bias would be larger (experiments/topics).
@@ -181,7 +177,7 @@ class MixtureModel(FederatedEstimator):
             return "full", whole, coordinates
         return "whitened", clipped, coordinates
 
-    def _set_components(self, strengths: Matrix, halves: Matrix) -> None:
+    def _set_components(self, strengths: FloatArray, halves: FloatArray) -> None:
         # A weight is at most one, so a strength is at least one; noise must not turn it round.
         bounded = np.maximum(strengths, 0.5)
         weights = bounded**-2.0
@@ -190,10 +186,10 @@ class MixtureModel(FederatedEstimator):
         self.means_ = (halves * bounded[:, None])[order]
         self.strengths_ = strengths[order]
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the probability of each component given each row, (rows, n_components)."""
         joint = self._log_joint(X)
-        responsibilities: Matrix = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        responsibilities: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return responsibilities
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
@@ -205,13 +201,13 @@ class MixtureModel(FederatedEstimator):
         """Return the mean log-likelihood of rows; of records it is not private, of public rows it is free."""
         return float(np.mean(logsumexp(self._log_joint(X), axis=1)))
 
-    def _log_joint(self, X: ArrayLike) -> Matrix:
+    def _log_joint(self, X: ArrayLike) -> FloatArray:
         rows = self._checked_rows(X, getattr(self, "n_features_in_", 0))
         # Without noise in the model every row belongs to the nearest mean; a tiny variance says the same.
         variance = max(float(self.noise_variance), 1e-12)
         distances = np.sum(rows**2, axis=1)[:, None] - 2 * rows @ self.means_.T + np.sum(self.means_**2, axis=1)
         constant = rows.shape[1] / 2 * np.log(2 * np.pi * variance)
-        joint: Matrix = np.log(self.weights_) - np.maximum(distances, 0.0) / (2 * variance) - constant
+        joint: FloatArray = np.log(self.weights_) - np.maximum(distances, 0.0) / (2 * variance) - constant
         return joint
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:

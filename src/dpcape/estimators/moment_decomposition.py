@@ -6,18 +6,10 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
-from dpcape.postprocessing.tensor_power import (
-    Coordinates,
-    Whitening,
-    multilinear,
-    noise_strength,
-    power_method,
-)
-
-Array = NDArray[np.float64]
+from dpcape.postprocessing.tensor_power import Coordinates, Whitening, multilinear, noise_strength, power_method
 
 # Beyond this many numbers a third moment is released in few coordinates only, unless asked for.
 LARGEST_FULL = 200_000
@@ -39,12 +31,12 @@ class Decomposition:
         Strength that noise alone would reach.
     """
 
-    strengths: Array
-    halves: Array
+    strengths: FloatArray
+    halves: FloatArray
     noise_level: float
 
 
-def decompose(released: Array, coordinates: Coordinates, *, scale: float) -> Decomposition:
+def decompose(released: FloatArray, coordinates: Coordinates, *, scale: float) -> Decomposition:
     """Return the components of a third moment released in these coordinates with noise of this scale."""
     n_components = coordinates.backward.shape[1]
     values, vectors = power_method(multilinear(released, coordinates.inner), n_components)

@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER
+from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.gradients import LARGEST_WEIGHT, n_outputs, network_gradient
-
-Vector = NDArray[np.float64]
 
 # Rows enter the network with this length at most; found by trial on the papers' synthetic data (docs/analyses).
 _INPUT_LENGTH = 3.0
@@ -130,7 +129,7 @@ class NetworkClassifier(FederatedEstimator):
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
 
-    def _start(self, federation: Federation) -> tuple[Vector, Vector]:
+    def _start(self, federation: Federation) -> tuple[FloatArray, FloatArray]:
         """Return public random weights, biases zero."""
         source = check_random_state(self.random_state)
         hidden = np.zeros((self.n_hidden, federation.n_features + 1))
@@ -139,19 +138,19 @@ class NetworkClassifier(FederatedEstimator):
         output[:, :-1] = _OUTPUT_SPREAD * source.standard_normal(output[:, :-1].shape)
         return hidden, output
 
-    def decision_function(self, X: ArrayLike) -> Vector:
+    def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return the outputs before the last nonlinearity, one column per output unit."""
         width = self.hidden_.shape[1] - 1 if hasattr(self, "hidden_") else 0
         rows = self._checked_rows(X, width) * self.input_scale_
         active = np.maximum(rows @ self.hidden_[:, :-1].T + self.hidden_[:, -1], 0.0)
-        outputs: Vector = active @ self.output_[:, :-1].T + self.output_[:, -1]
+        outputs: FloatArray = active @ self.output_[:, :-1].T + self.output_[:, -1]
         return outputs
 
-    def predict_proba(self, X: ArrayLike) -> Vector:
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of the classes, one row per record."""
         outputs = self.decision_function(X)
         if outputs.shape[1] > 1:
-            probabilities: Vector = softmax(outputs, axis=1)
+            probabilities: FloatArray = softmax(outputs, axis=1)
             return probabilities
         second = expit(outputs[:, 0])
         return np.stack([1 - second, second], axis=1)
@@ -167,6 +166,6 @@ class NetworkClassifier(FederatedEstimator):
         return accuracy_of(self.predict(X), y, self.classes_)
 
 
-def _step(layer: Vector, gradient: Vector, learning_rate: float) -> Vector:
+def _step(layer: FloatArray, gradient: FloatArray, learning_rate: float) -> FloatArray:
     moved = layer - learning_rate * gradient.reshape(layer.shape)
     return np.clip(moved, -LARGEST_WEIGHT, LARGEST_WEIGHT)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
 from dpcape.analyses.pca import PCA as DESCRIPTION
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
@@ -23,8 +24,6 @@ from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Matrix = NDArray[np.float64]
 
 
 class PCA(FederatedEstimator):
@@ -101,7 +100,7 @@ class PCA(FederatedEstimator):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(self._statistic(federation))
         mean, moment = _centred(released) if self.center else (np.zeros(federation.n_features), released)
-        self.mean_: Matrix = mean
+        self.mean_: FloatArray = mean
         self.noise_norm_ = noise_norm(private.releases[-1].scale, federation.n_features)
         wanted = check_components(self.n_components, federation.n_features)
         values, vectors = top_eigen(moment, wanted or federation.n_features)
@@ -111,13 +110,13 @@ class PCA(FederatedEstimator):
         self.components_ = vectors[:, :wanted].T.copy()
         self.explained_ = values[:wanted]
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the coordinates of rows (prepared as the sites prepare theirs) along the components."""
         rows = self._checked_rows(X, self.n_features_in_ if hasattr(self, "n_features_in_") else 0)
-        scores: Matrix = (rows - self.mean_) @ self.components_.T
+        scores: FloatArray = (rows - self.mean_) @ self.components_.T
         return scores
 
-    def inverse_transform(self, scores: ArrayLike) -> Matrix:
+    def inverse_transform(self, scores: ArrayLike) -> FloatArray:
         """Return the rows that have these coordinates."""
         check_is_fitted(self, "guarantee_")
         given = np.asarray(scores, dtype=np.float64)
@@ -126,7 +125,7 @@ class PCA(FederatedEstimator):
                 f"scores must have one column per component ({len(self.components_)}); got shape {given.shape}. "
                 "Pass what transform returns."
             )
-        rows: Matrix = given @ self.components_ + self.mean_
+        rows: FloatArray = given @ self.components_ + self.mean_
         return rows
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -191,7 +190,7 @@ class ExpectedError:
     failure: float
 
 
-def _checked_spectrum(spectrum: ArrayLike, largest: int) -> Matrix:
+def _checked_spectrum(spectrum: ArrayLike, largest: int) -> FloatArray:
     """Return eigenvalues somebody declares."""
     try:
         values = np.asarray(spectrum, dtype=np.float64)
@@ -206,7 +205,7 @@ def _checked_spectrum(spectrum: ArrayLike, largest: int) -> Matrix:
     return values
 
 
-def _bounds(values: Matrix, n_components: int, scale: float, failure: float) -> ExpectedError:
+def _bounds(values: FloatArray, n_components: int, scale: float, failure: float) -> ExpectedError:
     eta = noise_norm(scale, values.size - 1, failure)
     energy = float(values[:n_components].sum())
     # No subspace captures less than the smallest eigenvalues do.
@@ -222,6 +221,6 @@ def _bounds(values: Matrix, n_components: int, scale: float, failure: float) -> 
     )
 
 
-def _centred(released: tuple[Matrix, Matrix]) -> tuple[Matrix, Matrix]:
+def _centred(released: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
     mean, moment = released
     return mean, moment - np.outer(mean, mean)

@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics.diameter_search import halton
 from dpcape.statistics.polynomials import polynomial_coefficients
-
-Vector = NDArray[np.float64]
 
 _STARTS, _CLIMBS = 64, 4
 
@@ -104,20 +103,20 @@ class PolynomialLoss(FederatedEstimator):
         self.polynomial_ = np.concatenate(blocks)
         self.noise_scale_ = scale
 
-    def predictor(self, X: ArrayLike) -> Vector:
+    def predictor(self, X: ArrayLike) -> FloatArray:
         """Return the linear predictor x.w of rows prepared as the sites prepare theirs."""
-        scores: Vector = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
+        scores: FloatArray = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
         return scores
 
 
-def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, radius: float) -> Vector:
+def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, radius: float) -> FloatArray:
     """Minimise a polynomial plus sum_j margin_j |w|^j over |w| <= radius, from several starts.
 
     Isotropic noise on degree j moves the polynomial by at most its scale times sqrt(j D) |w|^j in expectation,
     uniformly over directions (Sudakov and Fernique: increments of <G, w^j> are at most j times those of <g, w>).
     """
 
-    def height(free: Vector) -> tuple[float, Vector]:
+    def height(free: FloatArray) -> tuple[float, FloatArray]:
         # The whole space is mapped onto the open ball, so that no constraint is needed.
         stretch = math.sqrt(1 + float(free @ free))
         w = radius * free / stretch
@@ -133,11 +132,11 @@ def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, 
     free = min(found, key=lambda point: height(point)[0])
     if height(free)[0] >= polynomial.value(np.zeros(polynomial.width)):
         return np.zeros(polynomial.width)
-    result: Vector = radius * free / math.sqrt(1 + float(free @ free))
+    result: FloatArray = radius * free / math.sqrt(1 + float(free @ free))
     return result
 
 
-def _margin(w: Vector, margins: Sequence[float]) -> tuple[float, Vector]:
+def _margin(w: FloatArray, margins: Sequence[float]) -> tuple[float, FloatArray]:
     """Return sum_j margin_j |w|^j and its gradient."""
     length = math.sqrt(float(w @ w) + 1e-24)
     value = sum(margin * length**degree for degree, margin in enumerate(margins))

@@ -14,14 +14,10 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, check_names
-from dpcape.estimators.moment_decomposition import (
-    LARGEST_FULL,
-    Decomposition,
-    decompose,
-    warn_if_drowned,
-)
+from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
@@ -38,8 +34,6 @@ from dpcape.statistics.statistic import AnyStatistic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
-Words = NDArray[np.int64]
 
 # A document's tensor is clipped at this multiple of what a document of the stated length is expected to
 # have.
@@ -167,7 +161,7 @@ class TopicModel(FederatedEstimator):
         self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
         self._set_topics(found, federation.n_features)
 
-    def _chosen_words(self, federation: Federation, private: Allowance) -> tuple[Words, int | None]:
+    def _chosen_words(self, federation: Federation, private: Allowance) -> tuple[IntArray, int | None]:
         """Return the words that are kept, and how many of them a document is guessed to have."""
         length = self.document_length
         if self.n_words is None:
@@ -181,7 +175,7 @@ class TopicModel(FederatedEstimator):
         return words, max(3, round(length * kept))
 
     def _third(
-        self, federation: Federation, moment: Matrix, whitening: Whitening, length: int | None
+        self, federation: Federation, moment: FloatArray, whitening: Whitening, length: int | None
     ) -> tuple[str, AnyStatistic, Coordinates]:
         """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
         n_words = self.words_.size
@@ -212,10 +206,10 @@ class TopicModel(FederatedEstimator):
         self.weights_ = (scales**2 / np.sum(scales**2))[order]
         self.strengths_ = found.strengths[order]
 
-    def transform(self, counts: Any) -> Matrix:
+    def transform(self, counts: Any) -> FloatArray:
         """Return the probability of each topic given each document, (documents, n_components)."""
         joint = self._log_joint(self._checked_counts(counts))
-        posteriors: Matrix = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        posteriors: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return posteriors
 
     def predict(self, counts: Any) -> NDArray[np.intp]:
@@ -230,9 +224,9 @@ class TopicModel(FederatedEstimator):
         total = float(logsumexp(self._log_joint(checked), axis=1).sum())
         return total / max(n_words, 1.0)
 
-    def _log_joint(self, counts: Any) -> Matrix:
+    def _log_joint(self, counts: Any) -> FloatArray:
         smooth = (1 - _SMOOTHING) * self.topics_ + _SMOOTHING / self.topics_.shape[1]
-        joint: Matrix = np.asarray(counts @ np.log(smooth).T) + np.log(np.maximum(self.weights_, 1e-300))
+        joint: FloatArray = np.asarray(counts @ np.log(smooth).T) + np.log(np.maximum(self.weights_, 1e-300))
         return joint
 
     def _checked_counts(self, counts: Any) -> Any:
@@ -285,7 +279,7 @@ class TopicModel(FederatedEstimator):
         return strengths(self.strengths_, self.noise_level_, ax)
 
 
-def _coordinate_clip(coordinates: Coordinates, moment: Matrix, length: int | None) -> float:
+def _coordinate_clip(coordinates: Coordinates, moment: FloatArray, length: int | None) -> float:
     """Return the clip of a document's tensor in coordinates R, from public numbers.
 
     A document's tensor is an average of products of three rows of R, so the longest row cubed clips nothing.

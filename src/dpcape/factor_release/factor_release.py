@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
@@ -38,8 +38,6 @@ from dpcape.factor_release.recommended import RecommendedModel, recalibrated_loa
 from dpcape.factor_release.release_files import ReleasePaths, write_release
 from dpcape.factor_release.risk import RiskReport, assess_risk
 from dpcape.factor_release.subjects import Calibration, SubjectDraws, calibrate, recommend
-
-Array = NDArray[np.float64]
 
 
 class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -206,7 +204,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         )
         return self._set_subjects(subjects)
 
-    def _sample(self, values: Array) -> Posterior:
+    def _sample(self, values: FloatArray) -> Posterior:
         """Run the chains as the parameters say."""
         self.seed_ = secrets.randbits(63) if self.seed is None else int(self.seed)
         adaptive = self.n_factors == "adaptive"
@@ -247,7 +245,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             self.recommended_ = recommend(subjects, subjects.response, self._calibration)
         return self
 
-    def _fitted_model(self) -> tuple[SubjectDraws, Array, Calibration, RecommendedModel]:
+    def _fitted_model(self) -> tuple[SubjectDraws, FloatArray, Calibration, RecommendedModel]:
         subjects = self._checked_subjects()
         if subjects.response is None or self._calibration is None or self.recommended_ is None:
             raise InvalidParameter("the model must have been fitted with responses; got none. Pass y to fit.")
@@ -258,12 +256,12 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             raise InvalidParameter("the model must have been fitted; got an unfitted one. Call fit first.")
         return self._subjects
 
-    def predict(self) -> Array:
+    def predict(self) -> FloatArray:
         """Predict the test subjects' responses with the recommended model."""
         subjects, _, _, model = self._fitted_model()
         return model.predict(self.factors_test_, subjects.covariates_test)
 
-    def _by_draw(self) -> Array:
+    def _by_draw(self) -> FloatArray:
         subjects, response, calibration, model = self._fitted_model()
         return draw_predictions(
             subjects.draws,
@@ -299,7 +297,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         truth = as_response(y_test, self._checked_subjects().n_test, 0)
         return error_interval(self.predict(), self._by_draw(), truth, level)
 
-    def competitors(self) -> dict[str, Array]:
+    def competitors(self) -> dict[str, FloatArray]:
         """Predict the test subjects with the paper's competitors, on the same data and number of factors."""
         subjects, response, _, _ = self._fitted_model()
         return competitor_predictions(
@@ -311,11 +309,11 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             covariates_test=subjects.covariates_test,
         )
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> FloatArray:
         """Return the factors of further subjects, without sampling again."""
         return np.asarray(self._project(X)[1].mean(axis=0))
 
-    def _project(self, X: Any) -> tuple[Array, Array]:
+    def _project(self, X: Any) -> tuple[FloatArray, FloatArray]:
         n = len(self._checked_subjects().features)
         table = as_table(X, "X")
         values = self._standardisation.apply(table)
@@ -372,7 +370,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             n_repeats=n_repeats,
         )
 
-    def _twin_factors(self, features: Array) -> Array:
+    def _twin_factors(self, features: FloatArray) -> FloatArray:
         """Fit the same model to fewer subjects with a short chain from the SVD."""
         plan = ChainSettings(
             self.n_factors_, False, self.prior, n_burn_in=100, n_draws=50, thin=2, seed=(self.seed_, 2)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, check_whole
 from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.factor_release.kernels import kernel_named
@@ -19,8 +20,6 @@ from dpcape.factor_release.moment_sampler import sample_from_moment
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.statistics import second_moment
-
-Matrix = NDArray[np.float64]
 
 
 class PrivateFactorModel(FederatedEstimator):
@@ -130,12 +129,12 @@ class PrivateFactorModel(FederatedEstimator):
         self.loadings_ = posterior.loadings * unit
         self.residual_variance_ = posterior.residual_variance * unit**2
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the factors of rows, prepared as the sites prepare theirs."""
         rows = self._checked_rows(X, self.loadings_.shape[1] if hasattr(self, "loadings_") else 0)
         return _factors(rows, self.loadings_, self.residual_variance_)
 
-    def predict_column(self, X: ArrayLike, column: int) -> Matrix:
+    def predict_column(self, X: ArrayLike, column: int) -> FloatArray:
         """Predict one column from the others, for rows that have all columns but that one."""
         check_is_fitted(self, "guarantee_")
         check_whole("column", column, 0, self.loadings_.shape[1] - 1)
@@ -149,7 +148,7 @@ class PrivateFactorModel(FederatedEstimator):
         return np.asarray(factors @ self.loadings_[:, column])
 
 
-def outstanding_factors(released: Matrix, n_records: int, noise: float) -> int:
+def outstanding_factors(released: FloatArray, n_records: int, noise: float) -> int:
     """Count the eigenvalues that residual variance, sampling and noise together do not explain; at least one.
 
     Columns are scaled to unit second moment, so that residual variance alone has eigenvalues of at most one;
@@ -162,7 +161,7 @@ def outstanding_factors(released: Matrix, n_records: int, noise: float) -> int:
     return int(np.clip(np.sum(values > edge), 1, max(width - 1, 1)))
 
 
-def _positive_definite(values: Matrix, vectors: Matrix, n_factors: int) -> Matrix:
+def _positive_definite(values: FloatArray, vectors: FloatArray, n_factors: int) -> FloatArray:
     """Keep the largest eigenvalues and replace the others by their mean, which keeps the trace.
 
     Beyond the factors the model knows only residual variance, and single small eigenvalues are noise.
@@ -174,7 +173,7 @@ def _positive_definite(values: Matrix, vectors: Matrix, n_factors: int) -> Matri
     return np.asarray((V * (top - level)) @ V.T + level * np.eye(len(values)))
 
 
-def _factors(rows: Matrix, loadings: Matrix, residual_variance: Matrix) -> Matrix:
+def _factors(rows: FloatArray, loadings: FloatArray, residual_variance: FloatArray) -> FloatArray:
     weighted = loadings / residual_variance
     Q: Any = weighted @ loadings.T + np.eye(len(loadings))
     return np.asarray(np.linalg.solve(Q, weighted @ rows.T).T)

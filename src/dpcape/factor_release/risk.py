@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.factor_release.attacks import (
     area_under_curve,
     learn_map,
@@ -23,7 +24,6 @@ from dpcape.factor_release.attacks import (
     top_one_rate,
 )
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 NO_GUARANTEE = "This release has no differential-privacy guarantee."
@@ -83,7 +83,9 @@ def _columns(n_features: int, rng: np.random.Generator) -> Rows:
     return np.asarray(rng.choice(n_features, size=min(FEW_FEATURES, n_features), replace=False), dtype=np.intp)
 
 
-def _attack_rows(factors: Array, features: Array, n_leaked: int, rng: np.random.Generator) -> dict[str, float]:
+def _attack_rows(
+    factors: FloatArray, features: FloatArray, n_leaked: int, rng: np.random.Generator
+) -> dict[str, float]:
     """One repetition of reconstruction and re-identification."""
     order = rng.permutation(len(factors))
     known, others = order[:n_leaked], order[n_leaked:]
@@ -100,7 +102,7 @@ def _attack_rows(factors: Array, features: Array, n_leaked: int, rng: np.random.
 
 
 def _attack_membership(
-    factors: Array, features: Array, outside: Array, n_leaked: int, rng: np.random.Generator
+    factors: FloatArray, features: FloatArray, outside: FloatArray, n_leaked: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """One repetition of membership inference on a release that the ``outside`` subjects had no part in."""
     order = rng.permutation(len(factors))
@@ -117,7 +119,7 @@ def _attack_membership(
 
 
 def _membership(
-    twin: tuple[Array, Array, Array] | None, n_leaked: int, n_repeats: int, rng: np.random.Generator
+    twin: tuple[FloatArray, FloatArray, FloatArray] | None, n_leaked: int, n_repeats: int, rng: np.random.Generator
 ) -> tuple[Measured | None, Measured | None]:
     if twin is None or len(twin[0]) - n_leaked < FEWEST_TARGETS:
         return None, None
@@ -127,9 +129,9 @@ def _membership(
 
 
 def _at_leak(
-    factors: Array,
-    features: Array,
-    twin: tuple[Array, Array, Array] | None,
+    factors: FloatArray,
+    features: FloatArray,
+    twin: tuple[FloatArray, FloatArray, FloatArray] | None,
     *,
     n_leaked: int,
     rule: str,
@@ -151,8 +153,8 @@ def _at_leak(
 
 
 def _twin(
-    features: Array, refit: Callable[[Array], Array], n_factors: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array] | None:
+    features: FloatArray, refit: Callable[[FloatArray], FloatArray], n_factors: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Make the same release for two thirds of the subjects; the others are known to be outside."""
     order = rng.permutation(len(features))
     n_out = int(len(features) * MEMBERSHIP_SHARE_OUT)
@@ -163,10 +165,10 @@ def _twin(
 
 
 def assess_risk(
-    factors: Array,
-    features: Array,
+    factors: FloatArray,
+    features: FloatArray,
     *,
-    refit: Callable[[Array], Array],
+    refit: Callable[[FloatArray], FloatArray],
     rng: np.random.Generator,
     n_repeats: int = 10,
 ) -> RiskReport:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, SiteLost
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.guarantee.release_record import Release
 from dpcape.privacy.calibration import ReleaseNoise, plan_release
@@ -82,7 +82,7 @@ class Federation:
         self._on_release = on_release
         described = self._describe(seen_heads or {})
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
-        self.facts: Facts = _common_facts(described)
+        self.facts: PublicFacts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
@@ -296,7 +296,7 @@ class Allowance:
         )
 
 
-def _common_facts(described: Mapping[str, Described]) -> Facts:
+def _common_facts(described: Mapping[str, Described]) -> PublicFacts:
     """Return the facts all sites share, or say where they differ."""
     names = sorted(described)
     first = described[names[0]].facts.shape_facts()
@@ -305,7 +305,7 @@ def _common_facts(described: Mapping[str, Described]) -> Facts:
         if other != first:
             field = next(
                 entry.name
-                for entry in msgspec.structs.fields(Facts)
+                for entry in msgspec.structs.fields(PublicFacts)
                 if getattr(other, entry.name) != getattr(first, entry.name)
             )
             raise InvalidParameter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols import Protocol
 
@@ -19,7 +19,7 @@ class Consortium:
     epsilon: float
     delta: float
 
-    def terms(self, facts: Facts, shares: Sequence[float], weights: Mapping[str, float] | None = None) -> Terms:
+    def terms(self, facts: PublicFacts, shares: Sequence[float], weights: Mapping[str, float] | None = None) -> Terms:
         """Return the terms of releases with these shares, or refuse what cannot be."""
         terms = Terms(
             allowance="plan",

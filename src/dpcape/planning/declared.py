@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 
-Vector = NDArray[np.float64]
 SHAPES = ("power", "geometric", "flat")
 
 
@@ -42,7 +41,7 @@ class Declared:
     values: tuple[float, ...] = ()
     explained: float = 0.5
 
-    def spectrum(self, size: int) -> Vector:
+    def spectrum(self, size: int) -> FloatArray:
         """Return so many eigenvalues, descending, for a bound of one."""
         if self.values:
             return self._own(size)
@@ -52,10 +51,10 @@ class Declared:
             raw = np.ones(size)
         else:
             raw = ranks**-self.decay if self.shape == "power" else self.decay ** (ranks - 1)
-        spectrum: Vector = raw * (self.energy / raw.sum())
+        spectrum: FloatArray = raw * (self.energy / raw.sum())
         return spectrum
 
-    def _own(self, size: int) -> Vector:
+    def _own(self, size: int) -> FloatArray:
         own = np.array(self.values, dtype=np.float64)
         if own.size > size or not (own >= 0).all() or (np.diff(own) > 0).any() or not 0 < own.sum() <= 1 + 1e-9:
             raise InvalidParameter(

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
@@ -243,7 +243,7 @@ def rehearsed(federation: Federation, estimator: Any) -> Outline:
     return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans))
 
 
-def _measure(estimator: Any, facts: Facts, declared: Declared) -> Measure | None:
+def _measure(estimator: Any, facts: PublicFacts, declared: Declared) -> Measure | None:
     options = estimator.get_params(deep=False)
     # "auto" takes as many components as the noise leaves: there is no number to expect an error of.
     if estimator.analysis is None or options.get("n_components") == "auto":

@@ -19,9 +19,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 # Beyond so many values (or 16 more than are kept), neighbours are averaged in blocks that grow by this factor.
 _SINGLE, _GROWTH = 48, 0.15
@@ -30,7 +29,7 @@ _HALVINGS = 100
 _PLATEAU = 1e-12
 
 
-def kept_energy(spectrum: Vector, n_components: int, scale: float) -> float:
+def kept_energy(spectrum: FloatArray, n_components: int, scale: float) -> float:
     """Return the expected share of the best energy that ``n_components`` noisy components keep.
 
     Parameters
@@ -57,7 +56,7 @@ def kept_energy(spectrum: Vector, n_components: int, scale: float) -> float:
     return min(1.0, max(least, _energy(values, counts, variance, u, v) / best))
 
 
-def grouped(spectrum: Vector, single: int) -> tuple[Vector, Vector]:
+def grouped(spectrum: FloatArray, single: int) -> tuple[FloatArray, FloatArray]:
     """Return the values with their multiplicities; the many small ones in blocks of their mean."""
     values, counts = [float(value) for value in spectrum[:single]], [1.0] * min(single, spectrum.size)
     start = single
@@ -69,7 +68,7 @@ def grouped(spectrum: Vector, single: int) -> tuple[Vector, Vector]:
     return np.array(values), np.array(counts)
 
 
-def _edge(values: Vector, counts: Vector, variance: float, wanted: int) -> tuple[float, float]:
+def _edge(values: FloatArray, counts: FloatArray, variance: float, wanted: int) -> tuple[float, float]:
     """Return w = u + iv above which ``wanted`` eigenvalues lie."""
     reach = math.sqrt(variance * float(counts.sum()))
     low, high = float(values.min()) - 2 * reach, float(values.max()) + 2 * reach
@@ -85,7 +84,7 @@ def _edge(values: Vector, counts: Vector, variance: float, wanted: int) -> tuple
     return low, _height(values, counts, variance, low)
 
 
-def _height(values: Vector, counts: Vector, variance: float, u: float) -> float:
+def _height(values: FloatArray, counts: FloatArray, variance: float, u: float) -> float:
     """Return v with variance sum 1/((u - a)^2 + v^2) = 1, or 0 in a gap.
 
     The sum falls and is convex in v^2, so that Newton's steps from below never pass the root; no single term may
@@ -103,12 +102,12 @@ def _height(values: Vector, counts: Vector, variance: float, u: float) -> float:
     return math.sqrt(square)
 
 
-def _number(values: Vector, counts: Vector, variance: float, u: float, v: float) -> float:
+def _number(values: FloatArray, counts: FloatArray, variance: float, u: float, v: float) -> float:
     real, imaginary = _resolvent(values, counts, u, v)
     return (float(counts @ np.arctan2(v, u - values)) + variance * real * imaginary) / math.pi
 
 
-def _energy(values: Vector, counts: Vector, variance: float, u: float, v: float) -> float:
+def _energy(values: FloatArray, counts: FloatArray, variance: float, u: float, v: float) -> float:
     real, imaginary = _resolvent(values, counts, u, v)
     square = (real * real - imaginary * imaginary, 2 * real * imaginary)
     own = float((counts * values) @ np.arctan2(v, u - values))
@@ -116,13 +115,13 @@ def _energy(values: Vector, counts: Vector, variance: float, u: float, v: float)
     return (own + variance * straight - variance / 2 * _pairs(values, counts, u, v)) / math.pi
 
 
-def _resolvent(values: Vector, counts: Vector, u: float, v: float) -> tuple[float, float]:
+def _resolvent(values: FloatArray, counts: FloatArray, u: float, v: float) -> tuple[float, float]:
     """Real and imaginary part of m(w)."""
     lengths = np.maximum((u - values) ** 2 + v * v, 1e-300)
     return float(np.sum(counts * (u - values) / lengths)), -float(np.sum(counts * v / lengths))
 
 
-def _pairs(values: Vector, counts: Vector, u: float, v: float) -> float:
+def _pairs(values: FloatArray, counts: FloatArray, u: float, v: float) -> float:
     """Sum of (theta_j - theta_k) / (a_j - a_k), the derivative of theta where values are equal."""
     gaps = values[:, None] - values
     products = (u - values)[:, None] * (u - values) + v * v

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.postprocessing.eigen import noise_norm
@@ -49,24 +49,26 @@ class Measure:
     is_error: bool = True
 
 
-def measure_of(analysis: Analysis, facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure | None:
+def measure_of(
+    analysis: Analysis, facts: PublicFacts, options: Mapping[str, Any], declared: Declared
+) -> Measure | None:
     """Return the error of an analysis, or the size of its noise; None where nothing is known about it."""
     make = MEASURES.get(analysis.measure)
     return make(facts, options, declared) if make is not None and facts.unit in analysis.units else None
 
 
-def _noise_of_mean(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_mean(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     bound = math.hypot(*facts.bounds)
     return Measure("noise of each entry of the mean, against the bound", "bound", lambda s: s[0] / bound)
 
 
-def _energy_lost(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _energy_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2
     wanted = checked_components(options["n_components"], facts.n_features)
     return Measure("captured energy lost to noise", "share", lambda s: 1 - kept_energy(spectrum, wanted, s[0]))
 
 
-def _correlation_of_noise(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     """What :class:`dpcape.CCA` compares correlations with: Chevet's bound on whitened noise."""
     spectra = [declared.spectrum(width) * bound**2 for width, bound in zip(facts.widths, facts.bounds, strict=True)]
 
@@ -83,7 +85,7 @@ def _correlation_of_noise(facts: Facts, options: Mapping[str, Any], declared: De
     return Measure("correlation that noise alone would reach", "share", reached)
 
 
-def _variance_lost(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _variance_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     """Share of the explained variance lost, for coefficients of common variance (as ``shrinkage.py`` supposes).
 
     Responses in [-1, 1] are taken as spread evenly (variance 1/3), two classes as equally frequent (variance 1). In
@@ -119,14 +121,14 @@ def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "r
     return Measure(title, unit, value, is_error=False)
 
 
-def _noise_of_centres(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_centres(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     bound, n_clusters = math.hypot(*facts.bounds), options["n_clusters"]
     spread = n_clusters * math.sqrt(facts.n_features + 1) / bound
     title = "noise of a centre in each round, against the bound (clusters of equal size)"
     return _noise(title, lambda s: s[0] * spread, "bound")
 
 
-def _noise_of_gradients(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     classes, hidden = len(facts.classes or ()), options["n_hidden"]
     outputs = 1 if classes == 2 else classes
     size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
@@ -134,25 +136,25 @@ def _noise_of_gradients(facts: Facts, options: Mapping[str, Any], declared: Decl
     return _noise("length of the noise in each gradient, against the clip", lambda s: s[0] * spread)
 
 
-def _noise_of_word_moments(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     n_words, first = options.get("n_words"), 0 if options.get("n_words") is None else 1
     n_features = facts.n_features if n_words is None else int(n_words)
     kept = _kept(declared.spectrum(n_features), options)
     return _moments(kept, n_features, first, whole=options.get("design") == "full", what=("word pairs", "topic"))
 
 
-def _noise_of_row_moments(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     """Like topics, for the second moment less the variance of the noise in every column."""
     spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - float(options["noise_variance"])
     kept, whole = _kept(spectrum, options), options.get("design") == "full"
     return _moments(kept, facts.n_features, 0, whole=whole, what=("second moment", "component"))
 
 
-def _kept(spectrum: NDArray[np.float64], options: Mapping[str, Any]) -> NDArray[np.float64]:
+def _kept(spectrum: FloatArray, options: Mapping[str, Any]) -> FloatArray:
     return spectrum[: checked_components(options["n_components"], spectrum.size)]
 
 
-def _moments(kept: NDArray[np.float64], n_features: int, first: int, *, whole: bool, what: tuple[str, str]) -> Measure:
+def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what: tuple[str, str]) -> Measure:
     """Compare noise with the weakest component; that of a whole third moment also with an average strength."""
     weakest = float(kept[-1])
 
@@ -170,7 +172,7 @@ def _moments(kept: NDArray[np.float64], n_features: int, first: int, *, whole: b
     return _noise(f"noise of {source} against the weakest {what[1]} (from 1 on it is drowned)", value)
 
 
-def _noise_of_rotation(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     n, by_record = options["n_components"], facts.unit == "record"
     if options["solver"] == "infomax":
         reach = math.hypot(*infomax_clips(n)) if by_record else subject_infomax_clip(n, options["n_timepoints"])
@@ -183,20 +185,20 @@ def _noise_of_rotation(facts: Facts, options: Mapping[str, Any], declared: Decla
     return _noise(title, lambda s: s[at] * math.sqrt(size) / reach)
 
 
-def _n_columns(facts: Facts, options: Mapping[str, Any]) -> int:
+def _n_columns(facts: PublicFacts, options: Mapping[str, Any]) -> int:
     basis, given = options.get("basis"), options.get("n_basis")
     if basis is not None:
         return int(np.asarray(basis).shape[1])
     return facts.n_features if given is None else int(given)
 
 
-def _noise_of_coefficients(facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
     statistic = polynomial_coefficients(facts, loss=options["loss"])
     spread = math.sqrt(statistic.size) / statistic.radius
     return _noise("length of the noise in the coefficients, against their bound", lambda s: s[0] * spread)
 
 
-MEASURES: dict[str, Callable[[Facts, Mapping[str, Any], Declared], Measure]] = {
+MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, Any], Declared], Measure]] = {
     "noise_of_mean": _noise_of_mean,
     "energy_lost": _energy_lost,
     "correlation_of_noise": _correlation_of_noise,

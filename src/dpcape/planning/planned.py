@@ -16,7 +16,7 @@ from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
 from dpcape.analyses.registry import variants
 from dpcape.analyses.release import EXACT, Release
 from dpcape.errors import InvalidParameter
-from dpcape.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, Facts
+from dpcape.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
 from dpcape.formula import computed
 from dpcape.planning.consortium import Consortium
 from dpcape.privacy.calibration import plan_release
@@ -33,7 +33,7 @@ class PlannedStatistic:
     """A statistic as far as a plan looks at it: its name and extent."""
 
     name: str
-    facts: Facts
+    facts: PublicFacts
     extent: Extent
     assumption: str = ""
 
@@ -95,7 +95,7 @@ TermsFor = Callable[[Sequence[float]], Terms]
 
 
 def planned_releases(
-    analysis: Analysis, public: Public, facts: Facts, terms_for: TermsFor, protocol: Protocol
+    analysis: Analysis, public: Public, facts: PublicFacts, terms_for: TermsFor, protocol: Protocol
 ) -> tuple[PlannedRelease, ...]:
     """Return what an analysis releases, for these public numbers and terms."""
     shape = facts.shape_facts()
@@ -122,7 +122,7 @@ def planned_releases(
     return tuple(found)
 
 
-def _statistic(release: Release, facts: Facts) -> PlannedStatistic:
+def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
     return PlannedStatistic(release.statistic, facts, release.extent, release.assumption)
 
 
@@ -141,7 +141,7 @@ def releases_of(
     return planned_releases(analysis, public, facts, lambda shares: setting.terms(facts, shares), setting.protocol)
 
 
-def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> Facts:
+def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> PublicFacts:
     """Return the public facts of records of these dimensions."""
     if any(width < 1 for width in widths) or any(not SMALLEST_BOUND <= bound <= LARGEST_BOUND for bound in bounds):
         given = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
@@ -152,7 +152,7 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
     analysis, chosen = variants()[variant]
     kind, unit = analysis.records, chosen.unit
     n_classes = options.get("n_classes", chosen.classes)
-    return Facts(
+    return PublicFacts(
         kind=kind,
         unit=unit,
         n_records=1,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.errors import DpcapeWarning, ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.release_record import Release
 from dpcape.privacy.calibration import ReleaseNoise
@@ -34,7 +34,7 @@ _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
 
 def rehearse(
     estimator: Any,
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, PublicFacts],
     *,
     protocol: Protocol,
     weights: Mapping[str, float],
@@ -67,7 +67,7 @@ def enough_records(n_features: int) -> int:
 class _Declared(Transport):
     """Sites that exist on paper."""
 
-    def __init__(self, facts: Mapping[str, Facts]) -> None:
+    def __init__(self, facts: Mapping[str, PublicFacts]) -> None:
         self._facts = facts
 
     @property
@@ -151,7 +151,7 @@ class RecordingAllowance(Allowance):
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
 
 
-def made_up_records(facts: Facts, n_records: int) -> Any:
+def made_up_records(facts: PublicFacts, n_records: int) -> Any:
     """Return made-up records with these public facts, raw columns taken as they are."""
     splits = np.cumsum((0, *facts.widths))
     tables = tuple(
@@ -162,7 +162,7 @@ def made_up_records(facts: Facts, n_records: int) -> Any:
     return plan.records(MadeUp(plan, n_records, 0))
 
 
-def _data_plan(facts: Facts, tables: tuple[Columns, ...]) -> DataPlan:
+def _data_plan(facts: PublicFacts, tables: tuple[Columns, ...]) -> DataPlan:
     return DataPlan(
         kind=facts.kind,
         tables=tables,

@@ -6,24 +6,23 @@ import math
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 
-def top_eigen(matrix: Matrix, n_components: int) -> tuple[Matrix, Matrix]:
+def top_eigen(matrix: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
     """Return the largest eigenvalues, descending, and their eigenvectors as columns with fixed signs."""
     size = matrix.shape[0]
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(size - n_components, size - 1))
     return values[::-1].copy(), fix_signs(vectors[:, ::-1])
 
 
-def fix_signs(vectors: Matrix) -> Matrix:
+def fix_signs(vectors: FloatArray) -> FloatArray:
     """Flip columns so that each one's largest entry is positive: results then do not depend on the solver."""
     largest = np.argmax(np.abs(vectors), axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
     signs[signs == 0] = 1.0
-    flipped: Matrix = vectors * signs
+    flipped: FloatArray = vectors * signs
     return flipped
 
 
@@ -37,7 +36,7 @@ def noise_norm(scale: float, size: int, failure: float | None = None) -> float:
     return scale * (math.sqrt(2 * size) + excess)
 
 
-def floored_whitener(moment: Matrix, floor: float) -> Matrix:
+def floored_whitener(moment: FloatArray, floor: float) -> FloatArray:
     """Return the symmetric inverse square root of a noisy moment, its eigenvalues raised to ``floor`` first.
 
     Works on indefinite matrices: directions drowned by noise are damped instead of blown up.
@@ -45,11 +44,11 @@ def floored_whitener(moment: Matrix, floor: float) -> Matrix:
     values, vectors = np.linalg.eigh(moment)
     # An absolute least value keeps the exact, rank-deficient case finite.
     least = max(floor, float(np.abs(values).max()) * 1e-12, 1e-300)
-    whitener: Matrix = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
+    whitener: FloatArray = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
     return whitener
 
 
-def canonical(moment: Matrix, widths: tuple[int, int], scale: float) -> tuple[Matrix, Matrix, Matrix]:
+def canonical(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (x weights, y weights, correlations) of a stacked second moment carrying noise of this scale.
 
     Each view is whitened with eigenvalues floored at 1.5 times the operator norm of its noise; correlations are
@@ -65,7 +64,7 @@ def canonical(moment: Matrix, widths: tuple[int, int], scale: float) -> tuple[Ma
     return x_weights * signs, (whiten_y @ right.T) * signs, np.clip(values, 0.0, 1.0)
 
 
-def cross_noise_norm(whiten_x: Matrix, whiten_y: Matrix, scale: float) -> float:
+def cross_noise_norm(whiten_x: FloatArray, whiten_y: FloatArray, scale: float) -> float:
     """Bound the expected operator norm of noise in a whitened cross moment (Chevet's inequality).
 
     Entries of the cross block are off-diagonal entries of the stacked matrix: standard deviation scale / sqrt(2).

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import InvalidParameter
 
-Matrix = NDArray[np.float64]
 
-
-def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: NDArray[np.bool_] | None = None) -> Matrix:
+def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray | None = None) -> FloatArray:
     """Return the lowest cosines of an image grid as orthonormal columns, (voxels, cosines).
 
     Smooth maps lie almost inside it, and it is public, so a private PCA needs to search only there: the error of a
@@ -36,7 +34,7 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: NDArray[n
         raise InvalidParameter(
             f"n_cosines must be one number per side, at most its length; got {tuple(n_cosines)} for {tuple(shape)}."
         )
-    full: Matrix = np.ones((1, 1))
+    full: FloatArray = np.ones((1, 1))
     for side, few in zip(shape, n_cosines, strict=True):
         full = np.asarray(np.kron(full, _cosines(side, few)), dtype=np.float64)
     if mask is None:
@@ -46,13 +44,13 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: NDArray[n
             f"mask must have the image's shape {tuple(shape)} and at least {full.shape[1]} voxels; "
             f"got shape {mask.shape}. Keep fewer cosines."
         )
-    orthonormal: Matrix = np.linalg.qr(full[mask.ravel()])[0]
+    orthonormal: FloatArray = np.linalg.qr(full[mask.ravel()])[0]
     return orthonormal
 
 
-def _cosines(side: int, few: int) -> Matrix:
+def _cosines(side: int, few: int) -> FloatArray:
     """Return the lowest cosines of one side, orthonormal."""
     places = np.pi * (np.arange(side) + 0.5) / side
     columns = np.cos(np.outer(places, np.arange(few)))
-    normed: Matrix = columns / np.linalg.norm(columns, axis=0)
+    normed: FloatArray = columns / np.linalg.norm(columns, axis=0)
     return normed

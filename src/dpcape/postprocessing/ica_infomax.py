@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.statistics.infomax_scores import MOST_CONDITION, condition
-
-Matrix = NDArray[np.float64]
 
 # An unmixing of whitened data has entries near one; beyond this the rate was too large.
 _LARGEST_WEIGHT = 50.0
@@ -19,7 +17,7 @@ _LARGEST_WEIGHT = 50.0
 _SLOWER = 0.8
 
 
-def opposes(change: Matrix, last: Matrix) -> bool:
+def opposes(change: FloatArray, last: FloatArray) -> bool:
     """Tell whether a change points against the last one, at more than 120 degrees."""
     return float((change * last).sum()) < -0.5 * float(np.linalg.norm(change) * np.linalg.norm(last))
 
@@ -38,17 +36,17 @@ class Infomax:
     n_components: int
     n_iter: int
     rate: float
-    unmixing: Matrix = field(init=False)
-    bias: Matrix = field(init=False)
+    unmixing: FloatArray = field(init=False)
+    bias: FloatArray = field(init=False)
     done: int = 0
-    _sum: Matrix = field(init=False)
+    _sum: FloatArray = field(init=False)
     _n_averaged: int = 0
-    _last: Matrix = field(init=False)
+    _last: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         self._restart()
 
-    def step(self, gradient: Matrix, bias_gradient: Matrix) -> float:
+    def step(self, gradient: FloatArray, bias_gradient: FloatArray) -> float:
         """Take one step; return the squared length of the change of the unmixing."""
         change = self.rate * gradient
         if opposes(change, self._last):
@@ -63,7 +61,7 @@ class Infomax:
             self._sum, self._n_averaged = self._sum + self.unmixing, self._n_averaged + 1
         return float((change**2).sum())
 
-    def result(self) -> Matrix:
+    def result(self) -> FloatArray:
         """Return the averaged unmixing, or the last one if the run ended before averaging began."""
         return self._sum / self._n_averaged if self._n_averaged else self.unmixing
 

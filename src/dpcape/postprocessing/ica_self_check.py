@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 # What a rotation finds in pure isotropic noise of standard deviation one: mean value per direction, and its deviation
 # between draws (experiments/ica/self_check.py writes this table; mixed signs find a little less, so it errs towards
@@ -38,7 +37,7 @@ def value_of_noise(n: int) -> float:
     return float(np.exp(np.interp(np.log(n), np.log(_DIMENSIONS), np.log(_MEAN))))
 
 
-def clearance(values: Matrix, noise_scale: float) -> float:
+def clearance(values: FloatArray, noise_scale: float) -> float:
     """Return mean(values)/noise_scale relative to its mean in pure noise; near one means noise."""
     if noise_scale == 0:
         return float("inf")

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
+
+from dpcape.arrays import FloatArray
 
 # Spread of the log-odds beyond which records of bounded size do not tell lengths apart.
 _LARGEST_SPREAD = 6.0
@@ -56,7 +57,7 @@ def _mean_and_slope(spread: float, share: float) -> tuple[float, float]:
     centre = math.log(share / (1 - share))
     reach = 9 * spread + 1
     mean = brentq(lambda m: _expected(m, spread) - share, centre - reach, centre + reach, xtol=1e-11)
-    ones: NDArray[np.float64] = expit(mean + spread * _NODES)
+    ones: FloatArray = expit(mean + spread * _NODES)
     return mean, float(_MASSES @ (ones * (1 - ones)))
 
 

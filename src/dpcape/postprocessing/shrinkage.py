@@ -19,9 +19,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 # Eigenvalues below this share of the largest are rounding, not information.
 _RANK_TOLERANCE = 1e-10
@@ -46,13 +45,13 @@ class Solution:
         Coefficients' A coefficients, for the cleaned A.
     """
 
-    coefficients: Vector
-    noise_covariance: Vector
-    response: Vector
+    coefficients: FloatArray
+    noise_covariance: FloatArray
+    response: FloatArray
     energy: float
 
 
-def cleaned_eigenvalues(values: Vector, scale: float) -> Vector:
+def cleaned_eigenvalues(values: FloatArray, scale: float) -> FloatArray:
     """Return the energies of the noise-free matrix in the eigenvectors of the noisy one.
 
     Parameters
@@ -69,12 +68,12 @@ def cleaned_eigenvalues(values: Vector, scale: float) -> Vector:
     # The imaginary part keeps close pairs from blowing up; spread / sqrt(D) is their mean distance.
     width = spread / math.sqrt(values.size)
     pull = (gaps / (gaps**2 + width**2)).mean(axis=1)
-    cleaned: Vector = values - 2 * spread**2 * pull
+    cleaned: FloatArray = values - 2 * spread**2 * pull
     return cleaned
 
 
 def shrunken_solution(
-    moment: Vector, cross: Vector, *, scale: float, cross_scale: float, ridge: float = 0.0
+    moment: FloatArray, cross: FloatArray, *, scale: float, cross_scale: float, ridge: float = 0.0
 ) -> Solution:
     """Minimise w'(A + ridge I)w - 2 c'w for a noisy moment A and a noisy right-hand side c.
 
@@ -107,7 +106,7 @@ def shrunken_solution(
     )
 
 
-def _hidden_variance(heights: Vector, cleaned: Vector, *, scale: float, cross_scale: float) -> Vector:
+def _hidden_variance(heights: FloatArray, cleaned: FloatArray, *, scale: float, cross_scale: float) -> FloatArray:
     """Return the variance that noise and shrinking leave in each coefficient, on the side of too much."""
     # Below the floor single values are noise, but their mean is not: it stands for each of them.
     faint = cleaned <= scale * math.sqrt(cleaned.size)
@@ -117,11 +116,11 @@ def _hidden_variance(heights: Vector, cleaned: Vector, *, scale: float, cross_sc
     # Noise on the moment acts through the coefficients, whose squared length is about D times their variance.
     noise = cross_scale**2 + 0.5 * scale**2 * cleaned.size * likely
     _, likely = _prior_variance(heights, curvature, math.sqrt(noise))
-    hidden: Vector = likely * noise / (likely * curvature**2 + noise)
+    hidden: FloatArray = likely * noise / (likely * curvature**2 + noise)
     return hidden
 
 
-def _prior_variance(heights: Vector, curvature: Vector, cross_scale: float) -> tuple[float, float]:
+def _prior_variance(heights: FloatArray, curvature: FloatArray, cross_scale: float) -> tuple[float, float]:
     """Return the likeliest variance of the coefficients, and the largest one the numbers do not contradict.
 
     Heights are normal with variance v curvature^2 + cross_scale^2. The larger value keeps noise from looking

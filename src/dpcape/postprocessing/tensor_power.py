@@ -13,14 +13,12 @@ from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 from scipy.special import ndtri
 
+from dpcape.arrays import FloatArray
 from dpcape.postprocessing.eigen import fix_signs, noise_norm
 from dpcape.statistics.packing import packed_tensor_size
-
-Array = NDArray[np.float64]
 
 # From this size on, a few eigenvectors are cheaper by Lanczos steps than by a full reduction.
 _LARGE = 400
@@ -44,14 +42,14 @@ class Whitening:
         How many are not clearly above the noise; those below it were raised to its level.
     """
 
-    forward: Array
-    backward: Array
-    eigenvalues: Array
-    kept: Array
+    forward: FloatArray
+    backward: FloatArray
+    eigenvalues: FloatArray
+    kept: FloatArray
     n_drowned: int
 
 
-def whiten(moment: Array, n_components: int, *, scale: float) -> Whitening:
+def whiten(moment: FloatArray, n_components: int, *, scale: float) -> Whitening:
     """Return the whitening of a symmetric moment that carries isotropic noise of this scale.
 
     Noise of operator norm 2 t, t^2 = D scale^2 / 2, moves an eigenvalue l > t to l + t^2 / l; this is
@@ -70,7 +68,7 @@ def whiten(moment: Array, n_components: int, *, scale: float) -> Whitening:
     return Whitening(vectors / np.sqrt(kept), vectors * np.sqrt(kept), values, kept, n_drowned)
 
 
-def _top_eigen(moment: Array, n_components: int) -> tuple[Array, Array]:
+def _top_eigen(moment: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
     size = moment.shape[0]
     if size < _LARGE or n_components > size // 8:
         values, vectors = scipy.linalg.eigh(moment, subset_by_index=(size - n_components, size - 1))
@@ -81,7 +79,7 @@ def _top_eigen(moment: Array, n_components: int) -> tuple[Array, Array]:
     return values[order], fix_signs(vectors[:, order])
 
 
-def multilinear(tensor: Array, matrix: Array) -> Array:
+def multilinear(tensor: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return T(M, M, M) of a symmetric tensor, one index at a time: never more than n^2 m numbers besides T."""
     result = tensor
     for _ in range(3):
@@ -91,8 +89,8 @@ def multilinear(tensor: Array, matrix: Array) -> Array:
 
 
 def power_method(
-    tensor: Array, n_components: int, *, n_restarts: int = 64, n_iter: int = 60, n_polish: int = 30
-) -> tuple[Array, Array]:
+    tensor: FloatArray, n_components: int, *, n_restarts: int = 64, n_iter: int = 60, n_polish: int = 30
+) -> tuple[FloatArray, FloatArray]:
     """Return (values, vectors as columns) of a nearly orthogonally decomposable symmetric tensor.
 
     All restarts advance together, one matrix product per step; the best one is kept and deflated, and what
@@ -122,32 +120,32 @@ def power_method(
     return np.abs(values)[order], (vectors * np.where(values < 0, -1.0, 1.0))[:, order]
 
 
-def contract(tensor: Array, vectors: Array) -> Array:
+def contract(tensor: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return T(I, v, v) for all columns v at once."""
     n, n_vectors = vectors.shape
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(n * n, n_vectors)
-    result: Array = tensor.reshape(n, n * n) @ pairs
+    result: FloatArray = tensor.reshape(n, n * n) @ pairs
     return result
 
 
-def strongest(tensor: Array, starts: Array, n_iter: int) -> Array:
+def strongest(tensor: FloatArray, starts: FloatArray, n_iter: int) -> FloatArray:
     """Return the unit vector that the best of many power iterations ends in."""
     vectors = starts
     for _ in range(n_iter):
         vectors = _normalised(contract(tensor, vectors))
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
-    best: Array = vectors[:, int(np.argmax(values))]
+    best: FloatArray = vectors[:, int(np.argmax(values))]
     return best
 
 
-def _normalised(vectors: Array) -> Array:
+def _normalised(vectors: FloatArray) -> FloatArray:
     lengths = np.sqrt(np.einsum("ik,ik->k", vectors, vectors))
     # A vector that is mapped to zero stays zero and loses against every other.
-    result: Array = vectors / np.maximum(lengths, 1e-300)
+    result: FloatArray = vectors / np.maximum(lengths, 1e-300)
     return result
 
 
-def _polished(tensor: Array, vectors: Array, n_steps: int) -> Array:
+def _polished(tensor: FloatArray, vectors: FloatArray, n_steps: int) -> FloatArray:
     """Return the orthonormal set with the largest summed squared values that joint steps from ``vectors`` meet."""
     vectors = _orthonormal(vectors)
     best, most = vectors, -math.inf
@@ -161,15 +159,15 @@ def _polished(tensor: Array, vectors: Array, n_steps: int) -> Array:
     return best
 
 
-def _orthonormal(vectors: Array) -> Array:
+def _orthonormal(vectors: FloatArray) -> FloatArray:
     """Return the nearest orthonormal columns (polar factor)."""
     left, _, right = np.linalg.svd(vectors, full_matrices=False)
-    nearest: Array = left @ right
+    nearest: FloatArray = left @ right
     return nearest
 
 
 @lru_cache(maxsize=32)
-def _spread(n: int, count: int) -> Array:
+def _spread(n: int, count: int) -> FloatArray:
     # Kronecker sequence of the generalised golden ratio (Roberts 2018): even, deterministic, any dimension.
     ratio = 2.0
     for _ in range(64):
@@ -181,7 +179,7 @@ def _spread(n: int, count: int) -> Array:
     return directions
 
 
-def spread_directions(n: int, count: int) -> Array:
+def spread_directions(n: int, count: int) -> FloatArray:
     """Return ``count`` unit vectors (columns) spread over the sphere: axes first, then an even sequence."""
     return np.hstack([np.eye(n)[:, : min(n, count)], _spread(n, max(count - n, 0))])
 
@@ -200,9 +198,9 @@ class Coordinates:
         Takes an orthonormal v_k of the whitened tensor to sqrt(w_k) a_k.
     """
 
-    forward: Array
-    inner: Array
-    backward: Array
+    forward: FloatArray
+    inner: FloatArray
+    backward: FloatArray
 
 
 def whitened_coordinates(whitening: Whitening) -> Coordinates:
@@ -227,7 +225,7 @@ def bounded_coordinates(whitening: Whitening) -> Coordinates:
     return options[int(np.argmin(costs))]
 
 
-def _shortened(whitening: Whitening, lengths: Array, longest: float) -> Coordinates:
+def _shortened(whitening: Whitening, lengths: FloatArray, longest: float) -> Coordinates:
     factors = longest / np.maximum(lengths, longest)
     forward = whitening.forward * factors[:, None]
     # S = R'B with B B' the kept part of M2, so R'M2 R = S S'; with the polar form S = P Q, P^-1 whitens and
@@ -238,19 +236,19 @@ def _shortened(whitening: Whitening, lengths: Array, longest: float) -> Coordina
     return Coordinates(forward, inner, whitening.backward @ (left @ right).T)
 
 
-def onto_simplex(rows: Array) -> Array:
+def onto_simplex(rows: FloatArray) -> FloatArray:
     """Return the nearest probability vector to each row (Held, Wolfe and Crowder 1974)."""
     ordered = -np.sort(-rows, axis=1)
     excess = np.cumsum(ordered, axis=1) - 1
     ranks = np.arange(1, rows.shape[1] + 1)
     n_positive = np.sum(ordered * ranks > excess, axis=1)
     shift = excess[np.arange(len(rows)), n_positive - 1] / n_positive
-    result: Array = np.maximum(rows - shift[:, None], 0.0)
+    result: FloatArray = np.maximum(rows - shift[:, None], 0.0)
     result /= result.sum(axis=1, keepdims=True)
     return result
 
 
-def tensor_noise_norm(scale: float, whitener: Array) -> float:
+def tensor_noise_norm(scale: float, whitener: FloatArray) -> float:
     """Return the expected Frobenius norm of isotropic symmetric tensor noise after T(W, W, W).
 
     The noise is the symmetrised iid tensor, so with G = W'W the square is the mean over permutations of the
@@ -266,7 +264,7 @@ def tensor_noise_norm(scale: float, whitener: Array) -> float:
 _SPIN_CONSTANT = 1.657
 
 
-def noise_strength(scale: float, inner: Array) -> float:
+def noise_strength(scale: float, inner: FloatArray) -> float:
     """Return the strength that noise of this scale alone would reach after T(M, M, M), M = ``inner``."""
     n_components = inner.shape[1]
     spread = tensor_noise_norm(scale, inner) / math.sqrt(packed_tensor_size(n_components))

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpcape.arrays import FloatArray
 
 _RANK_TOLERANCE = 1e-9
 
@@ -29,11 +30,11 @@ class AdversaryView:
         Variance of each source.
     """
 
-    shift: NDArray[np.float64]
-    mixing: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    shift: FloatArray
+    mixing: FloatArray
+    variances: FloatArray
 
-    def exposures(self) -> NDArray[np.float64]:
+    def exposures(self) -> FloatArray:
         """Return, per site, mu for a statistic of sensitivity one: infinite where the view determines it.
 
         Moving site s's statistic by a vector of length 1 moves the view's mean by column s of ``shift``; its length in

@@ -13,16 +13,14 @@ from typing import Protocol as Interface
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, ViewUnprotected
 from dpcape.noise import LARGEST_SCALE
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
-
-Vector = NDArray[np.float64]
 
 # own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
@@ -61,14 +59,14 @@ class Scheme(Interface):
     def n_honest(self, n_sites: int) -> int:
         """Least number of honest sites among those that finish."""
 
-    def unit_scales(self, demands: Vector) -> tuple[Vector, Vector]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Own and shared scales up to one common factor, for ``demands`` = sensitivity / mu per site."""
 
-    def cover(self, own_scales: Vector, shared_scales: Vector) -> Vector:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         """How much each site's noise protects the others."""
 
     def view(
-        self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector
+        self, n_sites: int, *, honest: Sequence[int] | None, own_scales: FloatArray, shared_scales: FloatArray
     ) -> AdversaryView:
         """What the aggregator and all sites outside ``honest`` see together."""
 
@@ -136,8 +134,8 @@ def target_mus(terms: Terms) -> dict[str, float]:
 
 
 def worst_exposures(
-    scheme: Scheme, own_scales: Vector, shared_scales: Vector, *, n_honest: int | None = None
-) -> Vector:
+    scheme: Scheme, own_scales: FloatArray, shared_scales: FloatArray, *, n_honest: int | None = None
+) -> FloatArray:
     """Return each site's exposure against the worst coalition and the fewest survivors.
 
     ``n_honest`` is what the scheme assumes of honest sites that finish, unless another number is asked about.
@@ -161,7 +159,7 @@ def worst_exposures(
     return result
 
 
-def calibrate(scheme: Scheme, sensitivities: Vector, mus: Vector) -> tuple[Vector, Vector, Vector]:
+def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return own scales, shared scales and the mu each site then really has (at most what was asked)."""
     demands = sensitivities / mus
     own, shared = scheme.unit_scales(demands)
@@ -211,19 +209,19 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
     )
 
 
-def _gap(size: int, own: Vector, shared: Vector, step: float) -> float:
+def _gap(size: int, own: FloatArray, shared: FloatArray, step: float) -> float:
     # Whichever draw is finest counts: with a small cancelling ratio that is the shared one.
     finest = float(np.min([*own, *shared[shared > 0]]))
     return epsilon_gap(own_steps=finest / step, n_sites=own.size, n_coordinates=size)
 
 
-def _fits(needed: float, own: Vector, shared: Vector, step: float, slack: float = 1.0) -> bool:
+def _fits(needed: float, own: FloatArray, shared: FloatArray, step: float, slack: float = 1.0) -> bool:
     """Tell whether sums fit into 64 bits and every draw into the sampler's range."""
     largest = max(float(own.max()), float(shared.max()))
     return needed / step < slack * _RANGE and largest / step <= slack * LARGEST_SCALE / 2
 
 
-def _grid_step(terms: Terms, statistic: Released, own: Vector, shared: Vector) -> float:
+def _grid_step(terms: Terms, statistic: Released, own: FloatArray, shared: FloatArray) -> float:
     """Return the power of two that makes the grid fine enough for the gap and coarse enough for 64 bits."""
     smallest = math.floor(math.log2(float(own.min())))
     allowed = epsilon_reserve(min(terms.epsilons.values())) / len(terms.shares)
@@ -235,7 +233,7 @@ def _grid_step(terms: Terms, statistic: Released, own: Vector, shared: Vector) -
     raise _does_not_fit(statistic, needed, own)
 
 
-def _does_not_fit(statistic: Released, needed: float, own: Vector) -> InvalidParameter:
+def _does_not_fit(statistic: Released, needed: float, own: FloatArray) -> InvalidParameter:
     return InvalidParameter(
         f"the release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
         f"own_scale; got sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}. "
@@ -243,7 +241,7 @@ def _does_not_fit(statistic: Released, needed: float, own: Vector) -> InvalidPar
     )
 
 
-def _range_needed(terms: Terms, statistic: Released, own: Vector, shared: Vector) -> float:
+def _range_needed(terms: Terms, statistic: Released, own: FloatArray, shared: FloatArray) -> float:
     """Largest absolute value a sum over all sites can take."""
     totals = math.fsum(
         terms.coefficient(site) * (terms.n_records[site] * statistic.radius + statistic.rounding(terms.n_records[site]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.privacy.gaussian import epsilon_of
 
 # What is kept back for what integer noise adds to an ideal Gaussian (docs/noise.md): it turns an ideal
@@ -76,7 +76,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shares: tuple[float, ...]
     n_records: dict[str, int]
     weights: dict[str, float]
-    facts: Facts
+    facts: PublicFacts
 
     @property
     def sites(self) -> tuple[str, ...]:

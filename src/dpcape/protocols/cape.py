@@ -14,11 +14,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import IntArray
 from dpcape.errors import ProtocolError
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
-from dpcape.protocols.protocol import CoordinatorRole, Integers, Messenger, Outcome, SiteContext, SiteRole
+from dpcape.protocols.protocol import CoordinatorRole, Messenger, Outcome, SiteContext, SiteRole
 from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
     TOO_FEW_FOR_A_SUM,
@@ -118,7 +119,7 @@ class _CapeCoordinator(SessionCoordinator):
         self._settle(gathered, request.release, agreement(request, roster, agreed))
         return Outcome(total=self._sum(gathered, roster, agreed), survivors=gathered.survivors)
 
-    def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, Integers]:
+    def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, IntArray]:
         """Have all present sites sum fresh draws; a lost site means a new attempt with new draws."""
         attempt = 0
         while True:
@@ -141,16 +142,16 @@ class _CapeCoordinator(SessionCoordinator):
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size))
 
-    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: Integers) -> Integers:
+    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: IntArray) -> IntArray:
         """Add the survivors' releases and cancel what their draws leave."""
         releases = [self._read("release", site, from_ring(words)) for site, words in gathered.releases().items()]
-        total: Integers = np.sum(releases, axis=0)
+        total: IntArray = np.sum(releases, axis=0)
         if len(gathered.survivors) == len(roster):
             return total
         ranks = [sorted(roster).index(site) for site in gathered.survivors]
         taken = np.sum([zero_sum_share(agreed, len(roster), rank=rank) for rank in ranks], axis=0)
         correction = self._read("correction", "", from_ring(gathered.total()))
-        corrected: Integers = total - (correction - taken)
+        corrected: IntArray = total - (correction - taken)
         return corrected
 
 
@@ -160,7 +161,7 @@ class _CapeSite(SessionSite):
         self._release = -1
         self._attempt = -1
         self._roster: tuple[str, ...] = ()
-        self._drawn: Integers | None = None
+        self._drawn: IntArray | None = None
         self._context = b""
 
     def answer_release(self, message: ToSite) -> FromSite:
@@ -227,7 +228,7 @@ class _CapeSite(SessionSite):
         return self._context
 
 
-def agreement(request: Request, roster: Sequence[str], agreed: Integers) -> bytes:
+def agreement(request: Request, roster: Sequence[str], agreed: IntArray) -> bytes:
     """Digest of the noise agreement: sites that were told different things cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
     return hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0" + agreed.tobytes()).digest()

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import IntArray
 from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise
@@ -21,7 +22,6 @@ from dpcape.protocols.independent import noisy_total
 from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
-    Integers,
     Messenger,
     Outcome,
     SiteContext,
@@ -174,14 +174,14 @@ class _DealerSite(SiteRole):
         return Vector(array=Array.of(total))
 
 
-def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size: int) -> Integers:
+def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size: int) -> IntArray:
     """Return the dealt share, if the dealer drew it at the scales this site computed, for all of ``sites``."""
     if len(opened) != 8 * (len(sites) + size):
         raise ProtocolError("dealt noise must have the release's length; got another.")
     told = np.frombuffer(opened, dtype="<f8", count=len(sites))
     if not np.allclose(told, [plan.shared_steps(site) for site in sites], rtol=1e-9, atol=0.0):
         raise ProtocolError("dealt noise must be of the scale this site computes; got another.")
-    share: Integers = np.frombuffer(opened, dtype="<i8", offset=8 * len(sites)).astype(np.int64)
+    share: IntArray = np.frombuffer(opened, dtype="<i8", offset=8 * len(sites)).astype(np.int64)
     return share
 
 
@@ -243,10 +243,10 @@ class NoiseDealer:
     def _shares(self, message: Deal, keys: Mapping[str, bytes]) -> dict[str, bytes]:
         sites = sorted(keys)
         source = self._noise.child(DEALER, len(self._dealt))
-        draws: dict[str, Integers] = {
+        draws: dict[str, IntArray] = {
             site: source.child(site).integer_gaussian(message.shared_steps[site], message.size) for site in sites
         }
-        agreed: Integers = np.sum(list(draws.values()), axis=0)
+        agreed: IntArray = np.sum(list(draws.values()), axis=0)
         # Each site is told what all shares were drawn with, so that it need not believe the aggregator.
         scales = np.array([message.shared_steps[site] for site in sites], dtype="<f8").tobytes()
         boxes = {}

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import PlainCoordinator
 from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING
-from dpcape.protocols.protocol import CoordinatorRole, Messenger, Protocol, Scales, SiteContext, SiteRole
+from dpcape.protocols.protocol import CoordinatorRole, Messenger, Protocol, SiteContext, SiteRole
 from dpcape.transport.messages import Array, FromSite, Submit, ToSite, Vector
 
 
@@ -50,10 +51,10 @@ class Exact(Protocol):
     def n_honest(self, n_sites: int) -> int:
         return n_sites
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.zeros_like(demands), np.zeros_like(demands)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         return np.zeros_like(own_scales)
 
     def view(
@@ -61,8 +62,8 @@ class Exact(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         return AdversaryView(shift=np.eye(n_sites), mixing=np.zeros((n_sites, 1)), variances=np.ones(1))
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
 from dpcape.formula import Number
 from dpcape.privacy.adversary_view import AdversaryView
@@ -19,7 +20,6 @@ from dpcape.protocols.protocol import (
     Messenger,
     Outcome,
     Protocol,
-    Scales,
     SiteContext,
     SiteRole,
     check_minimum,
@@ -65,10 +65,10 @@ class Independent(Protocol):
     def n_honest(self, n_sites: int) -> int:
         return 1
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         return demands.copy(), np.zeros_like(demands)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         return np.zeros_like(own_scales)
 
     def view(
@@ -76,8 +76,8 @@ class Independent(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         own = np.ones(n_sites) if own_scales is None else own_scales
         return AdversaryView(shift=np.eye(n_sites), mixing=np.eye(n_sites), variances=own**2)

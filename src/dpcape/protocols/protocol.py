@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from typing import Protocol as Interface
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
 from dpcape.formula import Number
 from dpcape.noise import NoiseSource
@@ -20,9 +20,6 @@ from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.parameters import ProtocolParameter
 from dpcape.secure_sum import Identity
 from dpcape.transport.messages import FromSite, Request, ToSite, Vector
-
-Integers = NDArray[np.int64]
-Scales = NDArray[np.float64]
 
 
 class Protocol(ABC):
@@ -119,11 +116,11 @@ class Protocol(ABC):
         """Least number of honest sites among those that finish."""
 
     @abstractmethod
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Own and shared scales up to one common factor."""
 
     @abstractmethod
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         """How much each site's noise protects the others."""
 
     @abstractmethod
@@ -132,8 +129,8 @@ class Protocol(ABC):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         """What the aggregator, colluding with all sites outside ``honest``, sees of one coordinate of one release."""
 
@@ -158,7 +155,7 @@ class Protocol(ABC):
 class Outcome:
     """What a release came to: the integer sum over the sites that finished, and who they were."""
 
-    total: Integers
+    total: IntArray
     survivors: tuple[str, ...]
 
 
@@ -190,7 +187,7 @@ class CoordinatorRole(ABC):
         # Who did not agree to the terms cannot answer later either.
         self._present = tuple(site for site in terms.sites if site in messenger.keys)
         # An audit's eye: called with every vector that can be read here, in clear, by what it is and whose it is.
-        self.on_read: Callable[[str, str, Integers], None] | None = None
+        self.on_read: Callable[[str, str, IntArray], None] | None = None
 
     @abstractmethod
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
@@ -206,13 +203,13 @@ class CoordinatorRole(ABC):
                 raise ProtocolError(f"{site} must answer with {kind.__name__}; got {type(reply).__name__}.")
         return replies, tuple(missing)
 
-    def _read(self, what: str, site: str, vector: Integers) -> Integers:
+    def _read(self, what: str, site: str, vector: IntArray) -> IntArray:
         """Return ``vector``, shown to whoever watches."""
         if self.on_read is not None:
             self.on_read(what, site, vector)
         return vector
 
-    def _add_plain(self, replies: Mapping[str, Vector], size: int) -> Integers:
+    def _add_plain(self, replies: Mapping[str, Vector], size: int) -> IntArray:
         """Add plain releases, refusing anything but int64 vectors of the right length."""
         total = np.zeros(size, dtype=np.int64)
         for site, reply in replies.items():
@@ -246,7 +243,7 @@ class SiteContext(Interface):
     def size(self, request: Request) -> int:
         """Length of the statistic the request names."""
 
-    def steps(self, request: Request) -> Integers:
+    def steps(self, request: Request) -> IntArray:
         """Charge, count the release, and only then compute the site's weighted total in grid steps."""
 
     def noise(self, *labels: str | int) -> NoiseSource:
@@ -309,6 +306,6 @@ def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: 
     return minimum_sites
 
 
-def on_grid(total: NDArray[np.float64], step: float) -> Integers:
+def on_grid(total: FloatArray, step: float) -> IntArray:
     """Return a weighted total in grid steps."""
     return np.rint(total / step).astype(np.int64)

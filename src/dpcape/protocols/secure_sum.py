@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
 from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
@@ -20,7 +21,6 @@ from dpcape.protocols.protocol import (
     Messenger,
     Outcome,
     Protocol,
-    Scales,
     SiteContext,
     SiteRole,
     with_colluders,
@@ -83,10 +83,10 @@ class SecureSum(Protocol):
     def n_honest(self, n_sites: int) -> int:
         return self.settings(n_sites).minimum_sites - self.n_colluding
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.ones_like(demands), np.zeros_like(demands)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         return own_scales**2
 
     def view(
@@ -94,8 +94,8 @@ class SecureSum(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         members = np.zeros((1, n_sites))
         members[0, list(range(n_sites) if honest is None else honest)] = 1.0

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.protocols.protocol import Protocol, Scales, with_colluders
+from dpcape.protocols.protocol import Protocol, with_colluders
 
 
 class ZeroSum(Protocol):
@@ -27,12 +28,12 @@ class ZeroSum(Protocol):
         square = n_sites * ratio
         return sqrt(square), sqrt(1 / n_honest + (1 - 1 / n_honest) / (1 + square))
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         # One sum protects every site, so equal noise everywhere is best against the worst coalition.
         own = np.ones_like(demands)
         return own, own * np.sqrt(demands.size * self.cancelling_ratio)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         own, shared = own_scales**2, shared_scales**2
         return own * shared / (own + shared)
 
@@ -41,8 +42,8 @@ class ZeroSum(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         own = np.ones(n_sites) if own_scales is None else own_scales
         shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
@@ -52,7 +53,7 @@ class ZeroSum(Protocol):
         return with_colluders("the aggregator", self.n_colluding)
 
 
-def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> AdversaryView:
+def zero_sum_view(n_sites: int, honest: Sequence[int], own: FloatArray, shared: FloatArray) -> AdversaryView:
     """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
 
     Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the

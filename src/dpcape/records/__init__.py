@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import MANY_TIME_POINTS, Facts
+from dpcape.facts import MANY_TIME_POINTS, PublicFacts
 from dpcape.records.clip import checked_bound
 from dpcape.records.counts import Counts
 from dpcape.records.features import Features
@@ -251,7 +251,7 @@ def documents(counts: object, *, feature_names: Sequence[str] | None = None) -> 
            [0., 0., 0.]])
     """
     table = Counts(counts, feature_names=feature_names)
-    facts = Facts(
+    facts = PublicFacts(
         kind="documents",
         unit="record",
         n_records=table.shape[0],
@@ -319,12 +319,14 @@ def subjects(
     return Subjects(series, facts)
 
 
-def _facts(kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any) -> Facts:
+def _facts(
+    kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any
+) -> PublicFacts:
     """Return the public facts of one or two tables."""
     names = tuple(name for part in features for name in part.names)
     widths = tuple(part.n_features for part in features)
     preparations = [part.preparation for part in features]
-    return Facts(
+    return PublicFacts(
         kind=kind,
         unit=unit,
         n_records=features[0].n_rows if n_records is None else n_records,

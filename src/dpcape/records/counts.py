@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import strips
-from dpcape.records.schema.column import FloatArray
 from dpcape.records.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 
 MINIMUM_WORDS = 3

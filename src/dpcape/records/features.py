@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
 from dpcape.records.schema import Schema
-from dpcape.records.schema.column import FloatArray, check_finite
+from dpcape.records.schema.column import check_finite
 from dpcape.records.schema.schema import as_it_is
 from dpcape.records.schema.table import ArrayTable, Table, Values, read_table
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features
 from dpcape.records.labels import Codes, Response
-from dpcape.records.schema.column import FloatArray
 
 
 class Records:
@@ -35,10 +35,10 @@ class Records:
         What is protected: "record" or "subject".
     """
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         self._facts = facts
 
-    def facts(self) -> Facts:
+    def facts(self) -> PublicFacts:
         """Return everything about these records that is public."""
         return self._facts
 
@@ -100,7 +100,7 @@ class Records:
 class Rows(Records):
     """Rows of one table; blocks are (n, n_features)."""
 
-    def __init__(self, features: Features, facts: Facts) -> None:
+    def __init__(self, features: Features, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._features = features
 
@@ -111,7 +111,7 @@ class Rows(Records):
 class Views(Records):
     """Two tables with the same records; blocks hold both side by side, each clipped to its own bound."""
 
-    def __init__(self, first: Features, second: Features, facts: Facts) -> None:
+    def __init__(self, first: Features, second: Features, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._first, self._second = first, second
 
@@ -124,7 +124,7 @@ class Views(Records):
 class Labelled(Records):
     """Rows with a response or a class; blocks are pairs (rows, responses in [-1, 1] or class codes)."""
 
-    def __init__(self, features: Features, targets: Response | Codes, facts: Facts) -> None:
+    def __init__(self, features: Features, targets: Response | Codes, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._features, self._targets = features, targets
 
@@ -140,7 +140,7 @@ class Labelled(Records):
 class Documents(Records):
     """Word counts; blocks are sparse, and a document with fewer than three words is a row of zeros."""
 
-    def __init__(self, counts: Counts, facts: Facts) -> None:
+    def __init__(self, counts: Counts, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._counts = counts
 
@@ -160,7 +160,7 @@ class Subjects(Records):
     other unit.
     """
 
-    def __init__(self, series: Sequence[Features], facts: Facts) -> None:
+    def __init__(self, series: Sequence[Features], facts: PublicFacts) -> None:
         super().__init__(facts)
         self._series = tuple(series)
         self._ends = np.cumsum([features.n_rows for features in series])

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.schema.column import Column, FloatArray, check_finite, checked_range, map_to_unit, middle_and_half
+from dpcape.records.schema.column import Column, check_finite, checked_range, map_to_unit, middle_and_half
 from dpcape.records.schema.table import is_missing, to_numbers, vector
 
 

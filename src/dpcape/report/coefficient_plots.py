@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.report.plots import new_axes
 
-Vector = NDArray[np.float64]
-
 
 def coefficient_plot(
-    coefficients: Vector,
-    interval: Vector | None,
+    coefficients: FloatArray,
+    interval: FloatArray | None,
     names: Sequence[str] | None = None,
     ax: Axes | None = None,
     *,

@@ -10,14 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.report.plots import new_axes
 
-Matrix = NDArray[np.float64]
-
 
 def top_words(
-    topics: Sequence[Sequence[tuple[str, float]]], weights: Matrix, axes: Sequence[Axes] | None = None
+    topics: Sequence[Sequence[tuple[str, float]]], weights: FloatArray, axes: Sequence[Axes] | None = None
 ) -> NDArray[Any]:
     """Draw one panel of horizontal bars per topic, most probable word on top; returns the array of Axes."""
     panels = _panels(len(topics)) if axes is None else np.asarray(axes, dtype=object).ravel()
@@ -44,7 +43,7 @@ def _panels(count: int) -> NDArray[Any]:
 
 
 def image_of_components(
-    components: Matrix, weights: Matrix, names: Sequence[str] | None = None, ax: Axes | None = None
+    components: FloatArray, weights: FloatArray, names: Sequence[str] | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw components as rows of an image, red above and blue below zero."""
     axes = new_axes(ax)
@@ -59,7 +58,7 @@ def image_of_components(
     return axes
 
 
-def loadings(weights: Matrix, labels: Sequence[str], names: Sequence[str], ax: Axes | None = None) -> Axes:
+def loadings(weights: FloatArray, labels: Sequence[str], names: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw rows of weights as a table of colours, red above and blue below zero, one scale for all.
 
     Parameters
@@ -93,7 +92,7 @@ def _longest(names: Sequence[str]) -> int:
     return max(map(len, names), default=0)
 
 
-def strengths(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
+def strengths(values: FloatArray, noise_level: float, ax: Axes | None = None) -> Axes:
     """Draw the strengths of components against what noise alone would reach."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)

@@ -8,13 +8,12 @@ from typing import Any, cast
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_slices
 from dpcape.report.page import Picture, ReportSection, Table
 
-Matrix = NDArray[np.float64]
 Maker = Callable[[Any, Sequence[str]], ReportSection | None]
 _SHOWN_ROWS, _SHOWN_FEATURES, _SHOWN_WORDS = 12, 6, 8
 
@@ -32,7 +31,7 @@ def loading_section(attribute: str, title: str, *, by_column: bool = False, row:
     return make
 
 
-def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: str = "component") -> ReportSection:
+def weights_section(weights: FloatArray, names: Sequence[str], title: str, *, row: str = "component") -> ReportSection:
     """Return a section about rows of weights."""
     shown = weights[:_SHOWN_ROWS]
     labels = names_of(names, weights.shape[1])
@@ -86,7 +85,7 @@ def topics(model: Any, names: Sequence[str]) -> ReportSection | None:
     )
 
 
-def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = None) -> ReportSection | None:
+def maps(model: Any, names: Sequence[str], inside: BoolArray | None = None) -> ReportSection | None:
     """Return the maps of the sources: on the brain where there is a mask, as rows of weights else."""
     if not hasattr(model, "mixing_"):
         return None
@@ -118,6 +117,6 @@ def figure_of(axes: Axes) -> Figure:
     return cast("Figure", axes.figure)
 
 
-def _largest(row: Matrix, labels: Sequence[str]) -> str:
+def _largest(row: FloatArray, labels: Sequence[str]) -> str:
     order = np.argsort(-np.abs(row), kind="stable")[:_SHOWN_FEATURES]
     return ", ".join(f"{labels[at]} ({row[at]:+.3g})" for at in order)

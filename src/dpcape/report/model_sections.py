@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import strengths
 from dpcape.report.loading_sections import (
@@ -27,9 +27,7 @@ _SHOWN_MEANS, _DRAWN = 60, 30
 MAPS = "maps"
 
 
-def model_sections(
-    model: Any, feature_names: Sequence[str], *, inside: NDArray[np.bool_] | None = None
-) -> list[ReportSection]:
+def model_sections(model: Any, feature_names: Sequence[str], *, inside: BoolArray | None = None) -> list[ReportSection]:
     """Return the sections a model gives rise to.
 
     Parameters
@@ -114,7 +112,7 @@ def _coefficients(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
 
 
-def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float64] | None) -> Table:
+def _coefficient_table(model: Any, labels: Sequence[str], ends: FloatArray | None) -> Table:
     rows = [[name, f"{value:.4g}"] for name, value in zip(labels, model.coef_, strict=True)]
     intervals = [] if ends is None else [f"{low:.4g} to {high:.4g}" for low, high in ends.T]
     if hasattr(model, "intercept_"):

@@ -10,12 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.protocols import PROTOCOLS, Cape
-
-Matrix = NDArray[np.float64]
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
 # A way of working has one colour in every picture, also in those of `dpcape_papers` and on the planner's page.
@@ -36,7 +34,7 @@ def new_axes(ax: Axes | None, width: float = 5.0, height: float = 3.0) -> Axes:
     return axes
 
 
-def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
+def scree(values: FloatArray, noise_level: float, ax: Axes | None = None) -> Axes:
     """Draw eigenvalues against the level below which they may be noise."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
@@ -55,7 +53,7 @@ def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def bars(values: Matrix, label: str, ax: Axes | None = None, *, noise_level: float = 0.0) -> Axes:
+def bars(values: FloatArray, label: str, ax: Axes | None = None, *, noise_level: float = 0.0) -> Axes:
     """Draw one bar per component, and the level of noise alone if it is known."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
@@ -100,7 +98,7 @@ def _look(name: str, index: int) -> tuple[str, Any]:
     return next(known, (COLOURS[index % 7], STYLES[index % 7]))
 
 
-def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = None, columns: int = 8) -> Figure:
+def images(maps: FloatArray, shape: tuple[int, int], titles: Sequence[str] | None = None, columns: int = 8) -> Figure:
     """Draw rows of ``maps`` as small images, one colour scale each, zero in the middle."""
     n_rows = -(-len(maps) // columns)
     figure, axes = plt.subplots(
@@ -116,7 +114,9 @@ def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = 
     return figure
 
 
-def scatter(x: Matrix, y: Matrix, *, labels: tuple[str, str], groups: Any = None, ax: Axes | None = None) -> Axes:
+def scatter(
+    x: FloatArray, y: FloatArray, *, labels: tuple[str, str], groups: Any = None, ax: Axes | None = None
+) -> Axes:
     """Draw points, coloured by group if given."""
     axes = new_axes(ax, 4.2, 3.6)
     colours = {"color": COLOURS[0]} if groups is None else {"c": groups, "cmap": "tab10"}

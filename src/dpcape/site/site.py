@@ -15,13 +15,14 @@ import numpy as np
 
 from dpcape import protocols
 from dpcape._version import __version__
+from dpcape.arrays import IntArray
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
-from dpcape.protocols.protocol import Integers, SiteRole, on_grid
+from dpcape.protocols.protocol import SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.statistics.statistic import AnyStatistic, build
 from dpcape.transport.messages import (
@@ -88,7 +89,7 @@ class Site:
         self.ledger = ledger
         self.identity = identity
         self._records = records
-        self._facts: Facts = records.facts()
+        self._facts: PublicFacts = records.facts()
         self._noise = noise
         self.approval = approval
         self._pinned: dict[str, bytes] = {name: identity.public}
@@ -160,7 +161,7 @@ class Site:
         return self._pinned
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> PublicFacts:
         """Public facts of the records."""
         return self._facts
 
@@ -203,7 +204,7 @@ class _Guarded:
     def size(self, request: Request) -> int:
         return self._statistic(request).size
 
-    def steps(self, request: Request) -> Integers:
+    def steps(self, request: Request) -> IntArray:
         plan = self.begin(request)
         statistic = self._statistic(request)
         ledger = self._site.ledger

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
@@ -48,7 +48,7 @@ class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
     kinds = frozenset({"rows", "labelled", "views", "subjects"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, centres: FloatArray) -> None:
+    def __init__(self, facts: PublicFacts, centres: FloatArray) -> None:
         super().__init__(facts, centres=centres)
         fits = isinstance(centres, np.ndarray) and centres.ndim == 2 and centres.dtype == np.float64
         if not fits or centres.shape[1] != facts.n_features or len(centres) < 1:
@@ -94,6 +94,6 @@ def nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
     return chosen
 
 
-def cluster_sums(facts: Facts, *, centres: FloatArray) -> ClusterSums:
+def cluster_sums(facts: PublicFacts, *, centres: FloatArray) -> ClusterSums:
     """Shares and sums of the records nearest to each centre."""
     return ClusterSums(facts, centres=centres)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcape.arrays import FloatArray
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 
 Contributions = Callable[[FloatArray, Any], FloatArray]
 
@@ -23,7 +23,7 @@ _ENTRIES = 4_000_000
 _CLIMB_ROUNDS, _CLIMB_TRIALS = 40, 24
 
 
-def largest_distance(contributions: Contributions, facts: Facts) -> float:
+def largest_distance(contributions: Contributions, facts: PublicFacts) -> float:
     """Return the largest distance found between the contributions of two possible records.
 
     Parameters
@@ -56,7 +56,7 @@ def halton(n_points: int, n_dimensions: int) -> FloatArray:
     return points
 
 
-def _candidates(facts: Facts) -> tuple[FloatArray, Any]:
+def _candidates(facts: PublicFacts) -> tuple[FloatArray, Any]:
     """Return possible records: rows of several lengths and directions, combined with all targets tried."""
     width, bound = facts.n_features, facts.bounds[0]
     axes = np.eye(width)[:8]
@@ -72,13 +72,13 @@ def _candidates(facts: Facts) -> tuple[FloatArray, Any]:
     return np.repeat(rows, len(values), axis=0), np.tile(values, len(rows))
 
 
-def _target_values(facts: Facts) -> NDArray[Any] | None:
+def _target_values(facts: PublicFacts) -> NDArray[Any] | None:
     if facts.classes is not None:
         return np.arange(len(facts.classes))
     return None if facts.response is None else np.linspace(-1.0, 1.0, 9)
 
 
-def _climb(contributions: Contributions, rows: FloatArray, targets: Any, facts: Facts) -> float:
+def _climb(contributions: Contributions, rows: FloatArray, targets: Any, facts: PublicFacts) -> float:
     """Move a pair of records uphill by shrinking steps; return the largest distance met."""
     bound, numeric = facts.bounds[0], facts.response is not None
     steps = halton(_CLIMB_TRIALS, 2 * rows.shape[1] + 2)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number
 from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.packing import layout, pack, packed_size, packed_size4, pair_products, unpack
@@ -28,7 +28,7 @@ class _OfReducedRows(Statistic[RowBlocks, FloatArray]):
     kinds = frozenset({"rows", "subjects"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, projection: FloatArray, clip: float) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, clip: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         super().__init__(facts, projection=matrix, clip=checked_positive("clip", clip))
         self._projection, self._clip = matrix, float(clip)
@@ -99,11 +99,11 @@ class FourthMoment(_OfReducedRows):
         return entries
 
 
-def reduced_second_moment(facts: Facts, projection: FloatArray, *, clip: float) -> ReducedSecondMoment:
+def reduced_second_moment(facts: PublicFacts, projection: FloatArray, *, clip: float) -> ReducedSecondMoment:
     """Mean of z z' for the reduced row z, clipped to norm ``clip``."""
     return ReducedSecondMoment(facts, projection, clip)
 
 
-def fourth_moment(facts: Facts, projection: FloatArray, *, clip: float) -> FourthMoment:
+def fourth_moment(facts: PublicFacts, projection: FloatArray, *, clip: float) -> FourthMoment:
     """Mean of the fourth power of the reduced row, clipped to norm ``clip``."""
     return FourthMoment(facts, projection, clip)

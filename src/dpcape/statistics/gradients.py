@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, choose, computed
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.record_blocks import LabelledBlocks
@@ -51,7 +51,9 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float) -> None:
+    def __init__(
+        self, facts: PublicFacts, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
+    ) -> None:
         super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
         if facts.classes is None:
             raise InvalidParameter(
@@ -115,7 +117,7 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         late *= factors[:, np.newaxis]
 
 
-def n_outputs(facts: Facts) -> int:
+def n_outputs(facts: PublicFacts) -> int:
     """Return the number of output units for these records: one for two classes, else one per class."""
     return int(computed(outputs_for(len(facts.classes or ()))))
 
@@ -157,7 +159,7 @@ def _checked_number(subject: str, value: float, *, largest: float) -> float:
 
 
 def network_gradient(
-    facts: Facts, *, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
+    facts: PublicFacts, *, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
 ) -> NetworkGradient:
     """Mean of clipped gradients at the given weights."""
     return NetworkGradient(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)

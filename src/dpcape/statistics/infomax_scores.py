@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, hypot
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.record_blocks import RowBlocks
@@ -54,7 +54,7 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
 
     def __init__(
         self,
-        facts: Facts,
+        facts: PublicFacts,
         projection: FloatArray,
         unmixing: FloatArray,
         bias: FloatArray,
@@ -165,7 +165,7 @@ class GhostStep:
 
 
 def infomax_scores(
-    facts: Facts, projection: FloatArray, *, unmixing: FloatArray, bias: FloatArray, clip: float, bias_clip: float
+    facts: PublicFacts, projection: FloatArray, *, unmixing: FloatArray, bias: FloatArray, clip: float, bias_clip: float
 ) -> InfomaxScores:
     """Mean of the clipped infomax gradients at ``unmixing`` and ``bias``."""
     return InfomaxScores(facts, projection, unmixing, bias, clip, bias_clip)

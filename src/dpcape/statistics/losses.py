@@ -20,7 +20,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.statistics.monomials import multiplicities, powers
 
 
@@ -48,30 +48,30 @@ class RecordLoss(ABC):
     degree: ClassVar[int]
     parameter_bound: ClassVar[float]
 
-    def n_parameters(self, facts: Facts) -> int:
+    def n_parameters(self, facts: PublicFacts) -> int:
         """Return the number of parameters; one per feature unless overridden."""
         return facts.n_features
 
     @abstractmethod
-    def coefficients(self, rows: FloatArray, targets: Any, facts: Facts) -> Sequence[FloatArray]:
+    def coefficients(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> Sequence[FloatArray]:
         """Return one array per degree 0..J, (records, monomials), in the order of :func:`monomials`.
 
         ``targets`` are responses in [-1, 1], class codes, or None for records without them.
         """
 
     @abstractmethod
-    def bound(self, facts: Facts) -> float:
+    def bound(self, facts: PublicFacts) -> float:
         """Return the largest length of a record's packed coefficients; longer ones are scaled down."""
 
-    def stated_diameter(self, facts: Facts) -> float | None:
+    def stated_diameter(self, facts: PublicFacts) -> float | None:
         """Return the largest distance of two records' packed coefficients, or None to use twice the bound."""
         return None
 
-    def weights(self, facts: Facts) -> tuple[float, ...]:
+    def weights(self, facts: PublicFacts) -> tuple[float, ...]:
         """Return what each degree is multiplied by before noise; 0 leaves a degree out."""
         return (1.0,) * (self.degree + 1)
 
-    def packed(self, rows: FloatArray, targets: Any, facts: Facts) -> FloatArray:
+    def packed(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
         blocks = self.coefficients(rows, targets, facts)
         parts = [
@@ -97,14 +97,14 @@ class LinearPredictorLoss(RecordLoss):
     """
 
     @abstractmethod
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> FloatArray:
+    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> FloatArray:
         """Return a_j for each record, (records, J + 1)."""
 
     @abstractmethod
-    def intervals(self, facts: Facts) -> FloatArray:
+    def intervals(self, facts: PublicFacts) -> FloatArray:
         """Return the public interval of each a_j, (J + 1, 2)."""
 
-    def coefficients(self, rows: FloatArray, targets: Any, facts: Facts) -> Sequence[FloatArray]:
+    def coefficients(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> Sequence[FloatArray]:
         lows, highs = self._checked_intervals(facts).T
         heights = np.clip(self.predictor_coefficients(targets, facts), lows, highs)
         heights = np.broadcast_to(heights, (len(rows), self.degree + 1))
@@ -114,7 +114,7 @@ class LinearPredictorLoss(RecordLoss):
             for degree in range(self.degree + 1)
         ]
 
-    def block_diameters(self, facts: Facts) -> FloatArray:
+    def block_diameters(self, facts: PublicFacts) -> FloatArray:
         """Return the largest distance of two records' blocks, degree by degree, without weights."""
         lows, highs = self._checked_intervals(facts).T
         size = np.maximum(np.abs(lows), np.abs(highs))
@@ -125,7 +125,7 @@ class LinearPredictorLoss(RecordLoss):
         result[0] = highs[0] - lows[0]
         return result
 
-    def weights(self, facts: Facts) -> tuple[float, ...]:
+    def weights(self, facts: PublicFacts) -> tuple[float, ...]:
         """Weigh degrees so that the noise of the loss at the largest parameters is least; the constant is left out.
 
         Noise of degree j at |w| = r has variance (sum_k weight_k^2 d_k^2) r^2j / weight_j^2 up to a factor; the sum
@@ -137,17 +137,17 @@ class LinearPredictorLoss(RecordLoss):
         weights = np.sqrt(np.where(diameters > 0, scaled, 0.0))
         return (0.0, *(float(weight) for weight in weights[1:]))
 
-    def stated_diameter(self, facts: Facts) -> float:
+    def stated_diameter(self, facts: PublicFacts) -> float:
         """Return the computed joint diameter; it is proved above, given that intervals are enforced."""
         return float(np.linalg.norm(np.array(self.weights(facts)) * self.block_diameters(facts)))
 
-    def bound(self, facts: Facts) -> float:
+    def bound(self, facts: PublicFacts) -> float:
         lows, highs = self._checked_intervals(facts).T
         size = np.maximum(np.abs(lows), np.abs(highs)) * facts.bounds[0] ** np.arange(self.degree + 1)
         # The relative slack covers the rounding of monomials, so that scaling to the bound changes nothing.
         return float(np.linalg.norm(np.array(self.weights(facts)) * size)) * (1 + 1e-9)
 
-    def _checked_intervals(self, facts: Facts) -> FloatArray:
+    def _checked_intervals(self, facts: PublicFacts) -> FloatArray:
         intervals = np.asarray(self.intervals(facts), dtype=np.float64)
         wanted = (self.degree + 1, 2)
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():

@@ -14,7 +14,7 @@ from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, sqrt
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -31,7 +31,7 @@ mean's as soon as there are several columns.
 """
 
 
-def row_bound(facts: Facts) -> float:
+def row_bound(facts: PublicFacts) -> float:
     """Largest length of one row over all views together."""
     return math.hypot(*facts.bounds)
 
@@ -67,7 +67,7 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
 
     name = "first_moments"
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
 
     @staticmethod
@@ -99,7 +99,7 @@ class SecondMoment(_OfRows[FloatArray]):
 
     name = "second_moment"
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
 
     @staticmethod
@@ -132,7 +132,7 @@ class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
 
     name = "centred_moments"
 
-    def __init__(self, facts: Facts, mean_weight: float) -> None:
+    def __init__(self, facts: PublicFacts, mean_weight: float) -> None:
         if not 0 < mean_weight <= math.sqrt(2):
             raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}.")
         super().__init__(facts, mean_weight=mean_weight)
@@ -169,7 +169,7 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
     name = "histogram"
     kinds = frozenset({"labelled"})
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
         if facts.classes is None:
             raise InvalidParameter(
@@ -207,21 +207,21 @@ def _add_outer_products(block: FloatArray, matrix: FloatArray) -> FloatArray:
     return result
 
 
-def first_moments(facts: Facts) -> FirstMoments:
+def first_moments(facts: PublicFacts) -> FirstMoments:
     """Mean of rows and of their squared entries."""
     return FirstMoments(facts)
 
 
-def second_moment(facts: Facts) -> SecondMoment:
+def second_moment(facts: PublicFacts) -> SecondMoment:
     """Mean of x x'."""
     return SecondMoment(facts)
 
 
-def centred_moments(facts: Facts, *, mean_weight: float | None = None) -> CentredMoments:
+def centred_moments(facts: PublicFacts, *, mean_weight: float | None = None) -> CentredMoments:
     """Mean and second moment jointly; ``mean_weight`` is :data:`MEAN_WEIGHT` unless given."""
     return CentredMoments(facts, mean_weight=MEAN_WEIGHT if mean_weight is None else mean_weight)
 
 
-def histogram(facts: Facts) -> Histogram:
+def histogram(facts: PublicFacts) -> Histogram:
     """Shares of the public classes."""
     return Histogram(facts)

@@ -10,7 +10,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.statistics.losses import LinearPredictorLoss, known_loss
 
 
@@ -27,7 +27,7 @@ class PoissonLoss(LinearPredictorLoss):
     degree: ClassVar[int] = 4
     parameter_bound: ClassVar[float] = 2.0
 
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> FloatArray:
+    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
         middle, half = (high + low) / 2, (high - low) / 2
         heights = np.tile(self._exponential(facts), (len(targets), 1))
@@ -35,14 +35,14 @@ class PoissonLoss(LinearPredictorLoss):
         heights[:, 1] -= 1 + np.asarray(targets) * (half / middle)
         return heights
 
-    def intervals(self, facts: Facts) -> FloatArray:
+    def intervals(self, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
         constant = self._exponential(facts)
         pairs = np.stack([constant, constant], axis=1)
         pairs[1] -= np.array([2 * high, 2 * low]) / (high + low)
         return pairs
 
-    def _exponential(self, facts: Facts) -> FloatArray:
+    def _exponential(self, facts: PublicFacts) -> FloatArray:
         return exponential_polynomial(self.degree, facts.bounds[0] * self.parameter_bound)
 
 
@@ -57,7 +57,7 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
     return coefficients
 
 
-def _range(facts: Facts) -> tuple[float, float]:
+def _range(facts: PublicFacts) -> tuple[float, float]:
     if facts.response is None or facts.response[0] < 0:
         raise InvalidParameter(
             f"records for a Poisson regression must have a range of counts from 0; got {facts.response!r}. "

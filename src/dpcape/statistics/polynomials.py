@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, loss_of
@@ -28,7 +28,7 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
     kinds = frozenset({"rows", "labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, loss: str) -> None:
+    def __init__(self, facts: PublicFacts, loss: str) -> None:
         super().__init__(facts, loss=loss)
         self.loss = loss_of(loss)
         self._weights = self.loss.weights(self.facts)
@@ -83,7 +83,7 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
         return [block / (weight or 1.0) for block, weight in zip(blocks, self._weights, strict=True)]
 
 
-def loss_numbers(facts: Facts, *, loss: str) -> dict[str, float]:
+def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
     """Return the numbers that the extent of a registered loss follows from, refused if the loss cannot be released.
 
     Parameters
@@ -110,14 +110,14 @@ def loss_numbers(facts: Facts, *, loss: str) -> dict[str, float]:
     }
 
 
-def _sizes(loss: RecordLoss, facts: Facts) -> list[int]:
+def _sizes(loss: RecordLoss, facts: PublicFacts) -> list[int]:
     """Return the number of released coefficients of each degree; 0 for degrees left out."""
     width = loss.n_parameters(facts)
     return [monomial_count(width, degree) if weight else 0 for degree, weight in enumerate(loss.weights(facts))]
 
 
 @lru_cache(maxsize=64)
-def checked_diameter(loss: str, facts: Facts) -> float:
+def checked_diameter(loss: str, facts: PublicFacts) -> float:
     """Return the diameter of a loss after a search has tried to break it; raises if it succeeds."""
     from dpcape.statistics.diameter_search import largest_distance
 
@@ -138,6 +138,6 @@ def checked_diameter(loss: str, facts: Facts) -> float:
     return diameter
 
 
-def polynomial_coefficients(facts: Facts, *, loss: str) -> PolynomialCoefficients:
+def polynomial_coefficients(facts: PublicFacts, *, loss: str) -> PolynomialCoefficients:
     """Mean coefficients of a registered loss."""
     return PolynomialCoefficients(facts, loss=loss)

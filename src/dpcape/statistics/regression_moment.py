@@ -16,7 +16,7 @@ from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Condition, Number, choose, computed, hypot
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -73,7 +73,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, response_weight: float, intercept_weight: float) -> None:
+    def __init__(self, facts: PublicFacts, response_weight: float, intercept_weight: float) -> None:
         super().__init__(facts, response_weight=response_weight, intercept_weight=intercept_weight)
         self.response_weight = _checked_weight("response_weight", response_weight)
         self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
@@ -203,7 +203,7 @@ def _checked_weight(subject: str, weight: float) -> float:
     return float(weight)
 
 
-def regression_moment(facts: Facts, *, intercept: bool, response_weight: float | None = None) -> RegressionMoment:
+def regression_moment(facts: PublicFacts, *, intercept: bool, response_weight: float | None = None) -> RegressionMoment:
     """Mean of u u', u = (b, x, a y), weighted by a public rule (:func:`response_weight_for`)."""
     bound = facts.bounds[0]
     return RegressionMoment(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed
 from dpcape.statistics.extent import BLOCK_ROWS as BLOCK_ROWS
 from dpcape.statistics.extent import Extent
@@ -64,7 +64,7 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     units: ClassVar[frozenset[str]] = frozenset({"record", "subject"})
     extent: ClassVar[Callable[..., Extent]]
 
-    def __init__(self, facts: Facts, **public: PublicValue) -> None:
+    def __init__(self, facts: PublicFacts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
             wanted = ", ".join(sorted(self.kinds))
             raise InvalidParameter(
@@ -171,7 +171,7 @@ def extent_of(name: str, **numbers: Number | None) -> Extent:
     return statistic_class(name).extent(**numbers)
 
 
-def build(name: str, facts: Facts, public: Mapping[str, PublicValue]) -> AnyStatistic:
+def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> AnyStatistic:
     """Build the statistic of this name from the site's own code and the site's own facts."""
     make: Callable[..., AnyStatistic] = statistic_class(name)
     try:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, sqrt
 from dpcape.statistics.extent import Extent, rounding_one_by_one
 from dpcape.statistics.packing import pack, pack4, packed_size, packed_size4, pair_products, traceless4, unpack
@@ -85,7 +85,7 @@ class SubjectProjector(OfSubjects[FloatArray]):
 
     name = "subject_projector"
 
-    def __init__(self, facts: Facts, basis: FloatArray, n_components: int) -> None:
+    def __init__(self, facts: PublicFacts, basis: FloatArray, n_components: int) -> None:
         matrix = checked_matrix("basis", basis, (facts.n_features, None))
         if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
             raise InvalidParameter(
@@ -138,7 +138,7 @@ class SubjectProjector(OfSubjects[FloatArray]):
 class _OfReducedSubjects(InBall[FloatArray]):
     """Statistics of series reduced by ``projection`` (kept between rounds) and then moved by ``whitener``."""
 
-    def __init__(self, facts: Facts, projection: FloatArray, whitener: FloatArray, **more: float) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, **more: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         inner = checked_matrix("whitener", whitener, (matrix.shape[1], matrix.shape[1]))
         super().__init__(facts, projection=matrix, whitener=inner, **more)
@@ -159,7 +159,7 @@ class SubjectLogCovariance(_OfReducedSubjects):
 
     name = "subject_log_covariance"
 
-    def __init__(self, facts: Facts, projection: FloatArray, whitener: FloatArray, clip: float) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, clip: float) -> None:
         super().__init__(facts, projection, whitener, clip=checked_positive("clip", clip))
         self._clip = float(clip)
 
@@ -204,7 +204,7 @@ class SubjectTensor(_OfReducedSubjects):
     name = "subject_tensor"
     _fills = True
 
-    def __init__(self, facts: Facts, projection: FloatArray, whitener: FloatArray) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray) -> None:
         super().__init__(facts, projection, whitener)
 
     @staticmethod
@@ -230,7 +230,7 @@ class SubjectTensor(_OfReducedSubjects):
         return traceless
 
 
-def check_lengths(facts: Facts, n_components: int) -> None:
+def check_lengths(facts: PublicFacts, n_components: int) -> None:
     """Refuse, at a site, series that are all too short; the longest length is a public fact (0 where unknown)."""
     if 0 < facts.rows_per_unit <= n_components:
         raise InvalidParameter(
@@ -260,21 +260,23 @@ def limited(series: FloatArray) -> FloatArray:
     return result
 
 
-def subject_projector(facts: Facts, basis: FloatArray, *, n_components: int) -> SubjectProjector:
+def subject_projector(facts: PublicFacts, basis: FloatArray, *, n_components: int) -> SubjectProjector:
     """Mean of the projectors on each subject's leading directions."""
     return SubjectProjector(facts, basis, n_components)
 
 
-def subject_log_covariance(facts: Facts, projection: FloatArray, *, clip: float) -> SubjectLogCovariance:
+def subject_log_covariance(facts: PublicFacts, projection: FloatArray, *, clip: float) -> SubjectLogCovariance:
     """Mean of the clipped logarithms of the subjects' covariances."""
     return SubjectLogCovariance(facts, projection, np.eye(projection.shape[1]), clip)
 
 
-def subject_covariance(facts: Facts, projection: FloatArray, whitener: FloatArray, *, clip: float) -> SubjectCovariance:
+def subject_covariance(
+    facts: PublicFacts, projection: FloatArray, whitener: FloatArray, *, clip: float
+) -> SubjectCovariance:
     """Mean of the subjects' covariances in ``whitener`` coordinates, minus the identity."""
     return SubjectCovariance(facts, projection, whitener, clip)
 
 
-def subject_tensor(facts: Facts, projection: FloatArray, whitener: FloatArray) -> SubjectTensor:
+def subject_tensor(facts: PublicFacts, projection: FloatArray, whitener: FloatArray) -> SubjectTensor:
     """Mean of the subjects' normalised traceless tensors."""
     return SubjectTensor(facts, projection, whitener)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from dpcape.arrays import FloatArray
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number
 from dpcape.statistics.extent import Extent
 from dpcape.statistics.packing import packed_size
@@ -32,7 +32,7 @@ class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
     name = "subject_polish"
     _fills = True
 
-    def __init__(self, facts: Facts, projection: FloatArray, whitener: FloatArray, rotation: FloatArray) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, rotation: FloatArray) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         width = int(matrix.shape[1])
         inner = checked_matrix("whitener", whitener, (width, width))
@@ -95,7 +95,7 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
 
     def __init__(
         self,
-        facts: Facts,
+        facts: PublicFacts,
         projection: FloatArray,
         whitener: FloatArray,
         unmixing: FloatArray,
@@ -142,14 +142,20 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
 
 
 def subject_polish(
-    facts: Facts, projection: FloatArray, whitener: FloatArray, *, rotation: FloatArray
+    facts: PublicFacts, projection: FloatArray, whitener: FloatArray, *, rotation: FloatArray
 ) -> SubjectPolish:
     """Mean of the subjects' normalised scores at a rotation."""
     return SubjectPolish(facts, projection, whitener, rotation)
 
 
 def subject_infomax(
-    facts: Facts, projection: FloatArray, whitener: FloatArray, *, unmixing: FloatArray, bias: FloatArray, clip: float
+    facts: PublicFacts,
+    projection: FloatArray,
+    whitener: FloatArray,
+    *,
+    unmixing: FloatArray,
+    bias: FloatArray,
+    clip: float,
 ) -> SubjectInfomax:
     """Mean of the subjects' clipped infomax gradients."""
     return SubjectInfomax(facts, projection, whitener, unmixing, bias, clip)

@@ -25,7 +25,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, choose, clamp, computed, maximum, sqrt
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
@@ -66,7 +66,7 @@ class ThirdMoment(_ThirdMoments):
 
     name = "third_moment"
 
-    def __init__(self, facts: Facts, noise_variance: float) -> None:
+    def __init__(self, facts: PublicFacts, noise_variance: float) -> None:
         variance = checked_variance(noise_variance)
         super().__init__(facts, noise_variance=variance)
         self._variance, self._width = variance, facts.n_features
@@ -114,7 +114,9 @@ class WhitenedThirdMoment(_ThirdMoments):
 
     name = "whitened_third_moment"
 
-    def __init__(self, facts: Facts, whitener: FloatArray, clip: float, noise_variance: float, radius: float) -> None:
+    def __init__(
+        self, facts: PublicFacts, whitener: FloatArray, clip: float, noise_variance: float, radius: float
+    ) -> None:
         self._whitener = checked_whitener(whitener, facts)
         self._clip, self._variance = checked_positive("clip", clip), checked_variance(noise_variance)
         self._width = self._whitener.shape[1]
@@ -230,7 +232,7 @@ def whitened_radius(whitener: FloatArray, *, clip: float, noise_variance: float)
     return longest(clip, eigenvalues, square=float(np.sum(gram**2)), variance=noise_variance)
 
 
-def checked_whitener(whitener: FloatArray, facts: Facts, n_rows: int | None = None) -> FloatArray:
+def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | None = None) -> FloatArray:
     """Return public directions as an (n_rows, n_components) array, or refuse them; one row per column."""
     array = np.asarray(whitener)
     wanted = facts.n_features if n_rows is None else n_rows
@@ -274,13 +276,13 @@ def _shown(value: object) -> str:
     return " ".join(repr(value).split())
 
 
-def third_moment(facts: Facts, *, noise_variance: float) -> ThirdMoment:
+def third_moment(facts: PublicFacts, *, noise_variance: float) -> ThirdMoment:
     """Mean of x (x) x (x) x, corrected for spherical noise of public variance."""
     return ThirdMoment(facts, noise_variance=noise_variance)
 
 
 def whitened_third_moment(
-    facts: Facts, whitener: FloatArray, *, clip: float, noise_variance: float
+    facts: PublicFacts, whitener: FloatArray, *, clip: float, noise_variance: float
 ) -> WhitenedThirdMoment:
     """Return the same in the public coordinates W'x, clipped there to length ``clip``."""
     checked_whitener(whitener, facts)

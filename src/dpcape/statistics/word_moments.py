@@ -29,7 +29,7 @@ from scipy.sparse import csr_array
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed, maximum, minimum
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.packing import (
@@ -77,7 +77,7 @@ class WordShares(_OfDocuments):
 
     name = "word_shares"
 
-    def __init__(self, facts: Facts, clip: float) -> None:
+    def __init__(self, facts: PublicFacts, clip: float) -> None:
         super().__init__(facts, clip=clip)
         self._clip = checked_positive("clip", clip)
 
@@ -105,7 +105,7 @@ class WordPairs(_OfDocuments):
 
     name = "word_pairs"
 
-    def __init__(self, facts: Facts, clip: float, words: IntArray) -> None:
+    def __init__(self, facts: PublicFacts, clip: float, words: IntArray) -> None:
         super().__init__(facts, clip=clip, words=words)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
 
@@ -152,7 +152,7 @@ class WordTriples(_OfDocuments):
 
     name = "word_triples"
 
-    def __init__(self, facts: Facts, clip: float, words: IntArray) -> None:
+    def __init__(self, facts: PublicFacts, clip: float, words: IntArray) -> None:
         super().__init__(facts, clip=clip, words=words)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         if self.size > LARGEST_TENSOR:
@@ -204,7 +204,7 @@ class WhitenedWordTriples(_OfDocuments):
 
     name = "whitened_word_triples"
 
-    def __init__(self, facts: Facts, clip: float, words: IntArray, whitener: FloatArray) -> None:
+    def __init__(self, facts: PublicFacts, clip: float, words: IntArray, whitener: FloatArray) -> None:
         super().__init__(facts, clip=clip, words=words, whitener=whitener)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         self._whitener = checked_whitener(whitener, facts, n_rows=self._words.size)
@@ -283,7 +283,7 @@ def restricted_blocks(records: CountBlocks, words: IntArray, step: int = BLOCK_R
         yield _scaled(chosen, (_row_sums(chosen) >= 3).astype(np.float64))
 
 
-def checked_words(words: IntArray, facts: Facts) -> IntArray:
+def checked_words(words: IntArray, facts: PublicFacts) -> IntArray:
     """Return public positions of words, ascending and different."""
     array = np.asarray(words)
     fits = array.dtype == np.int64 and array.ndim == 1 and array.size >= 1
@@ -358,27 +358,27 @@ def _factors(norms: FloatArray, clip: float) -> FloatArray:
     return factors
 
 
-def word_shares(facts: Facts, *, clip: float) -> WordShares:
+def word_shares(facts: PublicFacts, *, clip: float) -> WordShares:
     """Mean over documents of the shares of words."""
     return WordShares(facts, clip=clip)
 
 
-def word_pairs(facts: Facts, *, clip: float, words: IntArray | None = None) -> WordPairs:
+def word_pairs(facts: PublicFacts, *, clip: float, words: IntArray | None = None) -> WordPairs:
     """Mean over documents of ordered pairs of words."""
     return WordPairs(facts, clip=clip, words=_all_or(words, facts))
 
 
-def word_triples(facts: Facts, *, clip: float, words: IntArray | None = None) -> WordTriples:
+def word_triples(facts: PublicFacts, *, clip: float, words: IntArray | None = None) -> WordTriples:
     """Mean over documents of ordered triples of words."""
     return WordTriples(facts, clip=clip, words=_all_or(words, facts))
 
 
 def whitened_word_triples(
-    facts: Facts, whitener: FloatArray, *, clip: float, words: IntArray | None = None
+    facts: PublicFacts, whitener: FloatArray, *, clip: float, words: IntArray | None = None
 ) -> WhitenedWordTriples:
     """Mean over documents of ordered triples of words in public coordinates."""
     return WhitenedWordTriples(facts, clip=clip, words=_all_or(words, facts), whitener=whitener)
 
 
-def _all_or(words: IntArray | None, facts: Facts) -> IntArray:
+def _all_or(words: IntArray | None, facts: PublicFacts) -> IntArray:
     return np.arange(facts.n_features, dtype=np.int64) if words is None else words

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import Column
-
-Matrix = NDArray[np.float64]
 
 # One fixed seed: rehearsals are repeatable, and every site shares one planted structure.
 _SEED = 20260101
@@ -40,12 +39,12 @@ class MadeUp:
         raw = {column.name: self._raw(column, values[:, at]) for at, column in enumerate(columns.ranges.columns)}
         return raw if columns.ranges.categorical else np.column_stack(list(raw.values()))
 
-    def _mixed(self, latent: Matrix, width: int, which: int) -> Matrix:
+    def _mixed(self, latent: FloatArray, width: int, which: int) -> FloatArray:
         shared = np.random.default_rng([_SEED, 2, which])
         mixing = shared.standard_normal((_RANK, width)) / math.sqrt(_RANK)
         return latent @ mixing + 0.2 * self._own.standard_normal((len(latent), width))
 
-    def _scaled(self, values: Matrix, columns: Columns, which: int) -> Matrix:
+    def _scaled(self, values: FloatArray, columns: Columns, which: int) -> FloatArray:
         """Give numbers taken as they are a length below the bound, and ranged ones their range."""
         if columns.ranges is not None:
             low, high = np.array(columns.ranges).T
@@ -53,7 +52,7 @@ class MadeUp:
         bound = self._plan.bounds[which] if self._plan.bounds else 1.0
         return values * (0.5 * bound / math.sqrt(values.shape[1]))
 
-    def _raw(self, column: Column, values: Matrix) -> NDArray[Any]:
+    def _raw(self, column: Column, values: FloatArray) -> NDArray[Any]:
         if column.levels is not None:
             codes = np.clip(np.floor((np.tanh(values) + 1) / 2 * len(column.levels)), 0, len(column.levels) - 1)
             kind = object if isinstance(column.levels[0], str) else float
@@ -88,6 +87,6 @@ class MadeUp:
         n_subjects = self._n if self._plan.unit == "subject" else max(1, -(-self._n // length))
         return [self._one_series(columns, length) for _ in range(n_subjects)]
 
-    def _one_series(self, columns: Columns, length: int) -> Matrix:
+    def _one_series(self, columns: Columns, length: int) -> FloatArray:
         latent = self._own.laplace(size=(length, _RANK)) * 0.8 ** np.arange(_RANK)
         return self._scaled(self._mixed(latent, columns.n_columns, 0), columns, 0)

@@ -17,7 +17,7 @@ from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.analyses.parameters import REQUIRED
 from dpcape.analyses.registry import NO_PACKAGE, analyses
 from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
@@ -201,7 +201,7 @@ class Study:
 
         return self.data.records(MadeUp(self.data, n_records, self.sites.index(self._require_site(site))))
 
-    def facts(self) -> Facts:
+    def facts(self) -> PublicFacts:
         """Return the public facts every site's records must have, without their number."""
         return self.synthetic_records(self.sites[0], 4).facts().shape_facts()
 

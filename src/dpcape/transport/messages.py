@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Hello, Offer, Opening, SeedShares
@@ -163,7 +163,7 @@ class Deal(_Body, frozen=True):
 class Described(_Body, frozen=True):
     """What a site holds, in public, the identity it signs with, and the head of its ledger."""
 
-    facts: Facts
+    facts: PublicFacts
     identity: bytes
     replayable: bool
     version: str

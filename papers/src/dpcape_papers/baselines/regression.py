@@ -10,25 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.published import regression as published
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Fit:
     """Coefficients with the epsilon claimed for them and the one that holds (infinite: none)."""
 
-    coefficients: Vector
+    coefficients: FloatArray
     claimed_epsilon: float
     verified_epsilon: float
 
 
-def laplace_functional_mechanism(X: Vector, y: Vector, epsilon: float, generator: np.random.Generator) -> Fit:
+def laplace_functional_mechanism(X: FloatArray, y: FloatArray, epsilon: float, generator: np.random.Generator) -> Fit:
     """Linear regression by dp-fm (Zhang et al. 2012): Laplace noise of scale 2 (D + 1)^2 / (N epsilon).
 
     The noisy objective is regularised by four standard deviations of the noise and its non-positive directions are
@@ -45,7 +43,7 @@ def laplace_functional_mechanism(X: Vector, y: Vector, epsilon: float, generator
 
 
 def gaussian_functional_mechanism(
-    sites: Sequence[tuple[Vector, Vector]],
+    sites: Sequence[tuple[FloatArray, FloatArray]],
     *,
     scheme: str,
     epsilon: float,
@@ -80,28 +78,32 @@ def gaussian_functional_mechanism(
 
 def _aggregated_noise(
     scheme: str, n_sites: int, shape: tuple[int, ...], scale: float, generator: np.random.Generator
-) -> Vector:
+) -> FloatArray:
     """Return the mean over sites of the noise of nominal scale ``scale`` that each adds (eq. 8.10)."""
     draws = scale * generator.standard_normal((n_sites, *shape))
     if scheme == "conventional":
-        mean: Vector = draws.mean(axis=0)
+        mean: FloatArray = draws.mean(axis=0)
         return mean
     own = scale / math.sqrt(n_sites) * generator.standard_normal((n_sites, *shape))
     cancelling = draws - draws.mean(axis=0)
-    total: Vector = (cancelling + own).mean(axis=0)
+    total: FloatArray = (cancelling + own).mean(axis=0)
     return total
 
 
-def _minimum(moment: Vector, cross: Vector, noise_scale: float) -> Vector:
+def _minimum(moment: FloatArray, cross: FloatArray, noise_scale: float) -> FloatArray:
     """Minimise w' M w - 2 c'w as Zhang et al. (section 6): a ridge of four scales, non-positive directions removed."""
     values, vectors = np.linalg.eigh(moment + 4 * noise_scale * np.eye(len(moment)))
     keep = values > 0
-    coefficients: Vector = vectors[:, keep] @ ((vectors[:, keep].T @ cross) / values[keep])
+    coefficients: FloatArray = vectors[:, keep] @ ((vectors[:, keep].T @ cross) / values[keep])
     return coefficients
 
 
 def objective_perturbation_logistic(
-    X: Vector, labels: Vector, epsilon: float, generator: np.random.Generator, regularisation: float | None = None
+    X: FloatArray,
+    labels: FloatArray,
+    epsilon: float,
+    generator: np.random.Generator,
+    regularisation: float | None = None,
 ) -> Fit:
     """Logistic regression by objective perturbation (Chaudhuri et al. 2011, algorithm 2); labels are 0 and 1."""
     n_records, width = X.shape
@@ -114,7 +116,7 @@ def objective_perturbation_logistic(
         left = epsilon / 2
     noise = _radial_noise(width, 2 / left, generator)
 
-    def height(w: Vector) -> tuple[float, Vector]:
+    def height(w: FloatArray) -> tuple[float, FloatArray]:
         scores = X @ w
         value = np.mean(np.logaddexp(0.0, scores) - labels * scores)
         slope = X.T @ (expit(scores) - labels) / n_records
@@ -124,7 +126,7 @@ def objective_perturbation_logistic(
     return Fit(minimize(height, np.zeros(width), jac=True, method="L-BFGS-B").x, epsilon, epsilon)
 
 
-def objective_perturbation_linear(X: Vector, y: Vector, epsilon: float, generator: np.random.Generator) -> Fit:
+def objective_perturbation_linear(X: FloatArray, y: FloatArray, epsilon: float, generator: np.random.Generator) -> Fit:
     """Linear regression as the dissertation runs objective perturbation: noise for a loss with slope at most 1.
 
     The slope of the squared loss is not bounded over all coefficients, so the theorem does not apply: no pure epsilon
@@ -138,9 +140,9 @@ def objective_perturbation_linear(X: Vector, y: Vector, epsilon: float, generato
     return Fit(coefficients, epsilon, math.inf)
 
 
-def _radial_noise(width: int, scale: float, generator: np.random.Generator) -> Vector:
+def _radial_noise(width: int, scale: float, generator: np.random.Generator) -> FloatArray:
     """Return noise with density proportional to exp(-|b| / scale)."""
     direction = generator.standard_normal(width)
     length = generator.gamma(width, scale)
-    result: Vector = direction * (length / np.linalg.norm(direction))
+    result: FloatArray = direction * (length / np.linalg.norm(direction))
     return result

@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape.postprocessing.eigen import canonical
 from dpcape.privacy.gaussian import epsilon_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
 from dpcape_papers.published.pca import leading_directions, moment_scale, symmetric_noise
 from dpcape_papers.published.regression import classical_multiplier
-
-Matrix = NDArray[np.float64]
 
 
 def _pca_bounds() -> Evidence:

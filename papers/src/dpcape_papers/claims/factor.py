@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.claims.claim import WRONG, Claim, Evidence, number
 
-Matrix = NDArray[np.float64]
 _RIDGE, _LASSO = 0.7, 3.0
 
 
@@ -20,24 +19,24 @@ _RIDGE, _LASSO = 0.7, 3.0
 class _Problem:
     """A small release: features X (n x p), factors E (K x n), loadings (p x K), response and target coefficients."""
 
-    features: Matrix
-    factors: Matrix
-    loadings: Matrix
-    response: Matrix
-    target: Matrix
+    features: FloatArray
+    factors: FloatArray
+    loadings: FloatArray
+    response: FloatArray
+    target: FloatArray
 
     @property
-    def inner(self) -> Matrix:
+    def inner(self) -> FloatArray:
         """(Lambda' Lambda)^-1."""
         return np.asarray(np.linalg.inv(self.loadings.T @ self.loadings))
 
-    def objective(self, gamma: Matrix, cross: float = 2.0) -> float:
+    def objective(self, gamma: FloatArray, cross: float = 2.0) -> float:
         """Return eq. 12 with ``cross`` as the coefficient of its mixed term; 2 is right up to a constant."""
         left = self.response - self.factors.T @ (self.target + gamma)
         ridge = gamma @ self.inner @ gamma + cross * gamma @ self.inner @ self.target
         return float(left @ left + _RIDGE * ridge + _LASSO * np.abs(gamma).sum())
 
-    def direct(self, gamma: Matrix) -> float:
+    def direct(self, gamma: FloatArray) -> float:
         """Return eq. 11 at beta = target + gamma."""
         beta = self.target + gamma
         left = self.response - self.factors.T @ beta
@@ -57,7 +56,9 @@ def _problem() -> _Problem:
     loadings = features.T @ factors.T @ np.linalg.inv(factors @ factors.T)
     coefficients = rng.standard_normal(n_features)
     response = features @ coefficients + rng.standard_normal(n_records)
-    target: Matrix = np.asarray(np.linalg.solve(factors @ factors.T, factors @ features @ coefficients), dtype=float)
+    target: FloatArray = np.asarray(
+        np.linalg.solve(factors @ factors.T, factors @ features @ coefficients), dtype=float
+    )
     return _Problem(features, factors, loadings, response, target)
 
 
@@ -143,7 +144,7 @@ def _theorem_1() -> Evidence:
     return Evidence(lines, values[0] <= values[1] + 1e-5 and values[2] > values[0] + 0.1)
 
 
-def _lasso(design: Matrix, response: Matrix, penalty: float) -> Matrix:
+def _lasso(design: FloatArray, response: FloatArray, penalty: float) -> FloatArray:
     model = Lasso(alpha=penalty / (2 * len(response)), fit_intercept=False, tol=1e-12, max_iter=100_000)
     return np.asarray(model.fit(design, response).coef_)
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import delta_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, HOLDS, WRONG, Claim, Evidence, number
-from dpcape_papers.claims.search import Vector, directions, largest_distance
+from dpcape_papers.claims.search import directions, largest_distance
 from dpcape_papers.published.regression import LINEAR_SENSITIVITIES, LOGISTIC_SENSITIVITIES, classical_multiplier
 
 # Where the coefficients of each degree stand in a contribution of records with two features.
@@ -20,30 +21,30 @@ _DEGREES = {
 _SENSITIVITIES = {"linear": LINEAR_SENSITIVITIES, "logistic": LOGISTIC_SENSITIVITIES}
 
 
-def _linear(width: int = 2) -> tuple[Vector, Callable[[Vector], Vector]]:
+def _linear(width: int = 2) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     responses = np.linspace(-1, 1, 9)
     lengths = np.concatenate([scale * directions(width, 20) for scale in (0.3, 0.6, 1.0)])
     units = np.array([[*x, y] for x in lengths for y in responses])
 
-    def contribution(unit: Vector) -> Vector:
+    def contribution(unit: FloatArray) -> FloatArray:
         x, y = unit[:-1], unit[-1]
         return np.concatenate([[y * y], -2 * y * x, np.outer(x, x).ravel()])
 
     return units, contribution
 
 
-def _logistic(width: int = 2) -> tuple[Vector, Callable[[Vector], Vector]]:
+def _logistic(width: int = 2) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     lengths = np.concatenate([scale * directions(width, 30) for scale in (0.5, 1.0)])
     units = np.array([[*x, y] for x in lengths for y in (0.0, 1.0)])
 
-    def contribution(unit: Vector) -> Vector:
+    def contribution(unit: FloatArray) -> FloatArray:
         x, y = unit[:-1], unit[-1]
         return np.concatenate([(0.5 - y) * x, np.outer(x, x).ravel() / 8])
 
     return units, contribution
 
 
-def _records(kind: str) -> tuple[Vector, Callable[[Vector], Vector]]:
+def _records(kind: str) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     return _linear() if kind == "linear" else _logistic()
 
 
@@ -83,7 +84,7 @@ def _single() -> Evidence:
     return Evidence(tuple(lines), supports)
 
 
-def _of_degree(contribution: Callable[[Vector], Vector], cut: slice, units: Vector) -> float:
+def _of_degree(contribution: Callable[[FloatArray], FloatArray], cut: slice, units: FloatArray) -> float:
     return largest_distance(lambda unit: contribution(unit)[cut], units)
 
 

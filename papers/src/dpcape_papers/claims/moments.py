@@ -7,17 +7,15 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
 from dpcape_papers.claims.search import directions, largest_distance
 from dpcape_papers.published.cape import theorem_scale, true_kappa
 
-Vector = NDArray[np.float64]
 
-
-def _outer(x: Vector) -> Vector:
+def _outer(x: FloatArray) -> FloatArray:
     return np.outer(x, x)
 
 
@@ -60,10 +58,10 @@ def _asymmetric_words() -> Evidence:
     return Evidence(lines, left < 1e-12)
 
 
-def _third(variance: float, width: int) -> Callable[[Vector], Vector]:
+def _third(variance: float, width: int) -> Callable[[FloatArray], FloatArray]:
     identity = np.eye(width)
 
-    def contribution(t: Vector) -> Vector:
+    def contribution(t: FloatArray) -> FloatArray:
         mixed = [np.einsum(f"i,jk->{order}", t, identity) for order in ("ijk", "jik", "jki")]
         return np.asarray(np.einsum("i,j,k->ijk", t, t, t) - variance * sum(mixed))
 

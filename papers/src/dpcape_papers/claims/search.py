@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 
-def largest_distance(contribution: Callable[[Vector], Vector], candidates: Vector) -> float:
+def largest_distance(contribution: Callable[[FloatArray], FloatArray], candidates: FloatArray) -> float:
     """Return the largest distance between the contributions of two candidates."""
     values = np.array([contribution(unit).ravel() for unit in candidates])
     squares = np.vecdot(values, values)
     return float(np.sqrt(np.max(squares[:, None] + squares - 2 * values @ values.T)))
 
 
-def directions(width: int, n_random: int = 200) -> Vector:
+def directions(width: int, n_random: int = 200) -> FloatArray:
     """Return unit vectors: axes and random ones, with their opposites, and zero."""
     random = np.random.default_rng(2).standard_normal((n_random, width))  # protects nothing
     random /= np.linalg.norm(random, axis=1, keepdims=True)

@@ -11,14 +11,13 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning as LassoWarning
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ConvergenceWarning
 from dpcape.factor_release import FactorRelease
 from dpcape_papers.experiments.data import DataFolder
 
-Array = NDArray[np.float64]
 N_TRUE = 10
 TRAINING_SHARE = 0.7
 CONNECTIVITY, PHENOTYPES = "abide_aal_fc.npz", "abide_phenotypes.csv"
@@ -28,15 +27,15 @@ CONNECTIVITY, PHENOTYPES = "abide_aal_fc.npz", "abide_phenotypes.csv"
 class FactorSubjects:
     """Training and test subjects; covariates may be None."""
 
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
-    covariates: Array | None = None
-    covariates_test: Array | None = None
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
+    covariates: FloatArray | None = None
+    covariates_test: FloatArray | None = None
 
 
-def simulate(n: int, n_features: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def simulate(n: int, n_features: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Return features and responses of n subjects."""
     loadings = rng.standard_normal((N_TRUE, n_features))
     residual_scale = np.sqrt(rng.uniform(0.5, 1.5, n_features))
@@ -51,7 +50,7 @@ def simulated(n: int, n_features: int, seed: int) -> FactorSubjects:
     return FactorSubjects(X[:n_train], y[:n_train], X[n_train:n], y[n_train:n])
 
 
-def load_abide(folder: DataFolder) -> tuple[Array, Array, Array]:
+def load_abide(folder: DataFolder) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return connectivity, age and sex of the subjects without empty regions."""
     with np.load(folder.file(CONNECTIVITY), allow_pickle=False) as stored:
         X, dead = stored["F"].astype(np.float64), stored["n_dead_roi"]

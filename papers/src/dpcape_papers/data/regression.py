@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Schema, labelled
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 
-Vector = NDArray[np.float64]
 SCHEMAS = Path(__file__).parent / "schemas"
 
 LOBES = {
@@ -48,12 +48,12 @@ class PreparedStudy:
         Coefficients the data were made from, None if they were not.
     """
 
-    features: Vector
+    features: FloatArray
     target: NDArray[Any]
     sites: Mapping[str, NDArray[np.intp]]
     bound: float
     options: Mapping[str, Any]
-    truth: Vector | None = None
+    truth: FloatArray | None = None
 
     def records(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
         """Return the records of each site, or of some sites."""
@@ -151,9 +151,9 @@ def split(n_records: int, n_sites: int) -> dict[str, NDArray[np.intp]]:
     return {f"site{number}": np.sort(part) for number, part in enumerate(np.array_split(order, n_sites), start=1)}
 
 
-def _unit_rows(generator: np.random.Generator, n_records: int, width: int) -> Vector:
+def _unit_rows(generator: np.random.Generator, n_records: int, width: int) -> FloatArray:
     X = generator.standard_normal((n_records, width))
-    rows: Vector = X / np.linalg.norm(X, axis=1, keepdims=True)
+    rows: FloatArray = X / np.linalg.norm(X, axis=1, keepdims=True)
     return rows
 
 
@@ -162,7 +162,7 @@ def _uniform_bound(width: int) -> float:
     return float(np.sqrt(width / 3))
 
 
-def _between_lobes(edges: Vector) -> Vector:
+def _between_lobes(edges: FloatArray) -> FloatArray:
     """Average the edges between each pair of lobes; the weights are public."""
     lobe = np.zeros(116, dtype=int)
     for number, (first, last) in enumerate(LOBES.values()):

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.datasets import smooth_maps
-
-Matrix = NDArray[np.float64]
 
 CORRELATIONS = (0.9, 0.7, 0.5, 0.3, 0.1)
 
@@ -34,19 +32,19 @@ class Fusion:
         ``correlations[k]`` with column k of the other and none with the rest.
     """
 
-    maps: Matrix
-    potentials: Matrix
-    fmri_profiles: Matrix
-    eeg_profiles: Matrix
-    correlations: Matrix
+    maps: FloatArray
+    potentials: FloatArray
+    fmri_profiles: FloatArray
+    eeg_profiles: FloatArray
+    correlations: FloatArray
 
     @property
-    def fmri(self) -> Matrix:
+    def fmri(self) -> FloatArray:
         """One image per person, (people, pixels)."""
         return self.fmri_profiles @ self.maps
 
     @property
-    def eeg(self) -> Matrix:
+    def eeg(self) -> FloatArray:
         """One segment per person, (people, time points)."""
         return self.eeg_profiles @ self.potentials
 
@@ -75,7 +73,7 @@ def simulated_fusion(
     return Fusion(maps, waves, fmri_profiles, eeg_profiles, strength)
 
 
-def modulation_profiles(rng: Generator, n_people: int, correlations: Matrix) -> tuple[Matrix, Matrix]:
+def modulation_profiles(rng: Generator, n_people: int, correlations: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return profiles of both modalities with exactly these correlations between corresponding columns."""
     count = correlations.size
     draws = rng.standard_normal((n_people, 2 * count))
@@ -84,7 +82,7 @@ def modulation_profiles(rng: Generator, n_people: int, correlations: Matrix) -> 
     return first, first * correlations + rest * np.sqrt(1 - correlations**2)
 
 
-def potentials(rng: Generator, n_components: int, n_timepoints: int) -> Matrix:
+def potentials(rng: Generator, n_components: int, n_timepoints: int) -> FloatArray:
     """Return event-related potentials of norm one: three deflections each, later ones slower, signs alternating."""
     time = np.linspace(0.0, 1.0, n_timepoints)
     waves = np.zeros((n_components, n_timepoints))
@@ -93,5 +91,5 @@ def potentials(rng: Generator, n_components: int, n_timepoints: int) -> Matrix:
         for number, latency in enumerate(latencies):
             width = 0.02 + 0.08 * latency
             wave += (-1) ** number * rng.uniform(0.5, 1.0) * np.exp(-((time - latency) ** 2) / (2 * width**2))
-    normed: Matrix = waves / np.linalg.norm(waves, axis=1, keepdims=True)
+    normed: FloatArray = waves / np.linalg.norm(waves, axis=1, keepdims=True)
     return normed

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import delta_of
 from dpcape.protocols.zero_sum import zero_sum_view
-
-Vector = NDArray[np.float64]
 
 
 def assumed_colluding(n_sites: int) -> int:
@@ -42,7 +40,7 @@ def cape_exposure(n_sites: int, n_colluding: int) -> float:
     return math.sqrt(true_kappa(n_sites, n_colluding)) if n_sites > 1 else 1.0
 
 
-def published_split(n_sites: int) -> tuple[Vector, Vector]:
+def published_split(n_sites: int) -> tuple[FloatArray, FloatArray]:
     """Return own and shared scales for tau = 1."""
     return np.full(n_sites, n_sites**-0.5), np.ones(n_sites)
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 POSTER_SENSITIVITY = math.sqrt(2)
 CAPECCA_SENSITIVITY = 1.0
@@ -21,7 +20,7 @@ CAPECCA_SENSITIVITY = 1.0
 CAPECCA_HONEST = 2
 
 
-def canonical_directions(moment: Matrix, width: int, n_components: int) -> tuple[Matrix, Matrix]:
+def canonical_directions(moment: FloatArray, width: int, n_components: int) -> tuple[FloatArray, FloatArray]:
     """Return directions of both views (columns) of a noisy moment, as printed: eigenvectors of products of inverses.
 
     U holds those of Cxx^-1 Cxy Cyy^-1 Cyx, V those of Cyy^-1 Cyx Cxx^-1 Cxy, by size of eigenvalue. Noise can make the
@@ -32,10 +31,10 @@ def canonical_directions(moment: Matrix, width: int, n_components: int) -> tuple
     return _leading(from_y @ from_x, n_components), _leading(from_x @ from_y, n_components)
 
 
-def _leading(product: Matrix, n_components: int) -> Matrix:
+def _leading(product: FloatArray, n_components: int) -> FloatArray:
     values, vectors = np.linalg.eig(product)
     # Conjugates follow each other in LAPACK's order, and a stable sort keeps them together.
     order = np.argsort(-np.abs(values), kind="stable")[:n_components]
     chosen = np.where(values[order].imag < 0, vectors[:, order].imag, vectors[:, order].real)
-    result: Matrix = chosen / np.maximum(np.linalg.norm(chosen, axis=0), 1e-300)
+    result: FloatArray = chosen / np.maximum(np.linalg.norm(chosen, axis=0), 1e-300)
     return result

@@ -13,18 +13,16 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
-from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import chi2
 
+from dpcape.arrays import FloatArray
 from dpcape.postprocessing.ica_infomax import Infomax, opposes
 from dpcape.privacy import epsilon_of
 from dpcape.statistics.infomax_scores import GhostStep
 from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.regression import classical_multiplier
-
-Matrix = NDArray[np.float64]
 
 RETRACTED = "no guarantee: retracted"
 
@@ -92,7 +90,7 @@ def cape_djica(
 
 
 def clipped_infomax(
-    rows: Matrix,
+    rows: FloatArray,
     *,
     n_iter: int,
     clip: float,
@@ -100,7 +98,7 @@ def clipped_infomax(
     noise: float = 0.0,
     rng: Generator | None = None,
     learning_rate: float = 1.0,
-) -> Matrix:
+) -> FloatArray:
     """Run algorithm 6.1 on reduced, whitened rows and return its last unmixing.
 
     ``noise`` is the papers' multiplier of the sensitivities 2 clip/N and 2 bias_clip/N; of N rows it is what is left in
@@ -131,8 +129,8 @@ def moments_claim(sensitivity: float, scale: float, n_releases: int, delta: floa
 
 
 def djica(
-    rows_by_site: Sequence[Matrix], *, n_iter: int, learning_rate: float | None = None, tolerance: float = 1e-6
-) -> Matrix:
+    rows_by_site: Sequence[FloatArray], *, n_iter: int, learning_rate: float | None = None, tolerance: float = 1e-6
+) -> FloatArray:
     """Return the unmixing of the non-private djICA on reduced, whitened rows (Baker et al. 2015)."""
     return _gradient_ascent(rows_by_site, n_iter, learning_rate, tolerance, epsilon=None, rng=None)
 
@@ -153,14 +151,14 @@ class DpDjica:
         larger by the number of time points.
     """
 
-    unmixing: Matrix
+    unmixing: FloatArray
     claimed_epsilon: float
     verified: str
     verified_iterations: float
 
 
 def dp_djica(
-    rows_by_site: Sequence[Matrix],
+    rows_by_site: Sequence[FloatArray],
     n_components: int,
     *,
     epsilon_pca: float,
@@ -183,25 +181,27 @@ def dp_djica(
     )
 
 
-def private_global_pca(rows_by_site: Sequence[Matrix], n_components: int, *, epsilon: float, rng: Generator) -> Matrix:
+def private_global_pca(
+    rows_by_site: Sequence[FloatArray], n_components: int, *, epsilon: float, rng: Generator
+) -> FloatArray:
     """Run PrivateGlobalPCA (algorithm 2), sites in random order; "no guarantee: retracted"."""
-    carried: Matrix | None = None
+    carried: FloatArray | None = None
     for index in rng.permutation(len(rows_by_site)):
         local = _private_local_pca(rows_by_site[index].T, n_components, epsilon, rng)
         both = local if carried is None else np.hstack([local, carried])
         # Perturbing what is already released gains no privacy, only error; kept, because it is what was published.
         carried = local if carried is None else _private_local_pca(both, n_components, epsilon, rng)
     assert carried is not None
-    normed: Matrix = carried / np.linalg.norm(carried, axis=0)
+    normed: FloatArray = carried / np.linalg.norm(carried, axis=0)
     return normed
 
 
-def _private_local_pca(columns: Matrix, n_components: int, epsilon: float, rng: Generator) -> Matrix:
+def _private_local_pca(columns: FloatArray, n_components: int, epsilon: float, rng: Generator) -> FloatArray:
     """Run PrivateLocalPCA (algorithm 1): add a Wishart matrix of d + 1 degrees of freedom and scale 1/(2 eps)."""
     width = len(columns)
     draws = rng.standard_normal((width, width + 1)) / math.sqrt(2 * epsilon)
     values, vectors = np.linalg.eigh(columns @ columns.T + draws @ draws.T)
-    result: Matrix = vectors[:, -n_components:] * np.sqrt(values[-n_components:])
+    result: FloatArray = vectors[:, -n_components:] * np.sqrt(values[-n_components:])
     return result
 
 
@@ -239,14 +239,14 @@ def _expected(value: object, degrees: int, edge: float) -> float:
 
 
 def _gradient_ascent(
-    rows_by_site: Sequence[Matrix],
+    rows_by_site: Sequence[FloatArray],
     n_iter: int,
     learning_rate: float | None,
     tolerance: float,
     *,
     epsilon: float | None,
     rng: Generator | None,
-) -> Matrix:
+) -> FloatArray:
     """Run algorithm 3: natural-gradient infomax, with Laplace noise inside Z if an epsilon is given."""
     width = rows_by_site[0].shape[1]
     n_rows = sum(len(rows) for rows in rows_by_site)
@@ -274,7 +274,7 @@ def _gradient_ascent(
     return turn
 
 
-def _clipped(rows: Matrix, bound: float) -> Matrix:
+def _clipped(rows: FloatArray, bound: float) -> FloatArray:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    result: Matrix = rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+    result: FloatArray = rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
     return result

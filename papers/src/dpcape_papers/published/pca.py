@@ -12,12 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy import epsilon_of
 from dpcape_papers.published.regression import classical_multiplier
-
-Matrix = NDArray[np.float64]
 
 # Times n and the squared bound: as printed (blank one record), and for the papers' neighbours (replace one record).
 PRINTED_SENSITIVITY = 1.0
@@ -52,48 +50,48 @@ def verified_epsilon(
     return epsilon_of(delta, mu)
 
 
-def symmetric_noise(rng: Generator, size: int, scale: float) -> Matrix:
+def symmetric_noise(rng: Generator, size: int, scale: float) -> FloatArray:
     """Return a symmetric matrix whose upper triangle, diagonal included, is independent with one scale (AG)."""
     upper = np.triu(rng.normal(scale=scale, size=(size, size)))
-    result: Matrix = upper + np.triu(upper, 1).T
+    result: FloatArray = upper + np.triu(upper, 1).T
     return result
 
 
-def cape_moment(moments: Sequence[Matrix], *, scale: float, rng: Generator) -> Matrix:
+def cape_moment(moments: Sequence[FloatArray], *, scale: float, rng: Generator) -> FloatArray:
     """Return the aggregate of algorithm 4.1, whose sites use ``scale``.
 
     The terms E_s cancel, and the mean of S symmetric matrices of scale tau/sqrt(S) has scale tau/S: it is drawn at
     once.
     """
-    mean: Matrix = np.mean(moments, axis=0)
+    mean: FloatArray = np.mean(moments, axis=0)
     return mean + symmetric_noise(rng, len(mean), scale / len(moments))
 
 
-def conventional_moments(moments: Sequence[Matrix], *, scale: float, rng: Generator) -> list[Matrix]:
+def conventional_moments(moments: Sequence[FloatArray], *, scale: float, rng: Generator) -> list[FloatArray]:
     """Return what sites send without correlated noise: each its moment with noise of this scale."""
     return [moment + symmetric_noise(rng, len(moment), scale) for moment in moments]
 
 
-def leading_directions(matrix: Matrix, n_components: int) -> Matrix:
+def leading_directions(matrix: FloatArray, n_components: int) -> FloatArray:
     """Return rows: directions of the largest *singular* values, as algorithm 4.1 has it (step 8).
 
     A noisy moment is indefinite, so this may pick directions whose eigenvalue is large and negative.
     """
     values, vectors = np.linalg.eigh(matrix)
     order = np.argsort(-np.abs(values))[:n_components]
-    rows: Matrix = vectors[:, order].T
+    rows: FloatArray = vectors[:, order].T
     return rows
 
 
-def partial_square_root(matrix: Matrix, rank: int) -> Matrix:
+def partial_square_root(matrix: FloatArray, rank: int) -> FloatArray:
     """Return what a site of DPdisPCA sends: leading directions (columns) times the roots of their singular values."""
     values, vectors = np.linalg.eigh(matrix)
     order = np.argsort(-np.abs(values))[:rank]
-    root: Matrix = vectors[:, order] * np.sqrt(np.abs(values[order]))
+    root: FloatArray = vectors[:, order] * np.sqrt(np.abs(values[order]))
     return root
 
 
-def dpdis_pca(noisy_moments: Sequence[Matrix], n_components: int, *, rank: int | None = None) -> Matrix:
+def dpdis_pca(noisy_moments: Sequence[FloatArray], n_components: int, *, rank: int | None = None) -> FloatArray:
     """Return directions (rows) of DPdisPCA from the sites' noisy moments.
 
     Each site sends a partial square root of rank ``rank`` (default: twice the number of directions), the aggregator

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.postprocessing.tensor_power import multilinear, power_method
 from dpcape.privacy import AdversaryView, compose, epsilon_of
@@ -23,8 +23,6 @@ from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape.statistics.third_moments import corrected, longest
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.pca import symmetric_noise
-
-Array = NDArray[np.float64]
 
 MODELS = ("mixture", "topics")
 SCHEMES = ("CAPE", "conventional", "local", "pooled")
@@ -130,11 +128,11 @@ def asymmetry_exposure(n_sites: int, *, cancelling: bool) -> float:
 class Moments:
     """Second and third moments of one holder's records, as the papers form them."""
 
-    second: Array
-    third: Array
+    second: FloatArray
+    third: FloatArray
 
 
-def mixture_moments(rows: Array, noise_variance: float) -> Moments:
+def mixture_moments(rows: FloatArray, noise_variance: float) -> Moments:
     """Return M2 and M3 of rows (section 5.1.2), rows clipped to norm one."""
     clipped = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
     n_rows, width = clipped.shape
@@ -146,7 +144,7 @@ def mixture_moments(rows: Array, noise_variance: float) -> Moments:
     return Moments(second, unpack_tensor(packed / n_rows, width))
 
 
-def word_moments(words: NDArray[np.int64], n_words: int) -> Moments:
+def word_moments(words: IntArray, n_words: int) -> Moments:
     """Return M2 and M3 of documents' first three words, in their order and so not symmetric (section 5.2)."""
     first, second, third = words[:, 0], words[:, 1], words[:, 2]
     pairs = np.bincount(first * n_words + second, minlength=n_words**2)
@@ -156,7 +154,9 @@ def word_moments(words: NDArray[np.int64], n_words: int) -> Moments:
     )
 
 
-def agn(moments: Moments, n_components: int, *, noise: AgnNoise | None, rng: Generator) -> tuple[Array, Array]:
+def agn(
+    moments: Moments, n_components: int, *, noise: AgnNoise | None, rng: Generator
+) -> tuple[FloatArray, FloatArray]:
     """Return (strengths, rows sqrt(w_k) a_k) of algorithm 5.1 and the tensor power method; no noise if None.
 
     The zero-sum noise of the sites cancels in the mean that is decomposed here; it enters the accounting only.
@@ -173,28 +173,28 @@ def agn(moments: Moments, n_components: int, *, noise: AgnNoise | None, rng: Gen
     return strengths, ((vectors[:, order] * roots) @ found).T
 
 
-def mixture_means(strengths: Array, halves: Array) -> Array:
+def mixture_means(strengths: FloatArray, halves: FloatArray) -> FloatArray:
     """Return the component means a_k."""
-    means: Array = halves * strengths[:, None]
+    means: FloatArray = halves * strengths[:, None]
     return means
 
 
-def topic_vectors(halves: Array) -> Array:
+def topic_vectors(halves: FloatArray) -> FloatArray:
     """Return probability vectors: negative entries set to zero, then scaled to sum one (section 5.4.2)."""
     upright = halves * np.where(halves.sum(axis=1) < 0, -1.0, 1.0)[:, None]
     positive = np.maximum(upright, 0.0)
-    vectors: Array = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
+    vectors: FloatArray = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
     return vectors
 
 
-def symmetric_tensor_noise(rng: Generator, size: int, scale: float) -> Array:
+def symmetric_tensor_noise(rng: Generator, size: int, scale: float) -> FloatArray:
     """Return a symmetric tensor of iid distinct entries."""
     entries = rng.normal(scale=scale, size=packed_tensor_size(size))
     # Packed entries carry the root of their multiplicity, which the papers' noise does not.
     return unpack_tensor(entries * root_multiplicities(size), size)
 
 
-def _symmetric(tensor: Array) -> Array:
+def _symmetric(tensor: FloatArray) -> FloatArray:
     orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-    mean: Array = np.mean([np.transpose(tensor, order) for order in orders], axis=0)
+    mean: FloatArray = np.mean([np.transpose(tensor, order) for order in orders], axis=0)
     return mean

@@ -10,13 +10,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import worst_exposures
 from dpcape.protocols import Cape
-
-Vector = NDArray[np.float64]
 
 
 def noise_ratio(sizes: ArrayLike) -> float:
@@ -37,16 +36,16 @@ def equal_weights_mu(sizes: ArrayLike, multiplier: float, n_colluding: int) -> f
     return float(np.max(exposures / np.asarray(sizes, dtype=float)))
 
 
-def draw_variances(weights: ArrayLike, tau: ArrayLike, pooled: float) -> Vector:
+def draw_variances(weights: ArrayLike, tau: ArrayLike, pooled: float) -> FloatArray:
     """Solve the system of section 3.3.7 for the variances of the draws; negative where the scheme is infeasible."""
     w, t = np.asarray(weights, dtype=float), np.asarray(tau, dtype=float)
-    solved: Vector = np.linalg.solve(draw_system(w), t**2 - pooled**2 / (w.size * w**2)).astype(np.float64)
+    solved: FloatArray = np.linalg.solve(draw_system(w), t**2 - pooled**2 / (w.size * w**2)).astype(np.float64)
     return solved
 
 
-def draw_system(weights: Vector) -> Vector:
+def draw_system(weights: FloatArray) -> FloatArray:
     """Return the matrix of that system."""
-    matrix: Vector = np.outer(weights**-2, weights**2) / weights.size**2
+    matrix: FloatArray = np.outer(weights**-2, weights**2) / weights.size**2
     np.fill_diagonal(matrix, (1 - 1 / weights.size) ** 2)
     return matrix
 
@@ -63,7 +62,9 @@ def weighted_mu(weights: ArrayLike, sizes: ArrayLike, multiplier: float, n_collu
     return max(_seen(w, n, variances, own, coalition) for coalition in coalitions)
 
 
-def _seen(weights: Vector, sizes: Vector, draws: Vector, own: Vector, colluding: Sequence[int]) -> float:
+def _seen(
+    weights: FloatArray, sizes: FloatArray, draws: FloatArray, own: FloatArray, colluding: Sequence[int]
+) -> float:
     """Return the largest mu of a site outside the coalition: releases, the weighted sum, the coalition's draws."""
     n = sizes.size
     honest = [site for site in range(n) if site not in colluding]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.results import Results, number
 from dpcape_papers.verdicts.outcomes import Tally
 
@@ -64,14 +64,14 @@ class Yardstick:
         mean, least = float(change.mean()), max(least, _chance(change))
         return Tally(int(mean > least), int(abs(mean) <= least), int(mean < -least), self._ratio(one, two, sign))
 
-    def _ratio(self, one: NDArray[np.float64], two: NDArray[np.float64], sign: float) -> tuple[float, ...]:
+    def _ratio(self, one: FloatArray, two: FloatArray, sign: float) -> tuple[float, ...]:
         if self.log:
             return (math.exp(sign * float(np.mean(np.log(one) - np.log(two)))),)
         means = float(one.mean()), float(two.mean())
         return ((means[0] / means[1]) ** sign,) if min(means) > 0 else ()
 
 
-def _chance(change: NDArray[np.float64]) -> float:
+def _chance(change: FloatArray) -> float:
     """Return how far a mean of so many differences strays by chance; one run alone cannot tell."""
     if change.size < 2:
         return 0.0

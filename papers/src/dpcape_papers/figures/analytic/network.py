@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.estimators import NetworkClassifier
 from dpcape.federation import Federation
 from dpcape.noise import Replay
@@ -32,7 +32,6 @@ from dpcape_papers.published.regression import classical_multiplier
 from dpcape_papers.verdicts import Curve, Tally, Trend, Yardstick, compare_curves, privacy_claim, ratios, trend
 from dpcape_papers.verdicts.comparing import by_point
 
-Matrix = NDArray[np.float64]
 N_SITES, N_COLLUDING, WIDTH, N_HIDDEN, N_ROUNDS = 4, 1, 50, 5, 20
 DELTA = 0.01  # per round, in the papers' noise
 TRAIN, TEST = "train accuracy", "test accuracy"
@@ -42,7 +41,7 @@ ACCURACY = Yardstick("larger")
 CAPE, CONVENTIONAL, FREE = "CAPE", "conventional", "non-private"
 
 
-def sample(n_records: int, half_distance: float, rng: np.random.Generator) -> tuple[Matrix, NDArray[np.int64]]:
+def sample(n_records: int, half_distance: float, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
     """Return two unit Gaussians whose means differ by twice ``half_distance`` in every coordinate, and their labels."""
     labels = rng.integers(0, 2, n_records)
     return rng.standard_normal((n_records, WIDTH)) + half_distance * (2 * labels[:, None] - 1), labels

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape import CCA, Cape, Dealer, Exact, Federation, Independent, Replay, in_process, views
+from dpcape.arrays import FloatArray
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.postprocessing.eigen import canonical
 from dpcape.protocols.protocol import Protocol
@@ -17,16 +17,10 @@ from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIE
 from dpcape_papers.figures.cca.pairs import VIEW_BOUND, Pairs
 from dpcape_papers.published import pca as moments
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
-from dpcape_papers.published.cca import (
-    CAPECCA_HONEST,
-    CAPECCA_SENSITIVITY,
-    POSTER_SENSITIVITY,
-    canonical_directions,
-)
+from dpcape_papers.published.cca import CAPECCA_HONEST, CAPECCA_SENSITIVITY, POSTER_SENSITIVITY, canonical_directions
 
-Matrix = NDArray[np.float64]
-Directions = tuple[Matrix, Matrix]
-Sites = Mapping[str, tuple[Matrix, Matrix]]
+Directions = tuple[FloatArray, FloatArray]
+Sites = Mapping[str, tuple[FloatArray, FloatArray]]
 
 CH, RATIO, KEPT, ERROR = "CH", "between over within", "correlation kept", "err_corr"
 OWN_RECORDS = "local on its own records"
@@ -92,7 +86,7 @@ def judging(method: Method) -> Method:
     return Method(method.curve, method.calibration, fit)
 
 
-def separation(scores: Matrix, n_clusters: int, seed: int) -> float:
+def separation(scores: FloatArray, n_clusters: int, seed: int) -> float:
     """Return spread between over spread within the clusters K-means finds; CH is this times (N - K)/(K - 1)."""
     from sklearn.cluster import KMeans
 
@@ -101,14 +95,14 @@ def separation(scores: Matrix, n_clusters: int, seed: int) -> float:
     return index * (n_clusters - 1) / (len(scores) - n_clusters)
 
 
-def _correlation(first: Matrix, second: Matrix) -> float:
+def _correlation(first: FloatArray, second: FloatArray) -> float:
     scale = math.sqrt(float(first @ first) * float(second @ second))
     return float(first @ second) / scale if scale > 0 else 0.0
 
 
 def _correlation_kept(directions: Directions, task_: Task) -> float:
     """Return the canonical correlations within the found subspaces, summed, relative to the non-private ones."""
-    moment: Matrix = np.mean(task_.options["moments"], axis=0)
+    moment: FloatArray = np.mean(task_.options["moments"], axis=0)
     u, v = (np.linalg.qr(one)[0] for one in directions)
     width, count = len(u), u.shape[1]
     both = np.block([[u, np.zeros((width, count))], [np.zeros((len(v), count)), v]])
@@ -180,11 +174,11 @@ def _as_published(curve: str) -> Fit:
     return fit
 
 
-def _noisy_moment(curve: str, held: list[Matrix], scale: float, rng: np.random.Generator) -> Matrix:
+def _noisy_moment(curve: str, held: list[FloatArray], scale: float, rng: np.random.Generator) -> FloatArray:
     if curve == "CAPE":
         return moments.cape_moment(held, scale=scale, rng=rng)
     if curve == "conventional":
-        mean: Matrix = np.mean(moments.conventional_moments(held, scale=scale, rng=rng), axis=0)
+        mean: FloatArray = np.mean(moments.conventional_moments(held, scale=scale, rng=rng), axis=0)
         return mean
     return moments.conventional_moments(held[-1:], scale=scale, rng=rng)[0]
 

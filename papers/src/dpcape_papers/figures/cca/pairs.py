@@ -16,10 +16,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.fusion import simulated_fusion
-
-Matrix = NDArray[np.float64]
 
 FILES = {"MNIST": "mnist.npz", "MOCHA-TIMIT": "mocha_timit_two_view.npz"}
 VIEW_BOUND = math.sqrt(0.5)
@@ -33,12 +32,12 @@ class Pairs:
     """
 
     name: str
-    x: Matrix
-    y: Matrix
+    x: FloatArray
+    y: FloatArray
     groups: NDArray[np.intp]
     n_clusters: int
     n_components: int
-    correlations: Matrix | None = None
+    correlations: FloatArray | None = None
 
     def draw(self, n_records: int, seed: Sequence[int]) -> Pairs:
         """Return so many records: equally many of each group, in random order."""
@@ -88,28 +87,28 @@ def fusion_pairs(n_people: int, seed: Sequence[int]) -> Pairs:
     return Pairs("simulated fMRI+EEG", views[0], views[1], groups, 1, n_components, people.correlations)
 
 
-def _reduced(profiles: Matrix, components: Matrix) -> Matrix:
+def _reduced(profiles: FloatArray, components: FloatArray) -> FloatArray:
     """Return the components in the principal directions of profiles @ components, without forming that product."""
     within = np.linalg.qr(components.T)[1].T
     turn = np.linalg.svd(profiles @ within, full_matrices=False)[2]
-    mixing: Matrix = within @ turn.T
+    mixing: FloatArray = within @ turn.T
     return mixing
 
 
-def _clipped(rows: Matrix) -> Matrix:
-    result: Matrix = rows * np.minimum(
+def _clipped(rows: FloatArray) -> FloatArray:
+    result: FloatArray = rows * np.minimum(
         1.0, VIEW_BOUND / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     )
     return result
 
 
-def _scaled(rows: Matrix) -> Matrix:
+def _scaled(rows: FloatArray) -> FloatArray:
     """Give every row the norm 1/sqrt(2): a function of the record alone."""
-    result: Matrix = rows * (VIEW_BOUND / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+    result: FloatArray = rows * (VIEW_BOUND / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
     return result
 
 
-def _projected(records: Matrix, public: Matrix, width: int, *, standardise: bool = False) -> Matrix:
+def _projected(records: FloatArray, public: FloatArray, width: int, *, standardise: bool = False) -> FloatArray:
     centre = public.mean(axis=0)
     spread = np.maximum(public.std(axis=0), 1e-12) if standardise else np.ones(centre.size)
     moved = (public - centre) / spread
@@ -147,7 +146,7 @@ def _speech(data: DataFolder) -> Pairs:
     return Pairs(name, views[0], views[1], speaker[inside][~apart], n_clusters=2, n_components=10)
 
 
-def _differences(frames: Matrix, run: NDArray[np.intp]) -> Matrix:
+def _differences(frames: FloatArray, run: NDArray[np.intp]) -> FloatArray:
     """Return half the difference of the neighbours, zero at the ends of an utterance."""
     result = np.zeros_like(frames)
     same = run[2:] == run[:-2]

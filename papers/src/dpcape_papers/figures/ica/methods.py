@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.postprocessing.eigen import top_eigen
 from dpcape_papers.figures.ica.series import N_COLLUDING, N_SITES, Arrays, PeopleSeries
@@ -17,15 +18,13 @@ from dpcape_papers.published.ica import DjicaComparison, cape_djica, clipped_inf
 from dpcape_papers.published.pca import symmetric_noise
 from dpcape_papers.published.regression import classical_multiplier
 
-Matrix = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Found:
     """An unmixing with its maps, and which epsilon was claimed for it and is true, per time point."""
 
-    unmixing: Matrix
-    mixing: Matrix
+    unmixing: FloatArray
+    mixing: FloatArray
     claimed: float | None = None
     verified: float | None = None
 
@@ -144,13 +143,15 @@ def _infomax(
     return Found(turn / roots @ vectors.T, (vectors * roots) @ np.linalg.inv(turn))
 
 
-def _clipped(part: NDArray[np.float32], bound: float) -> Matrix:
+def _clipped(part: NDArray[np.float32], bound: float) -> FloatArray:
     rows = part.astype(np.float64)
-    clipped: Matrix = rows * np.minimum(1.0, bound / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+    clipped: FloatArray = rows * np.minimum(
+        1.0, bound / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    )
     return clipped
 
 
-def _gram(part: NDArray[np.float32], bound: float) -> Matrix:
+def _gram(part: NDArray[np.float32], bound: float) -> FloatArray:
     rows = _clipped(part, bound)
-    product: Matrix = rows.T @ rows
+    product: FloatArray = rows.T @ rows
     return product

@@ -10,10 +10,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.datasets import simulated_fmri
 from dpcape_papers.experiments.data import DataFolder
 
-Matrix = NDArray[np.float64]
 Arrays = list[NDArray[np.float32]]
 
 N_SITES, N_COLLUDING = 4, 1  # S_C = ceil(S/3) - 1
@@ -41,7 +41,7 @@ class PeopleSeries:
     name: str
     arrays: Arrays
     bound: float
-    mixing: Matrix | None
+    mixing: FloatArray | None
 
     @property
     def n_timepoints(self) -> int:
@@ -49,7 +49,7 @@ class PeopleSeries:
         return len(self.arrays[0])
 
     @property
-    def truth(self) -> Matrix:
+    def truth(self) -> FloatArray:
         """The true maps, of simulated people."""
         if self.mixing is None:
             raise ValueError(f"the true maps must be known; got {self.name}.")

@@ -14,9 +14,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
-
-Matrix = NDArray[np.float64]
 
 FILES = {"MNIST": "mnist.npz", "Covertype": "covtype_60k.npz"}
 _BLOCK = 5000
@@ -38,19 +37,19 @@ class RecordSource:
 
     name: str
     records: NDArray[np.float32]
-    centre: Matrix
+    centre: FloatArray
     bound: float
-    moment: Matrix
+    moment: FloatArray
 
     @property
     def n_records(self) -> int:
         """How many records there are to draw from."""
         return len(self.records)
 
-    def draw(self, n_records: int, seed: Sequence[int]) -> Matrix:
+    def draw(self, n_records: int, seed: Sequence[int]) -> FloatArray:
         """Return so many records, drawn without replacement, centred and with norms of at most one."""
         chosen = np.random.default_rng(seed).choice(len(self.records), n_records, replace=False)  # protects nothing
-        rows: Matrix = (self.records[chosen] - self.centre) / self.bound
+        rows: FloatArray = (self.records[chosen] - self.centre) / self.bound
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
         return rows
 
@@ -104,7 +103,7 @@ def _stand_in(name: str, n_features: int) -> RecordSource:
 
 
 def _prepared(name: str, records: NDArray[np.float32], public: NDArray[np.float32]) -> RecordSource:
-    centre: Matrix = public.mean(axis=0, dtype=np.float64)
+    centre: FloatArray = public.mean(axis=0, dtype=np.float64)
     bound = float(np.linalg.norm(public - centre, axis=1).max())
     moment = np.zeros((centre.size, centre.size))
     for start in range(0, len(records), _BLOCK):

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.data import regression as prepared
 from dpcape_papers.experiments.comparison import Task, compare, load_method
 from dpcape_papers.experiments.data import DataFolder
@@ -15,7 +15,6 @@ from dpcape_papers.experiments.experiment import Cell
 from dpcape_papers.experiments.results import Row
 from dpcape_papers.figures.regression.methods import ERROR, LOSS, error, loss, papers_methods
 
-Vector = NDArray[np.float64]
 N_SITES = 5
 # Public maximum of the response: Crime is a share, BlogFeedback counts comments.
 REAL = {
@@ -84,7 +83,7 @@ def make_task(data: DataFolder, source: str, *, n_records: int, delta: float, se
     return name, _task(X[keep], y[keep], delta, seed, None)
 
 
-def _task(X: Vector, y: Vector, delta: float, seed: int, truth: Vector | None) -> Task:
+def _task(X: FloatArray, y: FloatArray, delta: float, seed: int, truth: FloatArray | None) -> Task:
     each = len(X) // N_SITES
     order = np.random.default_rng([seed, 1]).permutation(len(X))  # protects nothing
     parts = [order[number * each : (number + 1) * each] for number in range(N_SITES)]
@@ -93,7 +92,7 @@ def _task(X: Vector, y: Vector, delta: float, seed: int, truth: Vector | None) -
     return Task(sites, delta, options)
 
 
-def _real(data: DataFolder, source: str) -> tuple[str, Vector, Vector]:
+def _real(data: DataFolder, source: str) -> tuple[str, FloatArray, FloatArray]:
     """Return name, rows clipped to length 1 and responses in [0, 1]; simulated ones if the file is absent."""
     file, load, largest, shape = REAL[source]
     if not data.has(file):
@@ -103,7 +102,7 @@ def _real(data: DataFolder, source: str) -> tuple[str, Vector, Vector]:
     return source, study.features / np.maximum(lengths, study.bound), np.clip(study.target / largest, 0.0, 1.0)
 
 
-def _stand_in(n_records: int, width: int) -> tuple[Vector, Vector]:
+def _stand_in(n_records: int, width: int) -> tuple[FloatArray, FloatArray]:
     """Return rows with a decaying spectrum and a skewed response, shaped like the real data."""
     generator = np.random.default_rng(8)  # protects nothing
     scales = 1 / np.arange(1, width + 1)

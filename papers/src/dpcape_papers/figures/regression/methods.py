@@ -9,9 +9,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape import Cape, Federation, Independent, LinearRegression, Replay, in_process, labelled
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import coefficient_error, squared_loss
 from dpcape.protocols import Protocol
@@ -19,18 +19,17 @@ from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Method, MethodResult, Task
 from dpcape_papers.published.cape import assumed_colluding
 
-Vector = NDArray[np.float64]
 DP_FM, OBJECTIVE = "dp-fm", "objective perturbation"
 LOSS, ERROR = "f_D(w)", "err_w"
 
 
-def loss(coefficients: Vector, task: Task) -> float:
+def loss(coefficients: FloatArray, task: Task) -> float:
     """Return f_D(w) over the records of all sites (eq. 8.11)."""
     X, y = _pooled(task)
     return squared_loss(y, X @ coefficients)
 
 
-def error(coefficients: Vector, task: Task) -> float:
+def error(coefficients: FloatArray, task: Task) -> float:
     """Return |w - w*| / D (section 8.4)."""
     return coefficient_error(coefficients, task.options["truth"])
 
@@ -51,14 +50,14 @@ def papers_methods() -> tuple[Method, ...]:
     )
 
 
-def _pooled(task: Task) -> tuple[Vector, Vector]:
+def _pooled(task: Task) -> tuple[FloatArray, FloatArray]:
     pairs = list(task.sites.values())
     return np.concatenate([X for X, _ in pairs]), np.concatenate([y for _, y in pairs])
 
 
-def _one(task: Task) -> tuple[Vector, Vector]:
+def _one(task: Task) -> tuple[FloatArray, FloatArray]:
     """Return the records of the first site; all have the same size."""
-    first: tuple[Vector, Vector] = next(iter(task.sites.values()))
+    first: tuple[FloatArray, FloatArray] = next(iter(task.sites.values()))
     return first
 
 
@@ -94,7 +93,7 @@ def _verified_local(task: Task, epsilon: float, seed: int) -> MethodResult:
 
 
 def _as_published(
-    task: Task, epsilon: float, generator: np.random.Generator, sites: list[tuple[Vector, Vector]], scheme: str
+    task: Task, epsilon: float, generator: np.random.Generator, sites: list[tuple[FloatArray, FloatArray]], scheme: str
 ) -> MethodResult:
     fit = baselines.gaussian_functional_mechanism(
         sites,

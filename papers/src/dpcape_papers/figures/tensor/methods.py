@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpcape import (
@@ -21,18 +20,12 @@ from dpcape import (
     in_process,
     rows,
 )
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import component_error
 from dpcape_papers.experiments.comparison import Method, MethodResult, Task
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED
-from dpcape_papers.figures.tensor.simulated import (
-    NOISE_VARIANCE,
-    guess,
-    in_order,
-    mixture,
-    mixture_bound,
-    topics,
-)
+from dpcape_papers.figures.tensor.simulated import NOISE_VARIANCE, guess, in_order, mixture, mixture_bound, topics
 from dpcape_papers.published.tensor import (
     AgnNoise,
     Moments,
@@ -43,8 +36,6 @@ from dpcape_papers.published.tensor import (
     topic_vectors,
     word_moments,
 )
-
-Array = NDArray[np.float64]
 
 N_SITES, N_COLLUDING = 5, 1  # S_C = ceil(S/3) - 1
 RANDOM = "random vectors"
@@ -111,7 +102,7 @@ def noise_of(task: Task, scheme: str, epsilon: float) -> AgnNoise:
     )
 
 
-def _decomposed(task: Task, moments: str, noise: AgnNoise | None, seed: int) -> Array:
+def _decomposed(task: Task, moments: str, noise: AgnNoise | None, seed: int) -> FloatArray:
     truth = task.options["truth"]
     # The generator protects nothing.
     strengths, halves = agn(task.options[moments], len(truth), noise=noise, rng=np.random.default_rng(seed))

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Array = NDArray[np.float64]
+from dpcape.arrays import FloatArray, IntArray
 
 NOISE_VARIANCE = 0.05
 # Closer to dependent than this, components cannot be told apart from any moments of 100,000 records.
@@ -17,7 +16,7 @@ LARGEST_CONDITION = 12.0
 TOPIC_CONCENTRATION = 0.3
 
 
-def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) -> tuple[Array, Array]:
+def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) -> tuple[FloatArray, FloatArray]:
     """Return records and unit-length means of a spherical Gaussian mixture (section 5.4.1)."""
     rng = np.random.default_rng(seed)  # protects nothing
     means = _identifiable(lambda: _unit(rng.normal(size=(n_components, n_features))))
@@ -34,7 +33,7 @@ def mixture_bound(n_features: int) -> float:
 
 def topics(
     n_features: int, n_components: int, seed: int, *, n_records: int, n_words: int = 3
-) -> tuple[csr_array, Array]:
+) -> tuple[csr_array, FloatArray]:
     """Return word counts and topics; a topic's words are Dirichlet(0.3) (section 5.4.2)."""
     rng = np.random.default_rng(seed)  # protects nothing
     truth = _identifiable(lambda: rng.dirichlet(np.full(n_features, TOPIC_CONCENTRATION), n_components))
@@ -47,27 +46,27 @@ def topics(
     return csr_array(counts), truth
 
 
-def in_order(counts: csr_array, seed: int) -> NDArray[np.int64]:
+def in_order(counts: csr_array, seed: int) -> IntArray:
     """Return documents of equal length as words in a random order: given the counts all orders are as likely."""
     words = np.repeat(counts.indices, counts.data).reshape(counts.shape[0], -1).astype(np.int64)
-    ordered: NDArray[np.int64] = np.random.default_rng(seed).permuted(words, axis=1)  # protects nothing
+    ordered: IntArray = np.random.default_rng(seed).permuted(words, axis=1)  # protects nothing
     return ordered
 
 
-def guess(model: str, truth: Array, rng: Generator) -> Array:
+def guess(model: str, truth: FloatArray, rng: Generator) -> FloatArray:
     """Return components that know nothing of the data: the papers' random vectors."""
     if model == "mixture":
         return _unit(rng.normal(size=truth.shape))
     return rng.dirichlet(np.full(truth.shape[1], TOPIC_CONCENTRATION), len(truth))
 
 
-def _identifiable(draw: Callable[[], Array]) -> Array:
+def _identifiable(draw: Callable[[], FloatArray]) -> FloatArray:
     while True:
         components = draw()
         if np.linalg.cond(components) <= LARGEST_CONDITION:
             return components
 
 
-def _unit(vectors: Array) -> Array:
-    normed: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def _unit(vectors: FloatArray) -> FloatArray:
+    normed: FloatArray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return normed
