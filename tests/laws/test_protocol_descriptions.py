@@ -12,6 +12,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import msgspec
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from dpcape.planning.page.protocol_table import protocol_options
 from dpcape.privacy.calibration import worst_exposures
 from dpcape.privacy.terms import ProtocolSettings
 from dpcape.protocols import PARAMETERS, PLANNABLE, PROTOCOLS, Protocol, from_settings, make_protocol, protocol_of
+from dpcape.report.plots import curves
 from dpcape.study import Study
 
 ROOT = Path(__file__).parents[2]
@@ -242,6 +244,14 @@ def test_protocols_are_told_apart() -> None:
         assert len(set(found)) == len(found), words
     assert [protocol.rank for protocol in described] == sorted(protocol.rank for protocol in described)
     assert all(protocol.seen.endswith(".") and not protocol.summary.endswith(".") for protocol in described)
+
+
+def test_no_protocol_is_drawn_like_the_ways_it_is_compared_with() -> None:
+    for protocol in PLANNABLE.values():
+        names = ("pooled data", protocol.title, "conventional", "largest site alone")
+        lines = curves([1.0, 2.0], {name: [1.0, 2.0] for name in names}, labels=("epsilon", "error")).get_lines()
+        assert len({line.get_color() for line in lines}) == len({line.get_linestyle() for line in lines}) == 4
+        plt.close("all")
 
 
 # Names are typed in one place.
