@@ -275,6 +275,13 @@ class Analysis:
                 yield step
 
 
+def stated_of(analysis: Analysis) -> tuple[str, ...]:
+    """Return what a guarantee rests on because an analysis comes from another package; nothing for dpcape's own."""
+    if analysis.package == "dpcape":
+        return ()
+    return (f"the analysis {analysis.python}, which is not part of dpcape, is what its author says",)
+
+
 def alternatives(step: Release | Either) -> Sequence[Release]:
     """Return the releases of a step: one, or the two of which an earlier result chooses."""
     return (step.first, step.second) if isinstance(step, Either) else (step,)

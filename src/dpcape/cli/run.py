@@ -25,9 +25,10 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print one J
 @_json_option
 def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, as_json: bool) -> None:
     """Run a study: in process on the files it names, or on the federation it names."""
+    from dpcape.analyses.registry import ANY_PACKAGE
     from dpcape.study import Study
 
-    study = Study.load(study_file)
+    study = Study.load(study_file, packages=ANY_PACKAGE)
     base = out if out is not None else _default_folder(study, rehearse)
     if study.federation is not None and not rehearse:
         from dpcape.runs.in_process import run_on_federation

@@ -184,6 +184,17 @@ def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
     show({"site": name, "fingerprint": fingerprint_of(bytes.fromhex(public_key))}, as_json)
 
 
+@site.command("allow-analysis")
+@click.argument("package")
+@click.option("--remove", is_flag=True, help="Take the permission back.")
+@_steward
+def allow_analysis(package: str, remove: bool, folder: Path, as_json: bool) -> None:
+    """Let studies name the analyses of another package; loading one runs that package's code here."""
+    place = _open(folder)
+    (place.disallow_package if remove else place.allow_package)(package)
+    show({"allowed packages": sorted(place.state().packages)}, as_json)
+
+
 @site.command()
 @click.argument("data", required=False)
 @click.option("--verify", is_flag=True, help="Read everything again and check every hash.")
@@ -247,9 +258,7 @@ def _open(folder: Path) -> SiteFolder:
 
 def _study(place: SiteFolder, reference: str) -> Study:
     """Return a study by the path of its file, or one that was reviewed here by name or digest."""
-    from dpcape.study import Study
-
-    return Study.load(reference) if Path(reference).is_file() else place.study(reference)
+    return place.load_study(Path(reference)) if Path(reference).is_file() else place.study(reference)
 
 
 def _identity(place: SiteFolder) -> dict[str, str]:

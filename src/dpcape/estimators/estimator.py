@@ -26,6 +26,7 @@ from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
 from dpcape.privacy.gaussian import mu_of
+from dpcape.statistics.statistic import is_own
 
 if TYPE_CHECKING:
     from dpcape.planning import Declared
@@ -84,7 +85,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
                 f"Federation(in_process({{'here': {self._builder}}}), protocol=Independent()) for data of one holder."
             )
         with _kept_warnings() as texts:
-            private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
+            shares = self._shares(federation)
+            private = federation.allow(self.epsilon, self.delta, shares=shares, stated=self.stated())
             # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
             # fails half-way.
             self.__dict__.pop("guarantee_", None)
@@ -120,6 +122,12 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
         known = public_facts(federation.facts, federation.n_records)
         return self.analysis.public(own, known, mu=lambda: self._mu(federation))
+
+    def stated(self) -> tuple[str, ...]:
+        """Return what the guarantee rests on because this class is not part of dpcape; nothing for dpcape's own."""
+        if is_own(type(self)):
+            return ()
+        return (f"the analysis {type(self).__name__}, which is not part of dpcape, is what its author says",)
 
     def _mu(self, federation: Federation) -> float:
         """Return the smallest mu of all sites; infinite without noise."""

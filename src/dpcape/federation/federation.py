@@ -120,6 +120,8 @@ class Federation:
         epsilon: float | Mapping[str, float],
         delta: float,
         shares: Sequence[float] = (1.0,),
+        *,
+        stated: Sequence[str] = (),
     ) -> Allowance:
         """Open the right to exactly ``len(shares)`` releases; every site agrees, nothing is charged yet.
 
@@ -131,6 +133,8 @@ class Federation:
             One number.
         shares : sequence of float
             Parts of mu^2, one per release, adding to at most one.
+        stated : sequence of str
+            What the guarantee rests on besides proof, in words; with any, it is conditional.
         """
         terms = self.terms(epsilon, delta, shares)
         line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
@@ -141,7 +145,7 @@ class Federation:
                 f"(missing: {', '.join(missing)}). Nothing was charged."
             )
         line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed)}
-        return Allowance(self, terms, line, self._on_release)
+        return Allowance(self, terms, line, self._on_release, stated)
 
     def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
         """Return the public terms an allowance would have; spends nothing."""
@@ -220,12 +224,13 @@ class Allowance:
         terms: Terms,
         line: SiteMessenger,
         on_release: Callable[[Release], None] | None,
+        stated: Sequence[str] = (),
     ) -> None:
         self._federation, self._terms = federation, terms
         self._protocol = federation.protocol
         self._coordinator = self._protocol.coordinator(line, terms)
         self._plans: list[ReleaseNoise] = []
-        self._stated: list[str] = []
+        self._stated = list(stated)
         self._on_release = on_release
         self.releases: list[Release] = []
 

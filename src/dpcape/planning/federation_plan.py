@@ -197,7 +197,7 @@ def plan_estimator(federation: Federation, estimator: Any, declared: Declared | 
     supposed = declared or Declared()
     return StudyPlan(
         analysis=type(estimator).__name__,
-        guarantee=planned.guarantee(replayable=federation.replayable),
+        guarantee=planned.guarantee(replayable=federation.replayable, stated=estimator.stated()),
         steps=_steps(planned),
         declared=supposed,
         measure=_measure(estimator, federation.facts, supposed),

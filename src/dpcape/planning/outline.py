@@ -73,11 +73,13 @@ class Outline:
             for _ in range(release.times)
         ]
 
-    def guarantee(self, *, replayable: bool = False) -> Guarantee:
-        """Return what could be claimed."""
-        stated = dict.fromkeys(entry.statistic.assumption for entry in self.releases if entry.statistic.assumption)
+    def guarantee(self, *, replayable: bool = False, stated: Sequence[str] = ()) -> Guarantee:
+        """Return what could be claimed; ``stated`` is what it rests on besides proof, in words."""
+        assumed = [entry.statistic.assumption for entry in self.releases if entry.statistic.assumption]
         plans = [plan for _, plan in self.each()]
-        return guarantee_of(self.terms, self.protocol, plans, replayable=replayable, stated=tuple(stated))
+        return guarantee_of(
+            self.terms, self.protocol, plans, replayable=replayable, stated=tuple(dict.fromkeys([*stated, *assumed]))
+        )
 
     def scale(self, plan: ReleaseNoise) -> float:
         """Return the noise on the mean over all sites."""

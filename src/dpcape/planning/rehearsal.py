@@ -95,7 +95,14 @@ class _RehearsedFederation(Federation):
         self._made_up = made_up
         self.opened: RecordingAllowance | None = None
 
-    def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
+    def allow(
+        self,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        shares: Sequence[float] = (1.0,),
+        *,
+        stated: Sequence[str] = (),
+    ) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
         self.opened = RecordingAllowance(self, terms, lambda: self._made_up(enough_records(self.n_features)))
         return self.opened

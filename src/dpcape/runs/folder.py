@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import sync_folder, write_text
 from dpcape.privacy.ledger import Charge, Spending
@@ -167,7 +168,7 @@ class RunFolder:
 
     def study(self) -> Study:
         """Return the study as it ran."""
-        return Study.load(self.path / "study.toml")
+        return Study.load(self.path / "study.toml", packages=ANY_PACKAGE)
 
     def model(self) -> FederatedEstimator:
         """Return the saved result."""

@@ -114,6 +114,22 @@ class SiteFolder:
             raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
         self._append("pin", {"site": name, "identity": public.hex()})
 
+    def allow_package(self, package: str) -> None:
+        """Let studies name the analyses of a distribution other than dpcape; loading one runs that package's code."""
+        if not is_name(package):
+            raise InvalidParameter(f"a package's name must be {NAME_RULE}; got {package[:80]!r}.")
+        self._append("allow", {"package": package})
+
+    def disallow_package(self, package: str) -> None:
+        """Take :meth:`allow_package` back."""
+        if package not in self.state().packages:
+            raise InvalidParameter(f"a package must be allowed to be disallowed; got {package!r}, which is not.")
+        self._append("disallow", {"package": package})
+
+    def load_study(self, path: Path) -> Study:
+        """Read a study file; analyses of other packages only as far as the steward allowed them."""
+        return Study.load(path, packages=self.state().packages)
+
     def add_data(
         self, name: str, path: str | Path, *, epsilon: float, delta: float, per_study: float | None = None
     ) -> None:
@@ -183,7 +199,7 @@ class SiteFolder:
                 copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_private(copy, file.read_bytes())
             write_private(folder / "study.toml", study.text)
-        if Study.load(folder / "study.toml").digest() != digest:
+        if self.load_study(folder / "study.toml").digest() != digest:
             raise ProtocolError(
                 "a study's files must not change while it is reviewed; got other ones. Review it again."
             )
@@ -193,7 +209,7 @@ class SiteFolder:
         """Return a kept study by its name, its digest, or the first digits of its digest."""
         known = {entry.name: entry for entry in sorted((self.path / "studies").iterdir())}
         matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
-        studies = [_kept(entry) for entry in matching or known.values()]
+        studies = [self._kept(entry) for entry in matching or known.values()]
         found = studies if matching else [study for study in studies if study.name == reference]
         if len(found) != 1:
             raise InvalidParameter(
@@ -201,6 +217,16 @@ class SiteFolder:
                 f"{len(found)}. Give the path of the study file, or its digest."
             )
         return found[0]
+
+    def _kept(self, entry: Path) -> Study:
+        """Load a kept study, which must still be what was kept."""
+        study = self.load_study(entry / "study.toml")
+        if study.digest() != entry.name:
+            raise InvalidParameter(
+                f"a kept study must be as it was reviewed; got another digest in {entry}. "
+                "Remove that folder and review the study file again."
+            )
+        return study
 
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
         """Approve a study, bound to its digest, for one data set and a number of runs.
@@ -361,14 +387,3 @@ def _check_private(path: Path) -> None:
         raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
     if path.stat().st_mode & 0o077:
         raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")
-
-
-def _kept(entry: Path) -> Study:
-    """Load a kept study, which must still be what was kept."""
-    study = Study.load(entry / "study.toml")
-    if study.digest() != entry.name:
-        raise InvalidParameter(
-            f"a kept study must be as it was reviewed; got another digest in {entry}. "
-            "Remove that folder and review the study file again."
-        )
-    return study

@@ -65,6 +65,8 @@ class State:
         Study names by digest.
     pins : mapping
         Public keys by site.
+    packages : set of str
+        Distributions besides dpcape whose analyses may be loaded here.
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class State:
     names: dict[str, str] = field(default_factory=dict)
     pins: dict[str, bytes] = field(default_factory=dict)
     accepted: list[tuple[int, str]] = field(default_factory=list)
+    packages: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -115,6 +118,12 @@ class State:
 
     def _pin(self, body: Mapping[str, Any]) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
+
+    def _allow(self, body: Mapping[str, Any]) -> None:
+        self.packages.add(body["package"])
+
+    def _disallow(self, body: Mapping[str, Any]) -> None:
+        self.packages.discard(body["package"])
 
     def _charge(self, body: Mapping[str, Any]) -> None:
         charge = Charge(

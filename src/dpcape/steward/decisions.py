@@ -77,7 +77,7 @@ def add_study(folder: SiteFolder, files: Mapping[str, bytes]) -> str:
     with tempfile.TemporaryDirectory(prefix="dpcape-review-") as draft:
         for name, content in files.items():
             Path(draft, name).write_bytes(content)
-        return present(folder, Study.load(Path(draft, "study.toml")))
+        return present(folder, folder.load_study(Path(draft, "study.toml")))
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,14 @@ def _release(body: dict[str, Any], state: State) -> str:
     return f"Release {body['number'] + 1} of allowance {body['allowance'][:16]}."
 
 
+def _allow(body: dict[str, Any], state: State) -> str:
+    return f"Studies may name analyses of the package {body['package']}."
+
+
+def _disallow(body: dict[str, Any], state: State) -> str:
+    return f"Studies may no longer name analyses of the package {body['package']}."
+
+
 def _accept(body: dict[str, Any], state: State) -> str:
     return f"The steward accepted a ledger that lost rows: {body['reason']}"
 
@@ -115,6 +123,8 @@ _WORDS = {
     "pin": _pin,
     "charge": _charge,
     "release": _release,
+    "allow": _allow,
+    "disallow": _disallow,
     "accept": _accept,
     "note": _note,
 }

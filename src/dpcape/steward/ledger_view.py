@@ -96,7 +96,7 @@ def kept_study(folder: SiteFolder, digest: str) -> Study:
     """Return the study with exactly this digest; refuse one whose file says something else by now."""
     if digest not in kept_digests(folder):
         raise InvalidParameter("a study must be one that was reviewed here; got another.")
-    study = Study.load(_file(folder, digest))
+    study = folder.load_study(_file(folder, digest))
     if study.digest() != digest:
         raise ProtocolError(
             f"a kept study must still be what was reviewed ({digest[:16]}); got a changed file. Nothing was done. "

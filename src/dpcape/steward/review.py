@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpcape.analyses.description import stated_of
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
@@ -61,7 +62,7 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         study=study,
         data=data,
         sizes=sizes,
-        guarantee=planned.guarantee(),
+        guarantee=planned.guarantee(stated=stated_of(study.description)),
         steps=planned.steps(folder.name),
         spent=spent_epsilon(charges, ceiling.delta),
         after=spent_epsilon([*charges, study.charge(folder.name)], ceiling.delta),
