@@ -133,12 +133,25 @@ def releases_of(
     options = options_of(variant, given or {})
     facts = facts_of(variant, widths, bounds, options)
     analysis, chosen = variants()[variant]
-    public = analysis.public(
-        {**options, **chosen.fixed},
-        public_facts(facts, sum(setting.sizes.values())),
-        mu=lambda: mu_of(float(setting.epsilon), setting.delta),
-    )
+    known = public_facts(facts, sum(setting.sizes.values()))
+
+    def public_of(options: Options) -> Public:
+        later = {"mu": lambda: mu_of(float(setting.epsilon), setting.delta)}
+        return analysis.public({**options, **chosen.fixed}, known, **later)
+
+    public = public_of(_fitting(analysis, options, given or {}, public_of(options)))
     return planned_releases(analysis, public, facts, lambda shares: setting.terms(facts, shares), setting.protocol)
+
+
+def _fitting(analysis: Analysis, options: Options, given: Options, public: Public) -> dict[str, Any]:
+    """Return options in which a whole number that nobody gave is moved into its range here."""
+    moved = dict(options)
+    for name, value in options.items():
+        parameter = analysis.parameter(name)
+        if name not in given and parameter.kind == WHOLE and value is not None:
+            least, most = parameter.ends(public)
+            moved[name] = min(max(value, least), most)
+    return moved
 
 
 def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> PublicFacts:

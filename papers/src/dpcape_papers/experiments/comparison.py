@@ -7,13 +7,13 @@ function that is given the task, the epsilon it may claim and a seed, and answer
 noise really has at the task's delta. Say, in ``mine.py``::
 
     from dpcape import PCA, Cape, Federation, Replay, in_process, rows
-    from dpcape_papers.experiments.comparison import VERIFIED, Answer, Method
+    from dpcape_papers.experiments.comparison import VERIFIED, MethodResult, Method
 
     def fit(task, epsilon, seed):
         sites = {name: rows(x, bound=1.0) for name, x in task.sites.items()}
         federation = Federation(in_process(sites, noise=Replay(seed)), protocol=Cape(n_colluding=2))
         model = PCA(task.options["n_components"], epsilon=epsilon, delta=task.delta).fit(federation)
-        return Answer(model.components_, verified_epsilon=model.guarantee_.epsilon)
+        return MethodResult(model.components_, verified_epsilon=model.guarantee_.epsilon)
 
     CAPE_2 = Method("CAPE, 2 colluding", VERIFIED, fit)
 
