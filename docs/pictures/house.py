@@ -1,4 +1,7 @@
-"""Draws ``house.svg``, the rooms of dpcape in their layers, from the import contract: ``python docs/pictures/house.py``."""
+"""Draws ``house.svg``, the rooms of dpcape in their layers, from the import contract.
+
+Run ``python docs/pictures/house.py`` after a change of the contract; it also writes the table in ``architecture.md``.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,10 @@ def purpose(room: str) -> str:
 def _box(room: str, x: float, y: float, width: float) -> str:
     middle = x + width / 2
     return (
-        f'<g><title>{escape(purpose(room))}</title><rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT}" rx="6"/>'
+        f"<g><title>{escape(purpose(room))}</title>"
+        f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT}" rx="6"/>'
         f'<text x="{middle:.1f}" y="{y + 22}" class="name">{escape(room)}</text>'
-        f'<text x="{middle:.1f}" y="{y + 39}" class="size">{n_lines(room):,} lines</text></g>'.replace(",", " ", 0)
+        f'<text x="{middle:.1f}" y="{y + 39}" class="size">{n_lines(room):,} lines</text></g>'
     )
 
 
