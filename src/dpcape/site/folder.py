@@ -20,17 +20,30 @@ from typing import Any
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
+from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.hash_chain import HashChain
-from dpcape.site.ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
+from dpcape.site.ledger import (
+    Ceiling,
+    SiteLedger,
+    State,
+    charge_row,
+    check_approved,
+    check_seen,
+    confirm,
+    lost_charge,
+    unit_after,
+)
 from dpcape.site.site import Site
 from dpcape.study import Study
-from dpcape.transport.messages import Request
 
 FORMAT = "dpcape site 1"
+OLD_ROWS = (
+    "This ledger has rows that were written before rows stated their unit. They are taken as per record. If a study "
+    "among them was per subject, its figure per subject is smaller than shown. For a data set in which a person owns "
+    "several records, set a ceiling per subject: dpcape site budget DATA --per subject --rows-per-subject K."
+)
 
 
 class SiteFolder:
@@ -114,26 +127,56 @@ class SiteFolder:
             raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
         self._append("pin", {"site": name, "identity": public.hex()})
 
+    def news(self) -> list[str]:
+        """Return what the steward must be told once; that it was told becomes a row of the ledger."""
+        state = self.state()
+        if not state.has_old_rows or "units" in state.told:
+            return []
+        self._append("note", {"text": OLD_ROWS, "told": "units"})
+        return [OLD_ROWS]
+
     def add_data(
-        self, name: str, path: str | Path, *, epsilon: float, delta: float, per_study: float | None = None
+        self,
+        name: str,
+        path: str | Path,
+        *,
+        epsilon: float,
+        delta: float,
+        per_study: float | None = None,
+        per: str | None = None,
+        rows_per_subject: int | None = None,
     ) -> None:
         """Register a data set with the ceiling of everything that may ever be learnt from it.
 
         A name that is known already stays with its spending; only where its file is may change.
+
+        Parameters
+        ----------
+        name : str
+            Name of the data set.
+        path : str or Path
+            Its file, folder or pattern of files.
+        epsilon, delta, per_study : float
+            The ceiling, and that of one study.
+        per : str or None
+            What the ceiling is about: "record" or "subject"; None keeps what is set, "record" at first.
+        rows_per_subject : int or None
+            Public largest number of records one subject owns; None keeps what is set.
         """
         from dpcape.records.readers.files import fingerprint
 
         if not is_name(name):
             raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
-        ceiling = Ceiling(float(epsilon), float(delta), per_study)
+        # Named again without a part, a data set must not lose that part unnoticed.
+        now = self.state().ceilings.get(name)
+        unit = unit_after(now, per, rows_per_subject)
+        per_study = now.per_study if per_study is None and now is not None else per_study
+        ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
         where = Path(path).absolute()
         if not where.exists() and not list(where.parent.glob(where.name)):
             raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
         self._require_one_budget(name, known, where, content)
-        if per_study is None and (now := self.state().ceilings.get(name)) is not None:
-            # Named again without it, a data set must not lose its ceiling of one study unnoticed.
-            ceiling = Ceiling(ceiling.epsilon, ceiling.delta, now.per_study)
         earlier = known.get(name, {}).get("earlier", [])
         if name in known and known[name]["content"] != content:
             earlier = [*earlier, known[name]["content"]]
@@ -168,9 +211,9 @@ class SiteFolder:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
         if data not in self.data_sets():
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
-        per_study = None if ceiling.per_study is None else repr(ceiling.per_study)
-        body = {"data": data, "epsilon": repr(ceiling.epsilon), "delta": repr(ceiling.delta), "per_study": per_study}
-        self._append("ceiling", body, seen)
+        # Refused here if what is charged cannot be counted per the new unit.
+        ceiling.spent(self.state().charges_of(data))
+        self._append("ceiling", {"data": data, **ceiling.row()}, seen)
 
     def keep(self, study: Study) -> str:
         """Keep a copy of a study and of the files it names, by digest; return the digest."""
@@ -213,7 +256,7 @@ class SiteFolder:
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
         # Finds out now, with the steward present, what the analysis will ask for.
-        _Approved(study)
+        ApprovedStudy(study)
         digest = self.keep(study)
         self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs}, seen)
 
@@ -249,14 +292,15 @@ class SiteFolder:
             raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
         ledger = self.ledger(study, data)
         ledger.check(study.charge(self.name))
-        records = study.records_for(self.name, self.data_sets()[data]["path"])
+        stated = self.state().unit_of(data).rows_per_subject
+        records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
         site = Site(
             self.name,
             records,
             ledger=ledger,
             identity=self.identity,
             noise=OsNoise() if noise is None else noise,
-            approval=_Approved(study),
+            approval=ApprovedStudy(study),
         )
         site.pin(self.pinned())
         return site
@@ -273,12 +317,11 @@ class SiteFolder:
         reason : str
             Why, in the steward's words.
         lost : mapping
-            Data set -> (epsilon, delta) that may have been spent in the lost rows; none is an empty mapping.
+            Data set -> (epsilon, delta) that may have been spent in the lost rows, per the unit of its ceiling; none is
+            an empty mapping.
         seen : Head or None
             A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
-        from dpcape.site.ledger import lost_charge
-
         if not reason.strip():
             raise InvalidParameter("a reason must be given to accept a ledger that lost rows; got none.")
         disagreement = self.chain.disagreement()
@@ -286,12 +329,15 @@ class SiteFolder:
             raise InvalidParameter("the ledger and its head must disagree to be accepted; they agree.")
         copied = disagreement[1] if disagreement is not None else Head(0, "")
         gone = seen or copied
-        charges = {name: lost_charge(*amount) for name, amount in lost.items()}
-        unknown = sorted(set(charges) - set(self.data_sets()))
+        unknown = sorted(set(lost) - set(self.data_sets()))
         if unknown:
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
-        self.chain.accept(body, [("charge", _lost_body(name, charge)) for name, charge in charges.items()])
+        state, rows = State.of(self.chain.rows_on_disk()), []
+        for name, amount in lost.items():
+            charge = lost_charge(*amount, allowance=f"lost-{secrets.token_hex(8)}", unit=state.unit_of(name))
+            rows.append(("charge", charge_row(charge, data=name, study="lost")))
+        self.chain.accept(body, rows)
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
@@ -313,37 +359,6 @@ class SiteFolder:
                 f"a data set must have a ceiling; got none for {chosen!r}. Set it: dpcape site budget {chosen}."
             )
         return chosen
-
-
-class _Approved:
-    """What an approved study lets through (``dpcape.site.site.Approval``)."""
-
-    def __init__(self, study: Study) -> None:
-        from dpcape.planning.rehearsal import statistic_names
-
-        self._study, self._statistics = study, statistic_names(study)
-
-    def check_terms(self, terms: Terms) -> None:
-        self._study.check_terms(terms)
-
-    def check_request(self, request: Request) -> None:
-        if request.statistic not in self._statistics:
-            raise ProtocolError(
-                f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
-                f"got {request.statistic!r}."
-            )
-
-
-def _lost_body(data: str, charge: Charge) -> dict[str, Any]:
-    return {
-        "data": data,
-        "study": "lost",
-        "allowance": f"lost-{secrets.token_hex(8)}",
-        "mu": repr(charge.mu),
-        "gap": repr(charge.gap),
-        "tail": repr(charge.tail),
-        "n_releases": 0,
-    }
 
 
 def _read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
+from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import Integers, SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.statistics.statistic import Statistic, build
@@ -148,7 +149,7 @@ class Site:
             raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
         if self.approval is not None:
             self.approval.check_terms(terms)
-        self.ledger.check(_charge(self.name, terms))
+        self.ledger.check(self._charge(terms))
         noise = self._noise.child(self.name, "allowance", len(self._allowances))
         guarded = _Guarded(self, terms, protocol, noise)
         self._allowances[terms.allowance] = guarded
@@ -166,6 +167,16 @@ class Site:
 
     def _total(self, statistic: Statistic) -> np.ndarray[Any, np.dtype[np.float64]]:
         return statistic.total(self._records)
+
+    def _charge(self, terms: Terms) -> Charge:
+        """Return what the whole allowance costs this site: all its releases, whether used or not."""
+        if terms.epsilons:
+            mu = target_mus(terms)[self.name] * math.sqrt(math.fsum(terms.shares))
+            gap, tail = epsilon_reserve(terms.epsilons[self.name]), tail_reserve(terms.delta)
+        else:
+            mu, gap, tail = math.inf, 0.0, 0.0
+        unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
+        return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares), unit=unit)
 
 
 class _Guarded:
@@ -208,7 +219,7 @@ class _Guarded:
         statistic = self._statistic(request)
         ledger = self._site.ledger
         if not ledger.is_charged(self.terms.allowance):
-            ledger.charge(_charge(self.name, self.terms))
+            ledger.charge(self._site._charge(self.terms))
         ledger.next_release(self.terms.allowance, request.release)
         # Records are read from here on, and only here.
         total = self._site._total(statistic) * self.terms.coefficient(self.name)
@@ -221,13 +232,3 @@ class _Guarded:
 
     def _statistic(self, request: Request) -> Statistic:
         return build(request.statistic, self._site.facts, decode_public(request.public))
-
-
-def _charge(name: str, terms: Terms) -> Charge:
-    """Return what the whole allowance costs this site: all its releases, whether used or not."""
-    if terms.epsilons:
-        mu = target_mus(terms)[name] * math.sqrt(math.fsum(terms.shares))
-        gap, tail = epsilon_reserve(terms.epsilons[name]), tail_reserve(terms.delta)
-    else:
-        mu, gap, tail = math.inf, 0.0, 0.0
-    return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares))
