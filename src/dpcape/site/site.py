@@ -41,6 +41,9 @@ from dpcape.transport.messages import (
 
 _log = logging.getLogger(__name__)
 
+# Allowances that may be open at once. An older one that was not used since is dropped: its coordinator left it.
+MOST_OPEN = 64
+
 
 class Approval(Protocol):
     """What the site's steward agreed to; both methods raise on anything else."""
@@ -72,7 +75,9 @@ class Site:
 
     Privacy
     -------
-    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts.
+    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts. When the last release
+    of an allowance is complete, its draws and keys are overwritten and it is forgotten with the next message about
+    anything else; the ledger keeps refusing it.
     """
 
     def __init__(
@@ -93,7 +98,9 @@ class Site:
         self._noise = noise
         self.approval = approval
         self._pinned: dict[str, bytes] = {name: identity.public}
+        # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
+        self._n_opened = 0
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
@@ -116,6 +123,7 @@ class Site:
         return encode(reply, allowance=allowance)
 
     def _answer(self, allowance: str, message: ToSite) -> FromSite:
+        self._forget_finished(allowance)
         if isinstance(message, Describe):
             self.ledger.confirm(message.seen_length, message.seen_head)
             length, head = self.ledger.head()
@@ -131,7 +139,16 @@ class Site:
             return self._open(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
-        return self._allowances[allowance].half.answer(message)
+        # Put last: what is used stays longest.
+        guarded = self._allowances[allowance] = self._allowances.pop(allowance)
+        reply = guarded.half.answer(message)
+        guarded.is_finished |= guarded.half.completes(message) == len(guarded.terms.shares) - 1
+        return reply
+
+    def _forget_finished(self, current: str) -> None:
+        """Forget allowances whose last release is complete, but the one this message is about: others may need it."""
+        for name in [name for name, kept in self._allowances.items() if kept.is_finished and name != current]:
+            self._allowances.pop(name).forget()
 
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
@@ -150,8 +167,12 @@ class Site:
         if self.approval is not None:
             self.approval.check_terms(terms)
         self.ledger.check(self._charge(terms))
-        noise = self._noise.child(self.name, "allowance", len(self._allowances))
+        # Counted apart from what is kept: no two allowances have noise of the same labels.
+        noise = self._noise.child(self.name, "allowance", self._n_opened)
         guarded = _Guarded(self, terms, protocol, noise)
+        self._n_opened += 1
+        while len(self._allowances) >= MOST_OPEN:
+            self._allowances.pop(next(iter(self._allowances))).forget()
         self._allowances[terms.allowance] = guarded
         return Agreed(key=guarded.half.key())
 
@@ -187,7 +208,15 @@ class _Guarded:
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
         self._plans: dict[int, tuple[Request, ReleaseNoise]] = {}
+        self.is_finished = False
         self.half: SiteRole = protocol.site_role(self)
+
+    def forget(self) -> None:
+        """Overwrite secrets and let go of everything that refers to them."""
+        self.half.forget()
+        self._plans.clear()
+        # The half refers back to this object; without the link, both are freed now and not some time later.
+        del self.half
 
     def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
