@@ -82,6 +82,7 @@ def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
 @click.option("--per-study", type=float, default=None, help="Ceiling of one study, at the same delta.")
 @_per_option
 @_rows_option
+@click.option("--accept-overlap", is_flag=True, help="Give records that another data set has a second budget; logged.")
 @_steward
 def add(name: str, path: Path, folder: Path, as_json: bool, **ceiling: Any) -> None:
     """Register a data set and the ceiling of what may ever be learnt from it."""

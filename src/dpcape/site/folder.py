@@ -5,6 +5,7 @@
     site.json        name of the site and where its keys are                                  (0600)
     ledger.sqlite    charges, ceilings, approvals, pinned identities: one chain               (0600)
     data.json        where data sets are; never leaves the site                               (0600)
+    rows/            keyed fingerprints of rows, to recognise records; never leaves the site  (0700)
     studies/         studies that were reviewed here, by digest                               (0700)
     keys/            identity.key and ledger.head; better on another disk (``keys=``)         (0700)
 """
@@ -59,7 +60,7 @@ class SiteFolder:
     ===========================================  =====================================================
     ledger older than the head beside the key    every use refuses; :meth:`accept_head` is the way out
     study not approved, or changed since         ``site_for`` refuses before a record is read
-    same file registered twice                   refused: it would have two budgets
+    same records registered twice                refused: they would have two budgets
     ===========================================  =====================================================
     """
 
@@ -145,6 +146,7 @@ class SiteFolder:
         per_study: float | None = None,
         per: str | None = None,
         rows_per_subject: int | None = None,
+        accept_overlap: bool = False,
     ) -> None:
         """Register a data set with the ceiling of everything that may ever be learnt from it.
 
@@ -162,8 +164,11 @@ class SiteFolder:
             What the ceiling is about: "record" or "subject"; None keeps what is set, "record" at first.
         rows_per_subject : int or None
             Public largest number of records one subject owns; None keeps what is set.
+        accept_overlap : bool
+            Register records that another data set has too; the decision becomes a row of the ledger.
         """
         from dpcape.records.readers.files import fingerprint
+        from dpcape.site.cohorts import require_one_budget
 
         if not is_name(name):
             raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
@@ -176,7 +181,8 @@ class SiteFolder:
         if not where.exists() and not list(where.parent.glob(where.name)):
             raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
-        self._require_one_budget(name, known, where, content)
+        require_one_budget(known, self.state().ceilings, name, where, content)
+        self._require_own_rows(name, known, where, content, accept_overlap)
         earlier = known.get(name, {}).get("earlier", [])
         if name in known and known[name]["content"] != content:
             earlier = [*earlier, known[name]["content"]]
@@ -186,18 +192,17 @@ class SiteFolder:
         write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
         self.set_ceiling(name, ceiling)
 
-    def _require_one_budget(self, name: str, known: Mapping[str, Any], where: Path, content: str) -> None:
-        for other, entry in known.items():
-            if other != name and (
-                entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]
-            ):
-                raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
-        forgotten = sorted(set(self.state().ceilings) - set(known))
-        if forgotten and name not in forgotten:
-            raise InvalidParameter(
-                f"every data set of the ledger must be registered before a new one; got no file for {forgotten[0]!r}, "
-                "whose spending stands. Add it first, under its own name."
-            )
+    def _require_own_rows(self, name: str, known: Mapping[str, Any], where: Path, content: str, accept: bool) -> None:
+        """Refuse rows that another data set has, in whatever file, unless the steward accepts two budgets."""
+        from dpcape.site.cohorts import LARGEST_OVERLAP, RowStore, overlap_refused, shared_rows
+
+        store, accepted = RowStore(self.path / "rows", self.identity), self.state().overlaps
+        shares = shared_rows(store, store.take(where, content), known, name)
+        new = {other: share for other, share in shares.items() if share > accepted.get((name, other), LARGEST_OVERLAP)}
+        for other, share in new.items():
+            if not accept:
+                raise overlap_refused(name, other, share)
+            self._append("overlap", {"data": name, "other": other, "share": repr(share)})
 
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""

@@ -85,6 +85,8 @@ class State:
         Whether a charge or a ceiling was written before rows stated their unit; such rows are per record.
     told : set
         What the steward was told once.
+    overlaps : mapping
+        Share of rows in common that the steward accepted, by (data set, other data set).
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class State:
     accepted: list[tuple[int, str]] = field(default_factory=list)
     has_old_rows: bool = False
     told: set[str] = field(default_factory=set)
+    overlaps: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -162,6 +165,9 @@ class State:
         self.accepted.append((body["length"], body["head"]))
         # Among the lost rows may be the one that took an approval back, or used it up: the steward decides anew.
         self.approvals.clear()
+
+    def _overlap(self, body: Mapping[str, Any]) -> None:
+        self.overlaps[body["data"], body["other"]] = float(body["share"])
 
     def _note(self, body: Mapping[str, Any]) -> None:
         """Notes change nothing but what the steward was told."""

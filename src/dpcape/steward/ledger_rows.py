@@ -8,6 +8,7 @@ from typing import Any
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.privacy.unit import read_unit
 from dpcape.secure_sum import fingerprint_of
+from dpcape.site.cohorts import percent
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import State
 from dpcape.steward.ledger_view import LedgerView, epsilon_text
@@ -100,6 +101,11 @@ def _accept(body: dict[str, Any], state: State) -> str:
     return f"The steward accepted a ledger that lost rows: {body['reason']}"
 
 
+def _overlap(body: dict[str, Any], state: State) -> str:
+    share = percent(float(body["share"]))
+    return f"{body['data']} shares {share} of its rows with {body['other']}; you accepted two budgets for them."
+
+
 def _note(body: dict[str, Any], state: State) -> str:
     return str(body.get("text", ""))
 
@@ -118,5 +124,6 @@ _WORDS = {
     "charge": _charge,
     "release": _release,
     "accept": _accept,
+    "overlap": _overlap,
     "note": _note,
 }
