@@ -566,7 +566,8 @@ def test_repr_and_facts_show_public_facts_only(records):
     assert records.n_features == records.facts().n_features
     public = {name for name in dir(records) if not name.startswith("_")}
     allowed = {"facts", "n_records", "n_features", "kind", "unit", "blocks", "feature_blocks", "each_subject"}
-    assert public <= allowed
+    assert public <= allowed | {"rows_per_subject"}
+    assert getattr(records, "rows_per_subject", None) is None
 
 
 # --- real data ----------------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def test_a_data_set_that_gets_another_file_keeps_its_budget_and_remembers_its_re
 ) -> None:
     place = consortium.sites["lyon"]
     place.set_ceiling("cohort", Ceiling(1.2, 1e-5, per_study=0.7))
-    (tmp_path / "newer.csv").write_text((tmp_path / "lyon.csv").read_text() + "1,40,F,3.0\n", encoding="utf-8")
+    (tmp_path / "newer.csv").write_text((tmp_path / "lyon.csv").read_text() + "1,40,3.0\n", encoding="utf-8")
     place.add_data("cohort", tmp_path / "newer.csv", epsilon=1.2, delta=1e-5)
     assert place.state().ceilings["cohort"].per_study == 0.7
     assert [entry.kind for entry in place.chain.entries()[-2:]] == ["note", "ceiling"]

@@ -35,6 +35,8 @@ def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes:
     from dpcape.steward.decisions import present
 
     site = SiteFolder(folder)
+    for text in site.news():
+        click.echo(f"Note: {text}")
     for path in studies:
         present(site, site.load_study(path))
     server = StewardServer(site, port=port, idle_seconds=60.0 * idle_minutes, tell=click.echo)

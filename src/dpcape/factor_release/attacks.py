@@ -7,6 +7,7 @@ the factors, and neither loadings nor the model need be known. All features are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,21 +35,51 @@ class LearntMap:
 
 def learn_map(factors: FloatArray, features: FloatArray) -> LearntMap:
     """Fit ridge with an intercept, one penalty for all features, chosen by exact leave-one-out."""
-    factor_centre, feature_centre = factors.mean(axis=0), features.mean(axis=0)
-    F, Y = factors - factor_centre, features - feature_centre
-    U, values, Vt = np.linalg.svd(F, full_matrices=False)
+    Y = features - features.mean(axis=0)
+    return _map(factors, features, _penalty(factors, Y @ Y.T)[0])
+
+
+def learn_best_map(candidates: Sequence[FloatArray], features: FloatArray, known: Rows) -> tuple[LearntMap, int]:
+    """Learn a map from each candidate table of predictors and return the best with its position.
+
+    Parameters
+    ----------
+    candidates : sequence of ndarray
+        Tables with one row per released person.
+    features : ndarray
+        Features of the same people; only the rows ``known`` are used.
+    known : ndarray of int
+        People whose records the adversary has. Their leave-one-out error decides between the candidates.
+    """
+    Y = features[known] - features[known].mean(axis=0)
     gram = Y @ Y.T
+    choices = [_penalty(table[known], gram) for table in candidates]
+    best = min(range(len(choices)), key=lambda i: choices[i][1])
+    return _map(candidates[best][known], features[known], choices[best][0]), best
+
+
+def _penalty(factors: FloatArray, gram: FloatArray) -> tuple[float, float]:
+    """Return the penalty with the smallest leave-one-out error, and that error."""
+    U, values, _ = np.linalg.svd(factors - factors.mean(axis=0), full_matrices=False)
     penalties = _PENALTIES * max(float(np.mean(values**2)), 1e-300)
-    best = min(penalties, key=lambda penalty: _loo(U, values, gram, float(penalty)))
-    shrink = values / (values**2 + best)
-    return LearntMap(factor_centre, feature_centre, Vt.T @ (shrink[:, None] * (U.T @ Y)))
+    errors = [_loo(U, values, gram, float(penalty)) for penalty in penalties]
+    best = int(np.argmin(errors))
+    return float(penalties[best]), errors[best]
+
+
+def _map(factors: FloatArray, features: FloatArray, penalty: float) -> LearntMap:
+    factor_centre, feature_centre = factors.mean(axis=0), features.mean(axis=0)
+    U, values, Vt = np.linalg.svd(factors - factor_centre, full_matrices=False)
+    shrink = values / (values**2 + penalty)
+    slopes = Vt.T @ (shrink[:, None] * (U.T @ (features - feature_centre)))
+    return LearntMap(factor_centre, feature_centre, slopes)
 
 
 def _loo(U: FloatArray, values: FloatArray, gram: FloatArray, penalty: float) -> float:
     """Leave-one-out error summed over features; (I - H) Y enters through Y Y' only."""
     m = len(U)
     keep = np.eye(m) - np.full((m, m), 1.0 / m) - (U * (values**2 / (values**2 + penalty))) @ U.T
-    squares = np.einsum("ij,jk,ik->i", keep, gram, keep)
+    squares = np.sum((keep @ gram) * keep, axis=1)
     return float(np.sum(squares / np.maximum(np.diag(keep), 1e-9) ** 2))
 
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.recommended import LASSO_FRACTIONS, RIDGES, RecommendedModel, fit_recommended
-from dpcape.factor_release.risk import NO_GUARANTEE
 from dpcape.factor_release.subjects import Calibration, SubjectDraws
 
 FORMAT = "dpcape factor release 1"
+NO_GUARANTEE = "This release has no differential-privacy guarantee."
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
 from dpcape.factor_release.markov_chain import ChainSettings
-from dpcape.factor_release.posterior import Posterior, run_chains, starting_number
+from dpcape.factor_release.posterior import Posterior, run_chains, short_chain, starting_number
 from dpcape.factor_release.prediction import (
     Interval,
     TestError,
@@ -90,9 +90,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     Privacy
     -------
-    None that is formal: no differential-privacy guarantee. Factors are a function of the records; anyone
-    who learns the features of a few subjects can rebuild much of the others' features. ``release`` always
-    measures and writes this.
+    No differential-privacy guarantee. Factors are a function of the records, covariates and responses are released
+    as they are. ``release`` always measures and writes the disclosure risk of everything released.
 
     Edge cases
     ----------
@@ -359,27 +358,25 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         subjects = self._checked_subjects()
         return bundle_of(subjects, self._calibration, self.factors_, self.factors_test_, n_draws=n_released_draws)
 
-    def assess_risk(self, *, n_repeats: int = 10) -> RiskReport:
-        """Attack the release on the holder's own data and report what comes out."""
-        subjects = self._checked_subjects()
+    def assess_risk(self, *, n_released_draws: int = 0, n_repeats: int = 10, response_known: bool = True) -> RiskReport:
+        """Attack the release on the holder's own data and report what comes out; parameters as in ``release``."""
         return assess_risk(
-            subjects.factors,
-            subjects.features,
-            refit=self._twin_factors,
+            self.bundle(n_released_draws=n_released_draws),
+            self._checked_subjects().features,
+            refit=lambda X: short_chain(X, self.n_factors_, self.prior, seed=(self.seed_, 2), kernel=self.kernel),
             rng=np.random.default_rng([self.seed_, 1]),
             n_repeats=n_repeats,
+            model=self.recommended_,
+            response_known=response_known,
         )
-
-    def _twin_factors(self, features: FloatArray) -> FloatArray:
-        """Fit the same model to fewer subjects with a short chain from the SVD."""
-        plan = ChainSettings(
-            self.n_factors_, False, self.prior, n_burn_in=100, n_draws=50, thin=2, seed=(self.seed_, 2)
-        )
-        centred = features - features.mean(axis=0)
-        return run_chains(StandardisedFeatures(centred), plan, n_chains=1, kernel=self.kernel, warn=False).factors
 
     def release(
-        self, folder: str | os.PathLike[str], *, n_released_draws: int = 0, n_repeats: int = 10
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        n_released_draws: int = 0,
+        n_repeats: int = 10,
+        response_known: bool = True,
     ) -> ReleasePaths:
         """Write the third party's folder and the holder's, the latter with the risk report.
 
@@ -391,7 +388,9 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             Posterior draws of the factors to hand out as well; none unless asked for.
         n_repeats : int
             Repetitions of each attack in the risk report.
+        response_known : bool
+            Whether others may know a person's response. False keeps them out of the headline.
         """
-        bundle = self.bundle(n_released_draws=n_released_draws)
-        self.risk_ = self.assess_risk(n_repeats=n_repeats)
-        return write_release(bundle, self.risk_, Path(folder))
+        draws = n_released_draws
+        self.risk_ = self.assess_risk(n_released_draws=draws, n_repeats=n_repeats, response_known=response_known)
+        return write_release(self.bundle(n_released_draws=draws), self.risk_, Path(folder))

@@ -133,6 +133,13 @@ def run_chains(
     return posterior
 
 
+def short_chain(features: FloatArray, n_factors: int, prior: str, *, seed: tuple[int, ...], kernel: str) -> FloatArray:
+    """Fit the model to fewer subjects with a short chain from the SVD; return draws of their factors."""
+    plan = ChainSettings(n_factors, False, prior, n_burn_in=100, n_draws=50, thin=2, seed=seed)
+    centred = features - features.mean(axis=0)
+    return run_chains(StandardisedFeatures(centred), plan, n_chains=1, kernel=kernel, warn=False).draws
+
+
 def combine(chains: list[MarkovChain]) -> Posterior:
     """Put the draws of finished chains together; all are on the same frame."""
     kept = [chain.kept for chain in chains if chain.kept is not None]

@@ -3,11 +3,13 @@
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
 from dpcape.privacy.ledger import Charge, Ledger
+from dpcape.privacy.unit import Unit
 
 __all__ = [
     "AdversaryView",
     "Charge",
     "Ledger",
+    "Unit",
     "compose",
     "delta_of",
     "epsilon_of",

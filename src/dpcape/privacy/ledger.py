@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Protocol
 
@@ -16,24 +16,37 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.privacy.terms import printed_epsilon
+from dpcape.privacy.unit import PER_RECORD, Unit
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One allowance as the ledger keeps it: mu, and what integer noise may add to epsilon (gap) and delta (tail)."""
+    """One allowance as the ledger keeps it: mu, and what integer noise may add to epsilon (gap) and delta (tail).
+
+    ``unit`` says what mu is about: one record, or one subject with all its records.
+    """
 
     allowance: str
     mu: float
     gap: float
     tail: float
     n_releases: int
+    unit: Unit = PER_RECORD
+
+    def stated(self, ceiling: Unit) -> Charge:
+        """Return the charge with the number of records per subject that the ceiling states, if it states one."""
+        return replace(self, unit=self.unit.stated(ceiling))
 
 
-def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
-    """Return the epsilon of all charges together at ``delta``: mu^2 adds, and so do the reserves."""
+def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECORD) -> float:
+    """Return the epsilon of all charges together at ``delta``, per ``unit``: mu^2 adds, and so do the reserves.
+
+    A charge per record counts with k times its mu per subject, k being the number of records of a subject; refused if
+    k is not stated. A charge per subject counts unchanged per record.
+    """
     if not charges:
         return 0.0
-    mu = compose(charge.mu for charge in charges)
+    mu = compose(charge.mu * charge.unit.factor(unit) for charge in charges)
     if math.isinf(mu):
         return math.inf
     gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
@@ -81,11 +94,16 @@ class Ledger:
     ----------
     epsilon, delta : float or None
         The ceiling for everything ever released from the data set; None for no ceiling.
+    per : str
+        What the ceiling and `spent` are about: "record", or "subject" for a person with all records.
+    rows_per_subject : int or None
+        Public largest number of records one subject owns; needed to count a study per record per subject.
 
     Privacy
     -------
     Allowances compose as Gaussian releases (mu^2 adds), so the epsilon spent is that of all of them together at the
-    ceiling's delta, plus the reserve each allowance keeps for integer noise.
+    ceiling's delta, plus the reserve each allowance keeps for integer noise. Against a ceiling per subject, a study per
+    record counts with ``rows_per_subject`` times its mu.
 
     Examples
     --------
@@ -98,8 +116,11 @@ class Ledger:
     delta: float | None = None
     charges: list[Charge] = field(default_factory=list)
     _next: dict[str, int] = field(default_factory=dict, repr=False)
+    per: str = "record"
+    rows_per_subject: int | None = None
 
     def __post_init__(self) -> None:
+        self.unit = Unit(self.per, self.rows_per_subject)
         if (self.epsilon is None) != (self.delta is None):
             raise InvalidParameter("a ledger's ceiling must have both epsilon and delta; got one of them.")
         # Nothing is larger than NaN, and at a delta of one everything costs epsilon 0: neither would ever refuse.
@@ -110,11 +131,11 @@ class Ledger:
             )
 
     def spent(self, delta: float | None = None) -> float:
-        """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None)."""
+        """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None), in `unit`."""
         at = self.delta if delta is None else delta
         if at is None:
             raise InvalidParameter("spent(delta) must be given a delta where the ledger has no ceiling.")
-        return spent_epsilon(self.charges, at)
+        return spent_epsilon(self.charges, at, self.unit)
 
     def check(self, charge: Charge) -> None:
         """Refuse a charge that would pass the ceiling; change nothing."""
@@ -122,10 +143,10 @@ class Ledger:
             raise LedgerRefused(f"an allowance must be charged once; got {charge.allowance!r} again.")
         if self.epsilon is None or self.delta is None:
             return
-        after = spent_epsilon([*self.charges, charge], self.delta)
+        after = spent_epsilon([*self.charges, charge.stated(self.unit)], self.delta, self.unit)
         if not after <= self.epsilon:
             raise LedgerRefused(
-                f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
+                f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g} {self.unit.per}; "
                 f"got {after:.4g} with this study, {self.spent():.4g} before it. "
                 "Records were not read. Ask the data steward for a higher ceiling, or ask for less."
             )
@@ -133,7 +154,7 @@ class Ledger:
     def charge(self, charge: Charge) -> None:
         """Take a charge; from here on it stands."""
         self.check(charge)
-        self.charges.append(charge)
+        self.charges.append(charge.stated(self.unit))
         self._next[charge.allowance] = 0
 
     def is_charged(self, allowance: str) -> bool:

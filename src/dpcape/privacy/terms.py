@@ -10,7 +10,7 @@ import msgspec
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.privacy.gaussian import SMALLEST_DELTA, epsilon_of
 
 # What is kept back for what integer noise adds to an ideal Gaussian (docs/noise.md): it turns an ideal
 # (epsilon, delta) into (epsilon + gap, e^gap delta + tail). Gaps stay below epsilon_reserve and tails below
@@ -34,7 +34,7 @@ def tail_reserve(delta: float) -> float:
 def printed_epsilon(delta: float, mu: float, *, gap: float, tail: float) -> float:
     """Return the epsilon that is true at ``delta`` for a view that is ``mu``-GDP up to (gap, tail)."""
     ideal = (delta - tail) * math.exp(-gap)
-    return epsilon_of(ideal, mu) + gap if ideal > 0 else math.inf
+    return epsilon_of(ideal, mu) + gap if ideal >= SMALLEST_DELTA else math.inf
 
 
 class ProtocolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

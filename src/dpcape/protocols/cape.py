@@ -30,8 +30,8 @@ from dpcape.protocols.secure_session import (
     words_of,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
-from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
-from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Vector
+from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum, to_ring, zero_sum_share
+from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Unmask, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,8 @@ class _CapeSite(SessionSite):
         ):
             raise ProtocolError("noise must be agreed anew for each attempt; got an old attempt.")
         self._enter(request.release)
-        self._release, self._attempt, self._context, self._drawn = request.release, message.attempt, b"", None
+        self._forget_draw()
+        self._release, self._attempt, self._context = request.release, message.attempt, b""
         self._roster = tuple(sorted(message.roster))
         source = self._site.noise("draw", request.release, message.attempt)
         size = self._site.size(request)
@@ -219,8 +220,23 @@ class _CapeSite(SessionSite):
         number = self._entered(message.release)
         # Bound to the agreement: draws of different attempts then do not add up to anything.
         masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn), context=self._context)
-        self._drawn = None
+        self._forget_draw()
         return Vector(array=Array.of(masked))
+
+    def forget(self) -> None:
+        self._forget_draw()
+        super().forget()
+
+    def _unmask(self, session: Session, message: Unmask) -> FromSite:
+        opened = super()._unmask(session, message)
+        # A correction comes before the survivor set is signed: the draw has served.
+        self._forget_draw()
+        return opened
+
+    def _forget_draw(self) -> None:
+        if self._drawn is not None:
+            self._drawn[:] = 0
+        self._drawn = None
 
     def context(self, release: int) -> bytes:
         if release != self._release or not self._context:

@@ -51,6 +51,8 @@ _log = logging.getLogger(__name__)
 
 # The name the noise dealer is pinned and addressed by.
 DEALER = "dealer"
+# More than any study has.
+LARGEST_RELEASE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +153,20 @@ class _DealerSite(SiteRole):
         super().__init__(site)
         if DEALER not in site.pinned:
             raise ProtocolError("the noise dealer must be pinned at the site; got none.")
-        self._key = BoxKey()
+        self._key: BoxKey | None = BoxKey()
+
+    def forget(self) -> None:
+        self._key = None
+
+    def _kept_key(self) -> BoxKey:
+        if self._key is None:
+            raise ProtocolError("The request was refused because its allowance is over. Open a new one.")
+        return self._key
 
     def key(self) -> bytes:
         """Return the box key signed by the site, so that nobody in between can put its own in place."""
-        statement = _key_statement(self._site.terms.digest(), self._site.name, self._key.public)
-        return self._site.identity.sign(statement) + self._key.public
+        public = self._kept_key().public
+        return self._site.identity.sign(_key_statement(self._site.terms.digest(), self._site.name, public)) + public
 
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
@@ -168,7 +178,7 @@ class _DealerSite(SiteRole):
         signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
         if not verify(self._site.pinned[DEALER], signature, context + box):
             raise ProtocolError("dealt noise must be signed by the pinned dealer; got another signature.")
-        share = _checked_share(self._key.open(box, context), plan, self._site.terms.sites, size)
+        share = _checked_share(self._kept_key().open(box, context), plan, self._site.terms.sites, size)
         total = noisy_total(self._site, request)
         total += share
         return Vector(array=Array.of(total))
@@ -203,7 +213,9 @@ class NoiseDealer:
         self.identity = identity
         self._noise = noise
         self._pinned: dict[str, bytes] = {}
-        self._dealt: set[tuple[bytes, int]] = set()
+        # Which releases were dealt, as bits of a number, by the digest of the terms.
+        self._dealt: dict[bytes, int] = {}
+        self._n_dealt = 0
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites."""
@@ -225,13 +237,16 @@ class NoiseDealer:
             return encode(Refused(error="ProtocolError", text=text), allowance=allowance)
 
     def _deal(self, message: Deal) -> dict[str, bytes]:
-        mark = (message.terms, message.release)
-        if mark in self._dealt:
+        dealt = self._dealt.get(message.terms, 0)
+        if not 0 <= message.release < LARGEST_RELEASE:
+            raise ProtocolError(f"a release must be numbered from 0 to {LARGEST_RELEASE - 1}; got {message.release}.")
+        if dealt >> message.release & 1:
             raise ProtocolError("noise must be dealt once per release; got the release again.")
         keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
         if set(keys) != set(message.shared_steps):
             raise ProtocolError("every receiver of dealt noise must have its scale; got another list.")
-        self._dealt.add(mark)
+        self._dealt[message.terms] = dealt | 1 << message.release
+        self._n_dealt += 1
         return self._shares(message, keys)
 
     def _checked_key(self, terms: bytes, site: str, key: bytes) -> bytes:
@@ -242,7 +257,7 @@ class NoiseDealer:
 
     def _shares(self, message: Deal, keys: Mapping[str, bytes]) -> dict[str, bytes]:
         sites = sorted(keys)
-        source = self._noise.child(DEALER, len(self._dealt))
+        source = self._noise.child(DEALER, self._n_dealt)
         draws: dict[str, IntArray] = {
             site: source.child(site).integer_gaussian(message.shared_steps[site], message.size) for site in sites
         }

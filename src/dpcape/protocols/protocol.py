@@ -19,7 +19,7 @@ from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.parameters import ProtocolParameter
 from dpcape.secure_sum import Identity
-from dpcape.transport.messages import FromSite, Request, ToSite, Vector
+from dpcape.transport.messages import FromSite, Request, Submit, ToSite, Vector
 
 
 class Protocol(ABC):
@@ -255,6 +255,13 @@ class SiteRole(ABC):
 
     def __init__(self, site: SiteContext) -> None:
         self._site = site
+
+    def completes(self, message: ToSite) -> int | None:
+        """Return the number of the release that answering this message completed; None if it completed none."""
+        return message.request.release if isinstance(message, Submit) else None
+
+    def forget(self) -> None:  # noqa: B027 - most protocols keep nothing
+        """Overwrite what is secret: the allowance is over."""
 
     @abstractmethod
     def answer(self, message: ToSite) -> FromSite:

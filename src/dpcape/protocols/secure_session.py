@@ -223,6 +223,14 @@ class SessionSite(SiteRole):
             return self._unmask(session, message)
         return self.answer_release(message)
 
+    def completes(self, message: ToSite) -> int | None:
+        return message.release if isinstance(message, Unmask) else None
+
+    def forget(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
     @abstractmethod
     def answer_release(self, message: ToSite) -> FromSite:
         """Answer a message of a release."""
@@ -240,6 +248,7 @@ class SessionSite(SiteRole):
         self._n_sessions = message.session + 1
         pinned = {site: self._site.pinned[site] for site in message.sites}
         config = session_config(terms, message.sites, message.session)
+        self.forget()
         self._session = Session(self._site.name, self._site.identity, pinned=pinned, config=config)
         self._round = -1
         self._where = {}

@@ -316,7 +316,7 @@ def subjects(
         rows_per_unit=longest if by_subject else 1,
         owner_note="" if by_subject else MANY_TIME_POINTS,
     )
-    return Subjects(series, facts)
+    return Subjects(series, facts, None if rows_per_subject is None else longest)
 
 
 def _facts(

@@ -160,8 +160,10 @@ class Subjects(Records):
     other unit.
     """
 
-    def __init__(self, series: Sequence[Features], facts: PublicFacts) -> None:
+    def __init__(self, series: Sequence[Features], facts: PublicFacts, rows_per_subject: int | None = None) -> None:
         super().__init__(facts)
+        self.rows_per_subject = rows_per_subject
+        """Public largest number of time points of a subject, if it was stated."""
         self._series = tuple(series)
         self._ends = np.cumsum([features.n_rows for features in series])
 

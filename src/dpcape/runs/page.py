@@ -77,6 +77,7 @@ def _charged(run: RunFolder, guarantee: Guarantee) -> RunCharges | None:
         n_earlier=n_earlier,
         # Sites in folders accept each other's pinned identities only, so that all have folders or none has.
         is_kept=study.federation is not None or all(member.folder for member in study.members.values()),
+        unit=study.unit,
     )
 
 

@@ -59,9 +59,19 @@ class Recover(Sealed):
             raise ProtocolError(f"epoch must grow; got {epoch} after {self._last_epoch}. Offers serve once.")
         if not 1 <= n_rounds <= LARGEST_EPOCH:
             raise ProtocolError(f"n_rounds must be in [1, {LARGEST_EPOCH}]; got {n_rounds}.")
-        self._last_epoch, self._epoch = epoch, None
+        self.forget()
+        self._last_epoch = epoch
         self._offered = make_offer(self._links, self._identity, epoch=epoch, n_rounds=n_rounds)
         return self._offered[0]
+
+    def forget(self) -> None:
+        """Overwrite the secrets of the epoch, and of an offer that was not accepted."""
+        if self._epoch is not None:
+            self._epoch.wipe_all()
+        if self._offered is not None:
+            secrets = self._offered[1]
+            secrets[:] = bytes(len(secrets))
+        self._epoch = self._offered = None
 
     def accept(self, offers: Sequence[Offer]) -> bytes:
         """Check the offers of the epoch's roster, keep the shares, sign what was accepted; once per epoch."""

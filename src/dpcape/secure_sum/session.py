@@ -56,6 +56,7 @@ class Session(Sealed):
     a method before `begin`              ProtocolError
     a refused message in a round         ProtocolError; the round's secrets are overwritten
     a vector of a wrong type             InvalidParameter; nothing is used up
+    use after `close`                    ProtocolError
     use in a forked process              ProtocolError
     ===================================  ==================================================
     """
@@ -156,6 +157,13 @@ class Session(Sealed):
         """RECOVER: shares of the seeds of survivors that were lost before they opened."""
         with self._alone():
             return _begun(self._recover).open_missing(missing, round=round)
+
+    def close(self) -> None:
+        """Overwrite and drop all secrets; every later request is refused."""
+        with self._alone():
+            if self._recover is not None:
+                self._recover.forget()
+            self._private = self._retry = self._recover = None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

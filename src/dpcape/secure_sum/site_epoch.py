@@ -76,6 +76,11 @@ class SiteEpoch(Sealed):
             for shares in self._shares.values():
                 wipe_share(shares, round, kind)
 
+    def wipe_all(self) -> None:
+        """Overwrite everything secret of all rounds: the epoch is over."""
+        for kept in (self._secrets, *self._shares.values()):
+            kept[:] = bytes(len(kept))
+
     def keep_seed_shares(self, round: int) -> None:
         """Overwrite everything secret of an opened round but the seed shares of its survivors.
 

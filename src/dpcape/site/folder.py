@@ -5,6 +5,7 @@
     site.json        name of the site and where its keys are                                  (0600)
     ledger.sqlite    charges, ceilings, approvals, pinned identities: one chain               (0600)
     data.json        where data sets are; never leaves the site                               (0600)
+    rows/            keyed fingerprints of rows, to recognise records; never leaves the site  (0700)
     studies/         studies that were reviewed here, by digest                               (0700)
     keys/            identity.key and ledger.head; better on another disk (``keys=``)         (0700)
 """
@@ -17,20 +18,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
+from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.hash_chain import HashChain
-from dpcape.site.ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
+from dpcape.site.ledger import (
+    Ceiling,
+    SiteLedger,
+    State,
+    charge_row,
+    check_approved,
+    check_seen,
+    confirm,
+    lost_charge,
+    unit_after,
+)
+from dpcape.site.local_files import check_private, read_json
 from dpcape.site.site import Site
 from dpcape.study import Study
-from dpcape.transport.messages import Request
 
 FORMAT = "dpcape site 1"
+OLD_ROWS = (
+    "This ledger has rows that were written before rows stated their unit. They are taken as per record. If a study "
+    "among them was per subject, its figure per subject is smaller than shown. For a data set in which a person owns "
+    "several records, set a ceiling per subject: dpcape site budget DATA --per subject --rows-per-subject K."
+)
 
 
 class SiteFolder:
@@ -46,13 +61,13 @@ class SiteFolder:
     ===========================================  =====================================================
     ledger older than the head beside the key    every use refuses; :meth:`accept_head` is the way out
     study not approved, or changed since         ``site_for`` refuses before a record is read
-    same file registered twice                   refused: it would have two budgets
+    same records registered twice                refused: they would have two budgets
     ===========================================  =====================================================
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        about = _read_json(
+        about = read_json(
             self.path / "site.json",
             "a site folder must be made by `dpcape site init`",
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
@@ -61,7 +76,7 @@ class SiteFolder:
             raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
         self.name: str = about["name"]
         self.keys = self.path / about["keys"]
-        _check_private(self.keys / "identity.key")
+        check_private(self.keys / "identity.key")
         self.identity = Identity.from_private_bytes(bytes.fromhex((self.keys / "identity.key").read_text().strip()))
         self.chain = HashChain(self.path / "ledger.sqlite", self.keys / "ledger.head")
 
@@ -130,26 +145,61 @@ class SiteFolder:
         """Read a study file; analyses of other packages only as far as the steward allowed them."""
         return Study.load(path, packages=self.state().packages)
 
+    def news(self) -> list[str]:
+        """Return what the steward must be told once; that it was told becomes a row of the ledger."""
+        state = self.state()
+        if not state.has_old_rows or "units" in state.told:
+            return []
+        self._append("note", {"text": OLD_ROWS, "told": "units"})
+        return [OLD_ROWS]
+
     def add_data(
-        self, name: str, path: str | Path, *, epsilon: float, delta: float, per_study: float | None = None
+        self,
+        name: str,
+        path: str | Path,
+        *,
+        epsilon: float,
+        delta: float,
+        per_study: float | None = None,
+        per: str | None = None,
+        rows_per_subject: int | None = None,
+        accept_overlap: bool = False,
     ) -> None:
         """Register a data set with the ceiling of everything that may ever be learnt from it.
 
         A name that is known already stays with its spending; only where its file is may change.
+
+        Parameters
+        ----------
+        name : str
+            Name of the data set.
+        path : str or Path
+            Its file, folder or pattern of files.
+        epsilon, delta, per_study : float
+            The ceiling, and that of one study.
+        per : str or None
+            What the ceiling is about: "record" or "subject"; None keeps what is set, "record" at first.
+        rows_per_subject : int or None
+            Public largest number of records one subject owns; None keeps what is set.
+        accept_overlap : bool
+            Register records that another data set has too; the decision becomes a row of the ledger.
         """
         from dpcape.records.readers.files import fingerprint
+        from dpcape.site.cohorts import require_one_budget
 
         if not is_name(name):
             raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
-        ceiling = Ceiling(float(epsilon), float(delta), per_study)
+        # Named again without a part, a data set must not lose that part unnoticed.
+        now = self.state().ceilings.get(name)
+        unit = unit_after(now, per, rows_per_subject)
+        per_study = now.per_study if per_study is None and now is not None else per_study
+        ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
         where = Path(path).absolute()
         if not where.exists() and not list(where.parent.glob(where.name)):
             raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
-        self._require_one_budget(name, known, where, content)
-        if per_study is None and (now := self.state().ceilings.get(name)) is not None:
-            # Named again without it, a data set must not lose its ceiling of one study unnoticed.
-            ceiling = Ceiling(ceiling.epsilon, ceiling.delta, now.per_study)
+        require_one_budget(known, self.state().ceilings, name, where, content)
+        self._require_own_rows(name, known, where, content, accept_overlap)
         earlier = known.get(name, {}).get("earlier", [])
         if name in known and known[name]["content"] != content:
             earlier = [*earlier, known[name]["content"]]
@@ -159,22 +209,21 @@ class SiteFolder:
         write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
         self.set_ceiling(name, ceiling)
 
-    def _require_one_budget(self, name: str, known: Mapping[str, Any], where: Path, content: str) -> None:
-        for other, entry in known.items():
-            if other != name and (
-                entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]
-            ):
-                raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
-        forgotten = sorted(set(self.state().ceilings) - set(known))
-        if forgotten and name not in forgotten:
-            raise InvalidParameter(
-                f"every data set of the ledger must be registered before a new one; got no file for {forgotten[0]!r}, "
-                "whose spending stands. Add it first, under its own name."
-            )
+    def _require_own_rows(self, name: str, known: Mapping[str, Any], where: Path, content: str, accept: bool) -> None:
+        """Refuse rows that another data set has, in whatever file, unless the steward accepts two budgets."""
+        from dpcape.site.cohorts import LARGEST_OVERLAP, RowStore, overlap_refused, shared_rows
+
+        store, accepted = RowStore(self.path / "rows", self.identity), self.state().overlaps
+        shares = shared_rows(store, store.take(where, content), known, name)
+        new = {other: share for other, share in shares.items() if share > accepted.get((name, other), LARGEST_OVERLAP)}
+        for other, share in new.items():
+            if not accept:
+                raise overlap_refused(name, other, share)
+            self._append("overlap", {"data": name, "other": other, "share": repr(share)})
 
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
-        return _read_json(
+        return read_json(
             self.path / "data.json",
             "a site folder must hold data.json",
             "Restore it from a backup; or write {} into it and add every data set again under its own name.",
@@ -184,9 +233,9 @@ class SiteFolder:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
         if data not in self.data_sets():
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
-        per_study = None if ceiling.per_study is None else repr(ceiling.per_study)
-        body = {"data": data, "epsilon": repr(ceiling.epsilon), "delta": repr(ceiling.delta), "per_study": per_study}
-        self._append("ceiling", body, seen)
+        # Refused here if what is charged cannot be counted per the new unit.
+        ceiling.spent(self.state().charges_of(data))
+        self._append("ceiling", {"data": data, **ceiling.row()}, seen)
 
     def keep(self, study: Study) -> str:
         """Keep a copy of a study and of the files it names, by digest; return the digest."""
@@ -239,7 +288,7 @@ class SiteFolder:
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
         # Finds out now, with the steward present, what the analysis will ask for.
-        _Approved(study)
+        ApprovedStudy(study)
         digest = self.keep(study)
         self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs}, seen)
 
@@ -275,14 +324,15 @@ class SiteFolder:
             raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
         ledger = self.ledger(study, data)
         ledger.check(study.charge(self.name))
-        records = study.records_for(self.name, self.data_sets()[data]["path"])
+        stated = self.state().unit_of(data).rows_per_subject
+        records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
         site = Site(
             self.name,
             records,
             ledger=ledger,
             identity=self.identity,
             noise=OsNoise() if noise is None else noise,
-            approval=_Approved(study),
+            approval=ApprovedStudy(study),
         )
         site.pin(self.pinned())
         return site
@@ -299,12 +349,11 @@ class SiteFolder:
         reason : str
             Why, in the steward's words.
         lost : mapping
-            Data set -> (epsilon, delta) that may have been spent in the lost rows; none is an empty mapping.
+            Data set -> (epsilon, delta) that may have been spent in the lost rows, per the unit of its ceiling; none is
+            an empty mapping.
         seen : Head or None
             A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
-        from dpcape.site.ledger import lost_charge
-
         if not reason.strip():
             raise InvalidParameter("a reason must be given to accept a ledger that lost rows; got none.")
         disagreement = self.chain.disagreement()
@@ -312,12 +361,15 @@ class SiteFolder:
             raise InvalidParameter("the ledger and its head must disagree to be accepted; they agree.")
         copied = disagreement[1] if disagreement is not None else Head(0, "")
         gone = seen or copied
-        charges = {name: lost_charge(*amount) for name, amount in lost.items()}
-        unknown = sorted(set(charges) - set(self.data_sets()))
+        unknown = sorted(set(lost) - set(self.data_sets()))
         if unknown:
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
-        self.chain.accept(body, [("charge", _lost_body(name, charge)) for name, charge in charges.items()])
+        state, rows = State.of(self.chain.rows_on_disk()), []
+        for name, amount in lost.items():
+            charge = lost_charge(*amount, allowance=f"lost-{secrets.token_hex(8)}", unit=state.unit_of(name))
+            rows.append(("charge", charge_row(charge, data=name, study="lost")))
+        self.chain.accept(body, rows)
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
@@ -339,51 +391,3 @@ class SiteFolder:
                 f"a data set must have a ceiling; got none for {chosen!r}. Set it: dpcape site budget {chosen}."
             )
         return chosen
-
-
-class _Approved:
-    """What an approved study lets through (``dpcape.site.site.Approval``)."""
-
-    def __init__(self, study: Study) -> None:
-        self._study, self._statistics = study, study.statistics()
-
-    def check_terms(self, terms: Terms) -> None:
-        self._study.check_terms(terms)
-
-    def check_request(self, request: Request) -> None:
-        if request.statistic not in self._statistics:
-            raise ProtocolError(
-                f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
-                f"got {request.statistic!r}."
-            )
-
-
-def _lost_body(data: str, charge: Charge) -> dict[str, Any]:
-    return {
-        "data": data,
-        "study": "lost",
-        "allowance": f"lost-{secrets.token_hex(8)}",
-        "mu": repr(charge.mu),
-        "gap": repr(charge.gap),
-        "tail": repr(charge.tail),
-        "n_releases": 0,
-    }
-
-
-def _read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
-        raise InvalidParameter(message) from error
-    if not isinstance(content, dict):
-        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}. {remedy}")
-    return content
-
-
-def _check_private(path: Path) -> None:
-    """Refuse a key that others on the machine can read."""
-    if not path.is_file():
-        raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
-    if path.stat().st_mode & 0o077:
-        raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")

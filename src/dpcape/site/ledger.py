@@ -15,16 +15,18 @@ from dpcape.pages.numbers import round_up
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge, spent_epsilon
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
+from dpcape.privacy.unit import PER_RECORD, Unit, read_unit
 from dpcape.site.hash_chain import Entry, HashChain
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The most that may ever be spent on a data set, in all and by one study; at one delta."""
+    """The most that may ever be spent on a data set, in all and by one study; at one delta, per one unit."""
 
     epsilon: float
     delta: float
     per_study: float | None = None
+    unit: Unit = PER_RECORD
 
     def __post_init__(self) -> None:
         if not (0 < self.epsilon < float("inf") and 0 < self.delta < 1):
@@ -34,6 +36,20 @@ class Ceiling:
             )
         if self.per_study is not None and not 0 < self.per_study < float("inf"):
             raise InvalidParameter(f"per_study must be a positive finite epsilon; got {self.per_study!r}.")
+
+    def spent(self, charges: Sequence[Charge]) -> float:
+        """Return the epsilon of charges together, at the ceiling's delta and per the ceiling's unit."""
+        return spent_epsilon(charges, self.delta, self.unit)
+
+    def after(self, charges: Sequence[Charge], charge: Charge) -> float:
+        """Return the same with one more charge, counted as this data set's ceiling states."""
+        return self.spent([*charges, charge.stated(self.unit)])
+
+    def row(self) -> dict[str, Any]:
+        """Return the fields of a ledger's row."""
+        per_study = None if self.per_study is None else repr(self.per_study)
+        numbers = {"epsilon": repr(self.epsilon), "delta": repr(self.delta), "per_study": per_study}
+        return {**numbers, **self.unit.row()}
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,12 @@ class State:
         Public keys by site.
     packages : set of str
         Distributions besides dpcape whose analyses may be loaded here.
+    has_old_rows : bool
+        Whether a charge or a ceiling was written before rows stated their unit; such rows are per record.
+    told : set
+        What the steward was told once.
+    overlaps : mapping
+        Share of rows in common that the steward accepted, by (data set, other data set).
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -78,6 +100,9 @@ class State:
     pins: dict[str, bytes] = field(default_factory=dict)
     accepted: list[tuple[int, str]] = field(default_factory=list)
     packages: set[str] = field(default_factory=set)
+    has_old_rows: bool = False
+    told: set[str] = field(default_factory=set)
+    overlaps: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -92,17 +117,20 @@ class State:
         return [entry.charge for entry in self.charges if entry.data == data and study in (None, entry.study)]
 
     def spent(self, data: str, delta: float, study: str | None = None) -> float:
-        """Return the epsilon spent on a data set at ``delta``."""
-        return spent_epsilon(self.charges_of(data, study), delta)
+        """Return the epsilon spent on a data set at ``delta``, per the unit of its ceiling."""
+        return spent_epsilon(self.charges_of(data, study), delta, self.unit_of(data))
+
+    def unit_of(self, data: str) -> Unit:
+        """Return the unit of a data set's ceiling."""
+        return self.ceilings[data].unit if data in self.ceilings else PER_RECORD
 
     def _start(self, body: Mapping[str, Any]) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
 
     def _ceiling(self, body: Mapping[str, Any]) -> None:
-        per_study = body["per_study"]
-        self.ceilings[body["data"]] = Ceiling(
-            float(body["epsilon"]), float(body["delta"]), None if per_study is None else float(per_study)
-        )
+        per_study = None if body["per_study"] is None else float(body["per_study"])
+        self.has_old_rows |= "unit" not in body
+        self.ceilings[body["data"]] = Ceiling(float(body["epsilon"]), float(body["delta"]), per_study, read_unit(body))
 
     def _approve(self, body: Mapping[str, Any]) -> None:
         self.approvals[body["study"]] = (body["data"], body["runs"])
@@ -132,7 +160,9 @@ class State:
             gap=float(body["gap"]),
             tail=float(body["tail"]),
             n_releases=body["n_releases"],
+            unit=read_unit(body),
         )
+        self.has_old_rows |= "unit" not in body
         self.charges.append(ChargedTo(charge, body["data"], body["study"]))
         self.releases[charge.allowance] = 0
         self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
@@ -145,8 +175,13 @@ class State:
         # Among the lost rows may be the one that took an approval back, or used it up: the steward decides anew.
         self.approvals.clear()
 
+    def _overlap(self, body: Mapping[str, Any]) -> None:
+        self.overlaps[body["data"], body["other"]] = float(body["share"])
+
     def _note(self, body: Mapping[str, Any]) -> None:
-        """Notes change nothing."""
+        """Notes change nothing but what the steward was told."""
+        if "told" in body:
+            self.told.add(body["told"])
 
 
 class SiteLedger:
@@ -164,7 +199,8 @@ class SiteLedger:
     Privacy
     -------
     A charge is on disk before :meth:`charge` returns, so before a record is read. Everything ever charged on the data
-    set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study.
+    set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study. Charges
+    per record count with the number of records per subject under a ceiling per subject.
     """
 
     def __init__(self, chain: HashChain, *, data: str, study: str) -> None:
@@ -178,16 +214,9 @@ class SiteLedger:
 
     def charge(self, charge: Charge) -> None:
         """Take a charge; when this returns it is on disk."""
-        body = {
-            "data": self._data,
-            "study": self._study,
-            "allowance": charge.allowance,
-            # Text, so that every bit survives and an unprotected release can say "inf".
-            "mu": repr(float(charge.mu)),
-            "gap": repr(float(charge.gap)),
-            "tail": repr(float(charge.tail)),
-            "n_releases": charge.n_releases,
-        }
+        # The number of records per subject as it is stated now: what is stated later does not lower this charge.
+        stated = charge.stated(State.of(self._chain.entries()).unit_of(self._data))
+        body = charge_row(stated, data=self._data, study=self._study)
         self._chain.append("charge", body, check=lambda entries: self._check(State.of(entries), charge))
         self._mine[charge.allowance] = charge.n_releases
 
@@ -213,7 +242,7 @@ class SiteLedger:
         self._chain.append("release", {"allowance": allowance, "number": release}, check=check, durable_head=False)
 
     def spent(self, delta: float | None = None) -> float:
-        """Return the epsilon spent on the data set, at ``delta`` (that of the ceiling if None)."""
+        """Return the epsilon spent on the data set per the ceiling's unit, at ``delta`` (the ceiling's if None)."""
         state = State.of(self._chain.entries())
         at = self._ceiling(state).delta if delta is None else delta
         return state.spent(self._data, at)
@@ -240,8 +269,29 @@ class SiteLedger:
         ceiling = self._ceiling(state)
         if ceiling.per_study is not None:
             charges = state.charges_of(self._data, self._study)
-            _stay_below(ceiling.per_study, ceiling.delta, charges, charge, what="one study on this data set")
-        _stay_below(ceiling.epsilon, ceiling.delta, state.charges_of(self._data), charge, what="this data set")
+            _stay_below(ceiling.per_study, ceiling, charges, charge, what="one study on this data set")
+        _stay_below(ceiling.epsilon, ceiling, state.charges_of(self._data), charge, what="this data set")
+
+
+def unit_after(now: Ceiling | None, per: str | None, rows_per_subject: int | None) -> Unit:
+    """Return the unit of a new ceiling; parts that are None stay as they are now."""
+    kept = PER_RECORD if now is None else now.unit
+    return Unit(per or kept.kind, kept.rows_per_subject if rows_per_subject is None else rows_per_subject)
+
+
+def charge_row(charge: Charge, *, data: str, study: str) -> dict[str, Any]:
+    """Return a charge as the ledger's row keeps it."""
+    return {
+        "data": data,
+        "study": study,
+        "allowance": charge.allowance,
+        # Text, so that every bit survives and an unprotected release can say "inf".
+        "mu": repr(float(charge.mu)),
+        "gap": repr(float(charge.gap)),
+        "tail": repr(float(charge.tail)),
+        "n_releases": charge.n_releases,
+        **charge.unit.row(),
+    }
 
 
 def check_approved(state: State, study: str, data: str | None = None) -> str:
@@ -289,10 +339,10 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
         )
 
 
-def lost_charge(epsilon: float, delta: float) -> Charge:
-    """Return a charge that stands for spending whose rows were lost."""
+def lost_charge(epsilon: float, delta: float, *, allowance: str, unit: Unit) -> Charge:
+    """Return a charge that stands for spending whose rows were lost, in the unit of the data set's ceiling."""
     gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
-    return Charge(allowance="", mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0)
+    return Charge(allowance=allowance, mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0, unit=unit)
 
 
 def _next_release(entries: Sequence[Entry], allowance: str) -> int:
@@ -302,12 +352,12 @@ def _next_release(entries: Sequence[Entry], allowance: str) -> int:
     raise ProtocolError("an allowance must be charged before its first release; got none.")
 
 
-def _stay_below(epsilon: float, delta: float, charges: list[Charge], charge: Charge, *, what: str) -> None:
-    after = spent_epsilon([*charges, charge], delta)
+def _stay_below(epsilon: float, ceiling: Ceiling, charges: list[Charge], charge: Charge, *, what: str) -> None:
+    after = ceiling.after(charges, charge)
     if after > epsilon:
-        before = spent_epsilon(charges, delta)
+        before = ceiling.spent(charges)
         raise LedgerRefused(
-            f"spending of {what} must stay within epsilon {epsilon:g} at delta {delta:g}; got {round_up(after)} with "
-            f"this study, {round_up(before)} before it. Records were not read. Ask the data steward for a higher "
-            "ceiling, or ask for less."
+            f"spending of {what} must stay within epsilon {epsilon:g} at delta {ceiling.delta:g} {ceiling.unit.per}; "
+            f"got {round_up(after)} with this study, {round_up(before)} before it. Records were not read. Ask the data "
+            "steward for a higher ceiling, or ask for less."
         )

@@ -22,6 +22,7 @@ from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
+from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.statistics.statistic import AnyStatistic, build
@@ -40,6 +41,9 @@ from dpcape.transport.messages import (
 )
 
 _log = logging.getLogger(__name__)
+
+# Allowances that may be open at once. An older one that was not used since is dropped: its coordinator left it.
+MOST_OPEN = 64
 
 
 class Approval(Protocol):
@@ -72,7 +76,9 @@ class Site:
 
     Privacy
     -------
-    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts.
+    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts. When the last release
+    of an allowance is complete, its draws and keys are overwritten and it is forgotten with the next message about
+    anything else; the ledger keeps refusing it.
     """
 
     def __init__(
@@ -93,7 +99,9 @@ class Site:
         self._noise = noise
         self.approval = approval
         self._pinned: dict[str, bytes] = {name: identity.public}
+        # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
+        self._n_opened = 0
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
@@ -116,6 +124,7 @@ class Site:
         return encode(reply, allowance=allowance)
 
     def _answer(self, allowance: str, message: ToSite) -> FromSite:
+        self._forget_finished(allowance)
         if isinstance(message, Describe):
             self.ledger.confirm(message.seen_length, message.seen_head)
             length, head = self.ledger.head()
@@ -131,7 +140,16 @@ class Site:
             return self._open(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
-        return self._allowances[allowance].half.answer(message)
+        # Put last: what is used stays longest.
+        guarded = self._allowances[allowance] = self._allowances.pop(allowance)
+        reply = guarded.half.answer(message)
+        guarded.is_finished |= guarded.half.completes(message) == len(guarded.terms.shares) - 1
+        return reply
+
+    def _forget_finished(self, current: str) -> None:
+        """Forget allowances whose last release is complete, but the one this message is about: others may need it."""
+        for name in [name for name, kept in self._allowances.items() if kept.is_finished and name != current]:
+            self._allowances.pop(name).forget()
 
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
@@ -149,9 +167,13 @@ class Site:
             raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
         if self.approval is not None:
             self.approval.check_terms(terms)
-        self.ledger.check(_charge(self.name, terms))
-        noise = self._noise.child(self.name, "allowance", len(self._allowances))
+        self.ledger.check(self._charge(terms))
+        # Counted apart from what is kept: no two allowances have noise of the same labels.
+        noise = self._noise.child(self.name, "allowance", self._n_opened)
         guarded = _Guarded(self, terms, protocol, noise)
+        self._n_opened += 1
+        while len(self._allowances) >= MOST_OPEN:
+            self._allowances.pop(next(iter(self._allowances))).forget()
         self._allowances[terms.allowance] = guarded
         return Agreed(key=guarded.half.key())
 
@@ -168,6 +190,16 @@ class Site:
     def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
         return statistic.total(self._records)
 
+    def _charge(self, terms: Terms) -> Charge:
+        """Return what the whole allowance costs this site: all its releases, whether used or not."""
+        if terms.epsilons:
+            mu = target_mus(terms)[self.name] * math.sqrt(math.fsum(terms.shares))
+            gap, tail = epsilon_reserve(terms.epsilons[self.name]), tail_reserve(terms.delta)
+        else:
+            mu, gap, tail = math.inf, 0.0, 0.0
+        unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
+        return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares), unit=unit)
+
 
 class _Guarded:
     """One allowance at one site; what a protocol's site half may use (``protocols.base.Guard``)."""
@@ -177,7 +209,15 @@ class _Guarded:
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
         self._plans: dict[int, tuple[Request, ReleaseNoise]] = {}
+        self.is_finished = False
         self.half: SiteRole = protocol.site_role(self)
+
+    def forget(self) -> None:
+        """Overwrite secrets and let go of everything that refers to them."""
+        self.half.forget()
+        self._plans.clear()
+        # The half refers back to this object; without the link, both are freed now and not some time later.
+        del self.half
 
     def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
@@ -209,7 +249,7 @@ class _Guarded:
         statistic = self._statistic(request)
         ledger = self._site.ledger
         if not ledger.is_charged(self.terms.allowance):
-            ledger.charge(_charge(self.name, self.terms))
+            ledger.charge(self._site._charge(self.terms))
         ledger.next_release(self.terms.allowance, request.release)
         # Records are read from here on, and only here.
         total = self._site._total(statistic) * self.terms.coefficient(self.name)
@@ -222,13 +262,3 @@ class _Guarded:
 
     def _statistic(self, request: Request) -> AnyStatistic:
         return build(request.statistic, self._site.facts, decode_public(request.public))
-
-
-def _charge(name: str, terms: Terms) -> Charge:
-    """Return what the whole allowance costs this site: all its releases, whether used or not."""
-    if terms.epsilons:
-        mu = target_mus(terms)[name] * math.sqrt(math.fsum(terms.shares))
-        gap, tail = epsilon_reserve(terms.epsilons[name]), tail_reserve(terms.delta)
-    else:
-        mu, gap, tail = math.inf, 0.0, 0.0
-    return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares))

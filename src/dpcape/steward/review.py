@@ -10,7 +10,8 @@ from dpcape.analyses.description import stated_of
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
-from dpcape.privacy.ledger import spent_epsilon
+from dpcape.privacy.unit import Unit
+from dpcape.steward.ledger_view import counted
 from dpcape.study import Study
 
 if TYPE_CHECKING:
@@ -31,11 +32,15 @@ class Review:
     steps : sequence of Step
         What would be released.
     spent, after : float
-        The ledger's epsilon before and after the study, at the ceiling's delta.
+        The ledger's epsilon before and after the study, at the ceiling's delta and per its unit.
     ceiling : float
         The data set's epsilon.
     alone, per_study
         What this study's own runs come to, and their ceiling, if there is one.
+    unit : Unit
+        The ceiling's.
+    refusal : str
+        Why the study cannot be counted in this unit; empty if it can.
     """
 
     study: Study
@@ -49,6 +54,8 @@ class Review:
     delta: float
     alone: float
     per_study: float | None
+    unit: Unit
+    refusal: str
 
 
 def review(folder: SiteFolder, study: Study, data: str) -> Review:
@@ -57,19 +64,22 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
     planned = outline(study, sizes)
     state = folder.state()
     ceiling = state.ceilings[data]
-    charges = state.charges_of(data)
+    charge = study.charge(folder.name)
+    after, refusal = counted(ceiling, state.charges_of(data), charge)
     return Review(
         study=study,
         data=data,
         sizes=sizes,
         guarantee=planned.guarantee(stated=stated_of(study.description)),
         steps=planned.steps(folder.name),
-        spent=spent_epsilon(charges, ceiling.delta),
-        after=spent_epsilon([*charges, study.charge(folder.name)], ceiling.delta),
+        spent=ceiling.spent(state.charges_of(data)),
+        after=after,
         ceiling=ceiling.epsilon,
         delta=ceiling.delta,
-        alone=spent_epsilon([*state.charges_of(data, study.digest()), study.charge(folder.name)], ceiling.delta),
+        alone=counted(ceiling, state.charges_of(data, study.digest()), charge)[0],
         per_study=ceiling.per_study,
+        unit=ceiling.unit,
+        refusal=refusal,
     )
 
 
@@ -83,6 +93,9 @@ def review_card(seen: Review) -> Card:
         delta=seen.delta,
         alone=seen.alone,
         per_study=seen.per_study,
+        unit=seen.unit,
+        study_unit=seen.study.unit.stated(seen.unit),
+        refusal=seen.refusal,
     )
     return card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
 

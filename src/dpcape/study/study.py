@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dpcape.facts import PublicFacts
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
+from dpcape.privacy.unit import Unit
 from dpcape.protocols import PROTOCOLS, Protocol, ProtocolParameter, make_protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
@@ -188,12 +189,17 @@ class Study:
         """Return the epsilon of one site."""
         return float(self.epsilon[site] if isinstance(self.epsilon, Mapping) else self.epsilon)
 
-    def records_for(self, site: str, source: str | Path) -> Records:
-        """Build the records of a site from a local file."""
+    def records_for(self, site: str, source: str | Path, *, rows_per_subject: int | None = None) -> Records:
+        """Build the records of a site from a local file.
+
+        ``rows_per_subject`` is what the site's steward states of the data set; subjects with more records are refused.
+        """
         from dpcape.records.readers.files import open_file
 
         self._require_site(site)
-        return self.data.records(open_file(source, self.data))
+        stated = [rows for rows in (rows_per_subject, self.data.rows_per_subject) if rows is not None]
+        plan = replace(self.data, rows_per_subject=min(stated)) if stated else self.data
+        return plan.records(open_file(source, plan))
 
     def synthetic_records(self, site: str, n_records: int) -> Records:
         """Make up records of the declared shape; nothing real is touched."""
@@ -225,13 +231,19 @@ class Study:
         """Return the names of all statistics the analysis may ask for."""
         return self.description.statistics(self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
 
+    @property
+    def unit(self) -> Unit:
+        """What the study's epsilon is about, and the public number of records per subject if it states one."""
+        return Unit(self.data.unit, self.data.rows_per_subject)
+
     def charge(self, site: str) -> Charge:
         """Return what a whole run costs a site: what its ledger is asked before any data is read."""
         if not self.protocol().adds_noise:
-            return Charge(allowance="", mu=math.inf, gap=0.0, tail=0.0, n_releases=1)
+            return Charge(allowance="", mu=math.inf, gap=0.0, tail=0.0, n_releases=1, unit=self.unit)
         epsilon = self.epsilon_of(self._require_site(site))
         mu = mu_of(epsilon - epsilon_reserve(epsilon), self.delta * (1 - DELTA_RESERVE))
-        return Charge(allowance="", mu=mu, gap=epsilon_reserve(epsilon), tail=tail_reserve(self.delta), n_releases=1)
+        gap, tail = epsilon_reserve(epsilon), tail_reserve(self.delta)
+        return Charge(allowance="", mu=mu, gap=gap, tail=tail, n_releases=1, unit=self.unit)
 
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that are not this study's."""
