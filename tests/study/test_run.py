@@ -277,7 +277,7 @@ def test_runs_on_site_folders_use_their_ledgers_and_keep_their_heads(study: Stud
     assert {name: tuple(head) for name, head in heads.items()} == {n: f.chain.head() for n, f in folders.items()}
     assert run.participants()["lyon"]["ledger"] == list(folders["lyon"].chain.head())
     assert run.participants()["lyon"]["identity"] == folders["lyon"].identity.fingerprint()
-    with pytest.raises(LedgerRefused, match=r"must stay within epsilon 2\.5"):
+    with pytest.raises(LedgerRefused, match=r"would exceed the ceiling of this data set \(epsilon 2\.5"):
         run_in_process(guarded, tmp_path / "runs" / "one", again=True)
     assert [len(place.state().charges) for place in folders.values()] == [1, 1, 1]
 

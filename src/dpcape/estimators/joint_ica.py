@@ -16,6 +16,7 @@ from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_rotation import CONTRASTS
@@ -160,7 +161,7 @@ class JointICA(FederatedEstimator):
         self.unmixing_ = inner @ reduction.projection.T
         # The projection's columns are orthogonal but may be scaled.
         scales = (reduction.projection**2).sum(axis=0)
-        self.mixing_ = (reduction.projection / scales) @ np.linalg.inv(inner)
+        self.mixing_ = (reduction.projection / scales) @ inverted(inner)
 
     def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> Matrix:
         state = Infomax(self.n_components, self.n_iter, self.learning_rate)

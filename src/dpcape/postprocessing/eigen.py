@@ -49,6 +49,19 @@ def floored_whitener(moment: Matrix, floor: float) -> Matrix:
     return whitener
 
 
+def inverted(matrix: Matrix) -> Matrix:
+    """Return the inverse of a released matrix, or its pseudo-inverse if noise left it singular or not finite."""
+    finite = np.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
+    try:
+        inverse: Matrix = np.linalg.inv(finite)
+        if np.isfinite(inverse).all():
+            return inverse
+    except np.linalg.LinAlgError:
+        pass
+    pseudo: Matrix = np.linalg.pinv(finite)
+    return pseudo
+
+
 def canonical(moment: Matrix, widths: tuple[int, int], scale: float) -> tuple[Matrix, Matrix, Matrix]:
     """Return (x weights, y weights, correlations) of a stacked second moment carrying noise of this scale.
 

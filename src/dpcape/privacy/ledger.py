@@ -6,6 +6,7 @@ sure that no release happens twice. This ledger lives in memory; one on disk has
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.privacy.terms import printed_epsilon
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,25 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     # this the proof for integer noise says nothing, and so does the ledger.
     least = min((entry.tail for entry in charges if entry.tail > 0), default=1.0)
     return epsilon if epsilon <= TAIL_EXPONENT - 1 + math.log(least) else math.inf
+
+
+def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, after: float) -> LedgerRefused:
+    """Return the refusal of a charge above a ceiling; what was spent stays in the site's own log.
+
+    The text of a refusal leaves the site, and other studies' spending is none of a coordinator's business.
+    """
+    _log.warning(
+        "a study was refused: %s has a ceiling of epsilon %g at delta %g; %.4g is spent, %.4g would be with the study",
+        what,
+        epsilon,
+        delta,
+        before,
+        after,
+    )
+    return LedgerRefused(
+        f"The study was refused because it would exceed the ceiling of {what} (epsilon {epsilon:g} at delta "
+        f"{delta:g}). No records were read. Lower its epsilon, or ask the steward."
+    )
 
 
 def _is_between(value: Any, below: float) -> bool:
@@ -124,11 +147,7 @@ class Ledger:
             return
         after = spent_epsilon([*self.charges, charge], self.delta)
         if not after <= self.epsilon:
-            raise LedgerRefused(
-                f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
-                f"got {after:.4g} with this study, {self.spent():.4g} before it. "
-                "Records were not read. Ask the data steward for a higher ceiling, or ask for less."
-            )
+            raise over_ceiling("this data set", self.epsilon, self.delta, before=self.spent(), after=after)
 
     def charge(self, charge: Charge) -> None:
         """Take a charge; from here on it stands."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.pages.numbers import round_up
 from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.ledger import Charge, over_ceiling, spent_epsilon
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
 from dpcape.site.hash_chain import Entry, HashChain
 
@@ -297,8 +296,4 @@ def _stay_below(epsilon: float, delta: float, charges: list[Charge], charge: Cha
     after = spent_epsilon([*charges, charge], delta)
     if after > epsilon:
         before = spent_epsilon(charges, delta)
-        raise LedgerRefused(
-            f"spending of {what} must stay within epsilon {epsilon:g} at delta {delta:g}; got {round_up(after)} with "
-            f"this study, {round_up(before)} before it. Records were not read. Ask the data steward for a higher "
-            "ceiling, or ask for less."
-        )
+        raise over_ceiling(what, epsilon, delta, before=before, after=after)
