@@ -26,7 +26,7 @@ def fit(model: Any, records: dict[str, Any], protocol: Any, seed: int) -> Any:
         return model.fit(Federation(in_process(records, noise=Replay(seed)), protocol=protocol))
 
 
-@pytest.mark.parametrize("epsilon, delta", SETTINGS)
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_fit_raises_after_its_first_release(case: EstimatorCase, epsilon: float, delta: float) -> None:
     records = case.records()

@@ -7,6 +7,7 @@ import json
 import math
 import warnings
 import zipfile
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UtilityWarning
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _FORMAT = "dpcape model 1"
 # New rows whose entries are this many times longer than any record's row were hardly prepared in the same way.
 _FAR_TOO_LONG = 10
+# What reading a damaged file of arrays raises besides Python's usual errors.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, MemoryError, RecursionError, NotImplementedError)
 _PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
 
 
@@ -84,6 +87,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
             # fails half-way.
             self.__dict__.pop("guarantee_", None)
+            self._accept_losses(federation, private)
             self._fit(federation, private)
         self.n_features_in_ = federation.n_features
         self.bounds_in_ = federation.facts.bounds
@@ -109,6 +113,44 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         from dpcape.planning.federation_plan import plan_estimator
 
         return plan_estimator(federation, self, declared)
+
+    @classmethod
+    def from_releases(cls, folder: str | Path, **parameters: Any) -> Self:
+        """Rebuild a result from releases that were kept, without asking a site, for free.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder ``releases`` of a run.
+        **parameters
+            Of the analysis, as for its constructor; ``epsilon`` and ``delta`` are those of the run unless given.
+            Parameters that do not change what is asked of the sites may differ from those of the run.
+        """
+        from dpcape.federation.rebuilt import RebuiltFederation
+
+        federation = RebuiltFederation(folder)
+        return cls(**{"epsilon": federation.epsilon, "delta": federation.delta, **parameters}).fit(federation)
+
+    def _rounds(self, federation: Federation) -> range:
+        """Return the numbers of releases of which some may be lost: rounds that all do the same."""
+        return range(0)
+
+    def _accept_losses(self, federation: Federation, private: Allowance) -> None:
+        """Refuse to go on without a release that was begun and lost, unless rounds are left that do the same."""
+        if not private.lost:
+            return
+        rounds = self._rounds(federation)
+        names = ", ".join(str(number + 1) for number in sorted(private.lost))
+        if not private.lost < set(rounds):
+            raise ReleaseLost(
+                f"The result cannot be formed because the release numbered {names} was begun and is lost, and the "
+                "analysis cannot do without it. Its charge stands. Start a new run with --again, which is charged too."
+            )
+        warnings.warn(
+            f"The release numbered {names} was begun and is lost; the analysis goes on with the other rounds.",
+            UtilityWarning,
+            stacklevel=3,
+        )
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         """Shares of mu^2, one per release; everything that is decided before data is seen."""
@@ -141,6 +183,27 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
+        try:
+            return cls._load(path)
+        except (InvalidParameter, FileNotFoundError):
+            raise
+        except (
+            OSError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            EOFError,
+            *_DAMAGE,
+        ) as error:
+            raise InvalidParameter(
+                f"The model in {str(path)!r} cannot be read because the file is damaged ({type(error).__name__}). "
+                "Restore it from a backup, or rebuild it from the run's releases with: dpcape run --resume."
+            ) from error
+
+    @classmethod
+    def _load(cls, path: str | Path) -> Self:
         with _opened(_npz(path)) as stored:
             about = _about(stored, path)
             if about["class"] != cls.__name__:

@@ -143,6 +143,10 @@ class JointICA(FederatedEstimator):
             polishes=self.kurtosis == "positive",
         )
 
+    def _rounds(self, federation: Federation) -> range:
+        n_releases = len(self._shares(federation))
+        return range(n_releases - (self.n_iter if self.solver == "infomax" else 0), n_releases)
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
         by_record = facts.unit == "record"
@@ -164,7 +168,7 @@ class JointICA(FederatedEstimator):
         self.mixing_ = (reduction.projection / scales) @ inverted(inner)
 
     def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> Matrix:
-        state = Infomax(self.n_components, self.n_iter, self.learning_rate)
+        state = Infomax(self.n_components, private.left, self.learning_rate)
         if federation.facts.unit == "record":
             return stages.infomax_records(federation.facts, private, reduction, state, self.tolerance)
         return stages.infomax_subjects(federation.facts, private, reduction, state, self.tolerance, self.n_timepoints)

@@ -17,6 +17,7 @@ from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.statistics import Statistic
+from dpcape.transport.limits import check_size
 
 ANALYSES = tuple(PLANNED)
 
@@ -71,6 +72,8 @@ def plan_study(
 
 def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
     """Return the noise of each release; equal ones are planned once."""
+    for entry in releases:
+        check_size(entry.statistic.name, entry.statistic.size)
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     return [
         plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)

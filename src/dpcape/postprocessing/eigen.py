@@ -53,13 +53,12 @@ def inverted(matrix: Matrix) -> Matrix:
     """Return the inverse of a released matrix, or its pseudo-inverse if noise left it singular or not finite."""
     finite = np.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
     try:
-        inverse: Matrix = np.linalg.inv(finite)
+        inverse: Matrix = np.asarray(np.linalg.inv(finite), dtype=np.float64)
         if np.isfinite(inverse).all():
             return inverse
     except np.linalg.LinAlgError:
         pass
-    pseudo: Matrix = np.linalg.pinv(finite)
-    return pseudo
+    return np.asarray(np.linalg.pinv(finite), dtype=np.float64)
 
 
 def canonical(moment: Matrix, widths: tuple[int, int], scale: float) -> tuple[Matrix, Matrix, Matrix]:

@@ -18,7 +18,6 @@ from dpcape.privacy.gaussian import compose
 from dpcape.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.privacy.terms import printed_epsilon
 
-
 _log = logging.getLogger(__name__)
 
 
@@ -31,6 +30,8 @@ class Charge:
     gap: float
     tail: float
     n_releases: int
+    # Digest of the terms, so that an allowance goes on after a crash only as it began.
+    terms: str = ""
 
 
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
@@ -67,6 +68,14 @@ def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, afte
     )
 
 
+def other_terms() -> LedgerRefused:
+    """Return the refusal of an allowance that is to go on under other terms than it was charged for."""
+    return LedgerRefused(
+        "The allowance was not continued because its terms are not those it was charged for. No records were read. "
+        "Continue with the study as it ran, or start a new run with --again."
+    )
+
+
 def _is_between(value: Any, below: float) -> bool:
     """Tell whether something is a number above zero and below ``below``; no text, no truth value, not NaN."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -85,6 +94,9 @@ class Spending(Protocol):
 
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged here."""
+
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
 
     def next_release(self, allowance: str, release: int) -> None:
         """Count a release; each happens at most once and in order."""
@@ -154,6 +166,15 @@ class Ledger:
         self.check(charge)
         self.charges.append(charge)
         self._next[charge.allowance] = 0
+
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
+        if charge.allowance not in self._next:
+            self.check(charge)
+            return 0
+        if charge not in self.charges:
+            raise other_terms()
+        return self._next[charge.allowance]
 
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged."""

@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
 from dpcape.site.chain_head import Head
+from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
 from dpcape.site.site import Site
@@ -52,17 +53,20 @@ class SiteFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        about = _read_json(
+        about = read_json(
             self.path / "site.json",
             "a site folder must be made by `dpcape site init`",
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
         if about.get("format") != FORMAT:
             raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
+        if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
+            raise InvalidParameter(
+                f"{str(self.path / 'site.json')!r} must name the site and its keys; got a damaged file. Restore it."
+            )
         self.name: str = about["name"]
         self.keys = self.path / about["keys"]
-        _check_private(self.keys / "identity.key")
-        self.identity = Identity.from_private_bytes(bytes.fromhex((self.keys / "identity.key").read_text().strip()))
+        self.identity = identity_in(self.keys / "identity.key")
         self.chain = HashChain(self.path / "ledger.sqlite", self.keys / "ledger.head")
 
     @classmethod
@@ -158,11 +162,16 @@ class SiteFolder:
 
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
-        return _read_json(
-            self.path / "data.json",
-            "a site folder must hold data.json",
-            "Restore it from a backup; or write {} into it and add every data set again under its own name.",
-        )
+        remedy = "Restore it from a backup; or write {} into it and add every data set again under its own name."
+        found = read_json(self.path / "data.json", "a site folder must hold data.json", remedy)
+        for entry in found.values():
+            texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
+            if not all(isinstance(text, str) for text in texts):
+                raise InvalidParameter(
+                    f"data.json of {str(self.path)!r} must hold a path and a fingerprint per data set; got a damaged "
+                    f"file. {remedy}"
+                )
+        return found
 
     def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
@@ -237,18 +246,23 @@ class SiteFolder:
         """Return the ledger of a data set as a study spends from it."""
         return SiteLedger(self.chain, data=data, study=study.digest())
 
-    def site_for(self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None) -> Site:
+    def site_for(
+        self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None, allowance: str = ""
+    ) -> Site:
         """Return the site that answers for an approved study; approval and ledger are checked before data is read.
 
-        ``noise`` is for tests: with a Replay every result says "replayable: no protection".
+        ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``allowance`` names one
+        that goes on after a crash, under its own charge.
         """
         self._require_member(study)
-        data = check_approved(self.state(), study.digest(), data_name)
+        state = self.state()
+        data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
         if missing:
             raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
         ledger = self.ledger(study, data)
-        ledger.check(study.charge(self.name))
+        if allowance not in state.releases:
+            ledger.check(study.charge(self.name))
         records = study.records_for(self.name, self.data_sets()[data]["path"])
         site = Site(
             self.name,
@@ -344,25 +358,6 @@ def _lost_body(data: str, charge: Charge) -> dict[str, Any]:
         "tail": repr(charge.tail),
         "n_releases": 0,
     }
-
-
-def _read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
-        raise InvalidParameter(message) from error
-    if not isinstance(content, dict):
-        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}. {remedy}")
-    return content
-
-
-def _check_private(path: Path) -> None:
-    """Refuse a key that others on the machine can read."""
-    if not path.is_file():
-        raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
-    if path.stat().st_mode & 0o077:
-        raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")
 
 
 def _kept(entry: Path) -> Study:

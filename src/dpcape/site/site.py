@@ -24,6 +24,7 @@ from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reser
 from dpcape.protocols.protocol import Integers, SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.statistics.statistic import Statistic, build
+from dpcape.transport.limits import check_site
 from dpcape.transport.messages import (
     Agreed,
     Describe,
@@ -31,6 +32,8 @@ from dpcape.transport.messages import (
     FromSite,
     Open,
     Refused,
+    Reopen,
+    Reopened,
     Request,
     ToSite,
     decode_public,
@@ -128,6 +131,8 @@ class Site:
             )
         if isinstance(message, Open):
             return self._open(message.terms)
+        if isinstance(message, Reopen):
+            return self._reopen(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
         return self._allowances[allowance].half.answer(message)
@@ -135,6 +140,24 @@ class Site:
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
             raise ProtocolError("an allowance must be opened once; got it again.")
+        protocol = self._checked(terms)
+        self.ledger.check(_charge(self.name, terms))
+        return Agreed(key=self._guard(terms, protocol).half.key())
+
+    def _reopen(self, terms: Terms) -> FromSite:
+        """Go on with an allowance after a crash: its charge and its counter stand, secrets are drawn anew."""
+        protocol = self._checked(terms)
+        next_release = self.ledger.reopen(_charge(self.name, terms))
+        return Reopened(next_release=next_release, key=self._guard(terms, protocol).half.key())
+
+    def _guard(self, terms: Terms, protocol: protocols.Protocol) -> _Guarded:
+        noise = self._noise.child(self.name, "allowance", len(self._allowances))
+        guarded = _Guarded(self, terms, protocol, noise)
+        self._allowances[terms.allowance] = guarded
+        return guarded
+
+    def _checked(self, terms: Terms) -> protocols.Protocol:
+        """Return the protocol of terms that are this site's."""
         check_terms(terms)
         protocol = protocols.from_settings(terms.settings)
         if protocol.settings(len(terms.n_records)) != terms.settings:
@@ -148,11 +171,7 @@ class Site:
             raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
         if self.approval is not None:
             self.approval.check_terms(terms)
-        self.ledger.check(_charge(self.name, terms))
-        noise = self._noise.child(self.name, "allowance", len(self._allowances))
-        guarded = _Guarded(self, terms, protocol, noise)
-        self._allowances[terms.allowance] = guarded
-        return Agreed(key=guarded.half.key())
+        return protocol
 
     @property
     def pinned(self) -> Mapping[str, bytes]:
@@ -191,7 +210,9 @@ class _Guarded:
             return plan
         if self._site.approval is not None:
             self._site.approval.check_request(request)
-        plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
+        statistic = self._statistic(request)
+        check_site(statistic.name, statistic.size)
+        plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
                 "the noise asked for must be what the site computes from the public facts; got other scales. "
@@ -230,4 +251,11 @@ def _charge(name: str, terms: Terms) -> Charge:
         gap, tail = epsilon_reserve(terms.epsilons[name]), tail_reserve(terms.delta)
     else:
         mu, gap, tail = math.inf, 0.0, 0.0
-    return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares))
+    return Charge(
+        allowance=terms.allowance,
+        mu=mu,
+        gap=gap,
+        tail=tail,
+        n_releases=len(terms.shares),
+        terms=terms.digest().hex(),
+    )

@@ -81,6 +81,12 @@ class Open(_Body, frozen=True):
     terms: Terms
 
 
+class Reopen(_Body, frozen=True):
+    """Ask to go on with an allowance after a crash, under its charge; nothing is charged again."""
+
+    terms: Terms
+
+
 class Greet(_Body, frozen=True):
     """Ask for a secure-sum hello among these sites; ``session`` counts the sessions of the allowance."""
 
@@ -177,6 +183,13 @@ class Agreed(_Body, frozen=True):
     key: bytes = b""
 
 
+class Reopened(_Body, frozen=True):
+    """The site goes on: ``next_release`` is the first number it has not begun; ``key`` as in :class:`Agreed`."""
+
+    next_release: int
+    key: bytes = b""
+
+
 class Accepted(_Body, frozen=True):
     """The site accepted an epoch; ``signature`` says which."""
 
@@ -232,8 +245,21 @@ class Refused(_Body, frozen=True):
     text: str
 
 
-ToSite = Describe | Open | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
-FromSite = Described | Agreed | Accepted | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
+ToSite = Describe | Open | Reopen | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
+FromSite = (
+    Described
+    | Agreed
+    | Reopened
+    | Accepted
+    | Greeting
+    | Offered
+    | Vector
+    | Signed
+    | Opened
+    | Recovered
+    | Dealt
+    | Refused
+)
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
