@@ -81,7 +81,9 @@ def _count_response(numbers: Vector) -> Any:
 
 
 def _people(numbers: Vector) -> Any:
-    return subjects(list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject")
+    return subjects(
+        list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS
+    )
 
 
 def _plain(numbers: Vector) -> Any:

@@ -53,6 +53,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         What was warned of during the fit, for the report.
     feature_names_in_ : array of str
         Only when the sites name their columns.
+    uncertain_ : list of str
+        What nobody outside the sites can know about the result, in words; empty if nothing.
     bounds_in_ : tuple of float
         Public largest length of a record's row, one per view.
     """
@@ -65,6 +67,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     guarantee_: Guarantee
     releases_: list[Release]
     warnings_: list[str]
+    uncertain_: list[str]
     bounds_in_: tuple[float, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
@@ -96,6 +99,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         self.guarantee_ = private.guarantee()
         self.releases_ = list(private.releases)
         self.warnings_ = texts
+        self.uncertain_ = list(getattr(private, "uncertain", []))
         return self
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
@@ -174,6 +178,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "guarantee": msgspec.to_builtins(self.guarantee_),
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
             "warnings": list(getattr(self, "warnings_", [])),
+            "uncertain": list(getattr(self, "uncertain_", [])),
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
@@ -217,6 +222,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about.get("warnings", []))
+        model.uncertain_ = list(about.get("uncertain", []))
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about.get("bounds_in", ()))
         if about["feature_names"]:

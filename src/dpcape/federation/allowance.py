@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpcape.errors import AllowanceExceeded
+from dpcape.errors import AllowanceExceeded, UtilityWarning
 from dpcape.federation.kept_releases import KeptRelease, KeptReleases, kept_release
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.guarantee.release_record import Release
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
     from dpcape.federation.federation import Federation
 
 
+Vector = NDArray[np.float64]
+
+NOT_COUNTED = (
+    "Records that cannot be read contribute zero, and this result does not count them: if a site has some, the result "
+    "is too small by their share. Each site's own check fails above 1%."
+)
+# In standard deviations of its noise: a share of valid records is believed to be below one from here on.
+_CLEARLY = 3.0
+_LEAST_SHARE = 0.05
+
+
 class Allowance:
     """A calibrated right to a fixed number of releases.
 
@@ -34,6 +47,7 @@ class Allowance:
     _kept: Mapping[int, KeptRelease] = {}
     _releases: KeptReleases | None = None
     lost: frozenset[int] = frozenset()
+    uncertain: list[str]
 
     def __init__(
         self,
@@ -51,6 +65,7 @@ class Allowance:
         self._releases = releases
         self._kept = {} if releases is None else releases.releases()
         self.lost = frozenset(range(max([n_begun, *(number + 1 for number in self._kept)]))) - self._kept.keys()
+        self.uncertain = []
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
         self._on_release = on_release
@@ -91,7 +106,32 @@ class Allowance:
         divisor = self._terms.divisor(outcome.survivors)
         mean = outcome.total.astype(np.float64) * (step / divisor)
         self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean)))
-        return statistic.unpack(mean)
+        return statistic.unpack(self._per_valid_record(statistic, mean))
+
+    def _per_valid_record(self, statistic: Statistic, mean: Vector) -> Vector:
+        """Divide by the released share of valid records, where it is clearly below one; say where nobody counts.
+
+        Invalid records contribute zero and count in the divisor. A share that noise alone explains changes nothing.
+        """
+        if self._terms.facts.invalid != "zero":
+            return mean
+        counted = statistic.valid_share(mean)
+        if counted is None:
+            if NOT_COUNTED not in self.uncertain:
+                self.uncertain.append(NOT_COUNTED)
+            return mean
+        share, length = counted
+        scale = self.releases[-1].scale * length
+        if share >= 1 - _CLEARLY * scale - 1e-9 or share < max(_LEAST_SHARE, _CLEARLY * scale):
+            return mean
+        warnings.warn(
+            f"about {100 * (1 - share):.2g}% of the records cannot be read at their sites and contributed zero; the "
+            "result was divided by the released number of valid records. Ask the sites to check their data.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+        corrected: Vector = mean / share
+        return corrected
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
         """Return a release and its grid step: from the folder, or from the sites, and then kept before it is used."""

@@ -183,6 +183,10 @@ def _mu(step: PlannedStep) -> str:
     return round_up(max(step.plan.mus.values()), 4)
 
 
+# Of a made-up person's series; the public largest number does not enter a plan.
+_TIME_POINTS = 40
+
+
 def plan_estimator(federation: Federation, estimator: FederatedEstimator, declared: Declared | None) -> StudyPlan:
     """Return the plan of fitting ``estimator``; it is not changed, and no site is asked for anything."""
     from sklearn.base import clone
@@ -251,4 +255,6 @@ def _data_plan(facts: Facts, tables: tuple[Columns, ...]) -> DataPlan:
         response=facts.response,
         classes=facts.classes,
         unit=facts.unit,
+        rows_per_subject=_TIME_POINTS if facts.unit == "subject" else None,
+        invalid=facts.invalid,
     )

@@ -195,6 +195,9 @@ class Histogram(Statistic):
             counts += np.bincount(codes, minlength=self.size)
         return counts
 
+    def valid_share(self, packed: Vector) -> tuple[float, float]:
+        return float(packed.sum()), math.sqrt(self.size)
+
 
 def sum_of_outer_products(records: Any, width: int) -> Vector:
     """Sum x x' over the clipped rows of ``records``, block by block, upper triangle only."""

@@ -98,6 +98,13 @@ class Statistic(ABC):
         """Return the mean in its natural form (post-processing)."""
         return packed.reshape(self.shape)
 
+    def valid_share(self, packed: Vector) -> tuple[float, float] | None:
+        """Return the released share of valid records and the length of its row, where the statistic counts records.
+
+        The share carries noise of that length times the noise of a coordinate. None if records are not counted.
+        """
+        return None
+
     def rounding(self, n_records: int) -> float:
         """Bound the Euclidean error that floating point leaves in ``total``.
 
@@ -109,8 +116,11 @@ class Statistic(ABC):
         return 2 * depth * _UNIT_ROUNDOFF * n_records * self.radius
 
     def sensitivity(self, n_records: int) -> float:
-        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding."""
-        return self.diameter + 2 * self.rounding(n_records)
+        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
+
+        A unit that is invalid contributes zero, which is as far from another contribution as that one is long.
+        """
+        return max(self.diameter, self.radius) + 2 * self.rounding(n_records)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(size={self.size}, diameter={self.diameter:.6g})"
