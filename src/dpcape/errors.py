@@ -9,6 +9,7 @@
       ViewUnprotected                       the adversary's view determines a record
       ProtocolError                         wrong stage, missing site, a sum that does not close
         SiteLost                            too few sites are left to finish
+        ReleaseLost                         a release was begun, never arrived, and cannot be made again
       TransportError                        messages could not be carried; the original exception is chained
 
     DpcapeWarning (UserWarning)
@@ -49,6 +50,10 @@ class ProtocolError(DpcapeError):
 
 class SiteLost(ProtocolError):
     """Fewer sites are left than the protocol needs to finish."""
+
+
+class ReleaseLost(ProtocolError):
+    """A release was begun, never arrived, and cannot be made again."""
 
 
 class TransportError(DpcapeError):

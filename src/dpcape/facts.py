@@ -40,6 +40,9 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         How a person relates to the unit, in words, e.g. that a person owns many time points; may be empty.
     preparation : str
         Digest of the public preparation (ranges, levels, fill values), equal at all sites.
+    invalid : str
+        What becomes of records that cannot be read: "zero" counts them with a contribution of zero, which tells nobody
+        that there are any; "refuse" makes it public that there are none.
     """
 
     kind: str
@@ -53,6 +56,7 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rows_per_unit: int = 1
     owner_note: str = ""
     preparation: str = ""
+    invalid: str = "zero"
 
     @property
     def n_features(self) -> int:

@@ -239,7 +239,7 @@ def test_an_exhausted_ledger_refuses_before_records_are_read() -> None:
     bench = Bench(Independent(), ledger=Ledger(epsilon=1.5, delta=1e-5))
     statistic = second_moment(bench.federation.facts)
     bench.federation.allow(1.0, 1e-5).mean(statistic)
-    with pytest.raises(LedgerRefused, match=f"{NAMES[0]}: spending must stay within"):
+    with pytest.raises(LedgerRefused, match=f"{NAMES[0]}: The study was refused because it would exceed"):
         bench.federation.allow(1.4, 1e-5)
     assert len(bench.spy.read) == 1
 

@@ -226,6 +226,7 @@ def _subjects(unit: str) -> dict[str, Any]:
             [np.rint(16 * generator.laplace(size=(16, 2))) / 16 @ mixing for _ in range(30 + index)],
             bound=3.0,
             unit=unit,
+            rows_per_subject=40,
         )
         for index, site in enumerate(SITES[:4])
     }

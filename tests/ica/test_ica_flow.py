@@ -24,7 +24,12 @@ def simulation(n_subjects=60, seed=1, kind="garch"):
 
 
 def federation(simulated, unit, protocol, seed=5, bound=5.0):
-    held = {f"site{i}": subjects(simulated.arrays[i::4], bound=bound, unit=unit) for i in range(4)}
+    held = {
+        f"site{i}": subjects(
+            simulated.arrays[i::4], bound=bound, unit=unit, rows_per_subject=max(map(len, simulated.arrays))
+        )
+        for i in range(4)
+    }
     return Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
 
 
@@ -181,7 +186,11 @@ def test_bad_input_is_refused_in_a_sentence():
         return [np.random.default_rng(i).standard_normal(shape) for i, shape in enumerate(shapes)]
 
     def one(unit, *shapes):
-        return lambda: {"lyon": subjects(series(*shapes), bound=3.0, unit=unit)}
+        return lambda: {
+            "lyon": subjects(
+                series(*shapes), bound=3.0, unit=unit, rows_per_subject=max(n for n, _ in shapes), invalid="refuse"
+            )
+        }
 
     refusal("subjects must be at least two to hide one among others; got one", one("subject", (30, 5)))
     refusal("more time points than the 4 components; got at most 3", one("subject", (3, 5), (3, 5)), 4)

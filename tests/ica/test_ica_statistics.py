@@ -32,7 +32,7 @@ BOUND = 2.0
 
 
 def held(arrays, unit):
-    return subjects(arrays, bound=BOUND, unit=unit)
+    return subjects(arrays, bound=BOUND, unit=unit, rows_per_subject=max(map(len, arrays)))
 
 
 def statistics_of(unit, rng, scale=1.0):

@@ -406,7 +406,7 @@ def test_a_ledger_composes_exactly_and_refuses_the_rest() -> None:
     ledger.charge(charge("b", 0.8 * limit))
     assert ledger.spent() == pytest.approx(1.0, abs=2e-4)
     spent = ledger.spent()
-    with pytest.raises(LedgerRefused, match="Records were not read"):
+    with pytest.raises(LedgerRefused, match="No records were read"):
         ledger.charge(charge("c", 0.05))
     with pytest.raises(LedgerRefused, match="once"):
         ledger.charge(charge("a", 1e-9))

@@ -270,7 +270,7 @@ def test_an_epsilon_beyond_all_measure_is_named() -> None:
 
 
 def test_whole_subjects_are_for_joint_ica() -> None:
-    held = subjects([NUMBERS, NUMBERS], bound=1.0, unit="subject")
+    held = subjects([NUMBERS, NUMBERS], bound=1.0, unit="subject", rows_per_subject=len(NUMBERS))
     for model in (Mean(**BUDGET), PCA(2, **BUDGET), KMeans(2, **BUDGET)):
         with pytest.raises(InvalidParameter, match="Whole subjects are protected by JointICA only"):
             model.fit(alone(held))
@@ -304,7 +304,7 @@ def test_missing_responses_and_labels_are_never_filled() -> None:
     gap = [0.0, math.nan, *[1.0] * 198]
     for kind in ({"response": (0, 1)}, {"classes": [0, 1]}):
         with pytest.raises(InvalidParameter, match="y must have no missing values") as refusal:
-            labelled(NUMBERS, gap, bound=1.0, **kind)
+            labelled(NUMBERS, gap, bound=1.0, invalid="refuse", **kind)
         assert "missing=" not in str(refusal.value)
 
 
@@ -317,7 +317,7 @@ def test_missing_responses_and_labels_are_never_filled() -> None:
         (lambda: subjects({"a": NUMBERS}, bound=1.0, unit="record"), "arrays must be a list"),
         (lambda: labelled(NUMBERS, ["a"] * 200, bound=1.0, response=(0, 1)), "name the public labels with classes="),
         (lambda: documents(["some text"]), "how often each word"),
-        (lambda: documents([["a", "b"]]), "Count how often each word of a public vocabulary occurs"),
+        (lambda: documents([["a", "b"]], invalid="refuse"), "Count how often each word of a public vocabulary occurs"),
     ],
 )
 def test_records_that_cannot_be_built_are_refused_with_a_remedy(build: Any, words: str) -> None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+import dpcape.secure_sum.offers as offers_module
 from dpcape.errors import ProtocolError
 from dpcape.secure_sum import Offer, shamir
 from dpcape.secure_sum.offers import offer_body
@@ -126,17 +128,21 @@ class TestOffers:
         with pytest.raises(ProtocolError, match="round keys must be distinct"):
             sites.sites["site000"].accept([offers[0], repeated, *offers[2:]])
 
-    def test_a_degenerate_key_gives_no_mask(self, sites: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("dpcape.secure_sum.offers.public_key", lambda private: bytes(32))
+    @pytest.mark.parametrize("top_bit", [0, 0x80])
+    @pytest.mark.parametrize("key", sorted(offers_module._SMALL_ORDER))
+    def test_a_round_key_of_small_order_is_refused_at_the_offer(
+        self, sites: Consortium, monkeypatch: pytest.MonkeyPatch, key: bytes, top_bit: int
+    ) -> None:
+        """No exchange with such a key gives a secret; refused when masks are made, a site would be charged already."""
+        degenerate = key[:31] + bytes([key[31] | top_bit])
+        with pytest.raises(ValueError, match="computing shared key"):
+            X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(degenerate))
+        monkeypatch.setattr("dpcape.secure_sum.offers.public_key", lambda private: degenerate)
         offers = {"site001": sites.sites["site001"].offer(epoch=0, n_rounds=1)}
         monkeypatch.undo()
         offers |= {n: s.offer(epoch=0, n_rounds=1) for n, s in sites.sites.items() if n != "site001"}
-        site = sites.sites["site000"]
-        site.accept(list(offers.values()))
-        with pytest.raises(ProtocolError, match="key of site site001 must be a proper X25519 key"):
-            site.recover_mask(round=0, vector=sites.draw())
-        with pytest.raises(ProtocolError, match="free of refused"):
-            site.sign_survivors(round=0, survivors=sites.names)
+        with pytest.raises(ProtocolError, match="offer of site site001 was refused because a round key is of small"):
+            sites.sites["site000"].accept(list(offers.values()))
 
     def test_shares_beyond_the_field(self, sites: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
         for share, reason in ((b"\xff" * 33, "beyond the prime"), (bytes(32), "three shares per round")):

@@ -98,12 +98,12 @@ def test_an_allowed_package_can_be_reviewed_and_is_conditional(study_file: Path,
     seen = review(place, place.load_study(study_file), "cohort")
     assert seen.guarantee.status.startswith("conditional")
     assert any("not part of dpcape" in text for text in seen.guarantee.assumptions)
-    place.disallow_package("somebody-else")
+    place.allow_package("somebody-else", allowed=False)
     with pytest.raises(InvalidParameter, match="trimmed"):
         place.load_study(study_file)
     assert place.state().packages == set()
     with pytest.raises(InvalidParameter, match="which is not"):
-        place.disallow_package("somebody-else")
+        place.allow_package("somebody-else", allowed=False)
 
 
 def test_the_steward_allows_it_by_command_and_the_log_says_so(place: SiteFolder) -> None:

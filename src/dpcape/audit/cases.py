@@ -67,7 +67,9 @@ def _count_response(numbers: FloatArray) -> Any:
 
 
 def _people(numbers: FloatArray) -> Any:
-    return subjects(list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject")
+    return subjects(
+        list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS
+    )
 
 
 def _plain(numbers: FloatArray) -> Any:

@@ -211,7 +211,7 @@ def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
 def allow_analysis(package: str, remove: bool, folder: Path, as_json: bool) -> None:
     """Let studies name the analyses of another package; loading one runs that package's code here."""
     place = _open(folder)
-    (place.disallow_package if remove else place.allow_package)(package)
+    place.allow_package(package, allowed=not remove)
     show({"allowed packages": sorted(place.state().packages)}, as_json)
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import warnings
 import zipfile
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UtilityWarning
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _FORMAT = "dpcape model 1"
 # New rows whose entries are this many times longer than any record's row were hardly prepared in the same way.
 _FAR_TOO_LONG = 10
+# What reading a damaged file of arrays raises besides Python's usual errors.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, MemoryError, RecursionError, NotImplementedError)
 _PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
 
 
@@ -54,6 +57,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         What was warned of during the fit, for the report.
     feature_names_in_ : array of str
         Only when the sites name their columns.
+    uncertain_ : list of str
+        What nobody outside the sites can know about the result, in words; empty if nothing.
     bounds_in_ : tuple of float
         Public largest length of a record's row, one per view.
     """
@@ -67,6 +72,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     guarantee_: Guarantee
     releases_: list[Release]
     warnings_: list[str]
+    uncertain_: list[str]
     bounds_in_: tuple[float, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
@@ -90,6 +96,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
             # fails half-way.
             self.__dict__.pop("guarantee_", None)
+            self._accept_losses(federation, private)
             self._fit(federation, private)
         self.n_features_in_ = federation.n_features
         self.bounds_in_ = federation.facts.bounds
@@ -98,6 +105,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         self.guarantee_ = private.guarantee()
         self.releases_ = list(private.releases)
         self.warnings_ = texts
+        self.uncertain_ = list(getattr(private, "uncertain", []))
         return self
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
@@ -138,6 +146,44 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
         return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
 
+    @classmethod
+    def from_releases(cls, folder: str | Path, **parameters: Any) -> Self:
+        """Rebuild a result from releases that were kept, without asking a site, for free.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder ``releases`` of a run.
+        **parameters
+            Of the analysis, as for its constructor; ``epsilon`` and ``delta`` are those of the run unless given.
+            Parameters that do not change what is asked of the sites may differ from those of the run.
+        """
+        from dpcape.federation.rebuilt import RebuiltFederation
+
+        federation = RebuiltFederation(folder)
+        return cls(**{"epsilon": federation.epsilon, "delta": federation.delta, **parameters}).fit(federation)
+
+    def _rounds(self, federation: Federation) -> range:
+        """Return the numbers of releases of which some may be lost: rounds that all do the same."""
+        return range(0)
+
+    def _accept_losses(self, federation: Federation, private: Allowance) -> None:
+        """Refuse to go on without a release that was begun and lost, unless rounds are left that do the same."""
+        if not private.lost:
+            return
+        rounds = self._rounds(federation)
+        names = ", ".join(str(number + 1) for number in sorted(private.lost))
+        if not private.lost < set(rounds):
+            raise ReleaseLost(
+                f"The result cannot be formed because the release numbered {names} was begun and is lost, and the "
+                "analysis cannot do without it. Its charge stands. Start a new run with --again, which is charged too."
+            )
+        warnings.warn(
+            f"The release numbered {names} was begun and is lost; the analysis goes on with the other rounds.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+
     def _shares(self, federation: Federation) -> Sequence[float]:
         """Return the shares of mu^2, one per release; refuse parameters that cannot be. No data is seen."""
         if self.analysis is None:
@@ -164,6 +210,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "guarantee": msgspec.to_builtins(self.guarantee_),
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
             "warnings": list(getattr(self, "warnings_", [])),
+            "uncertain": list(getattr(self, "uncertain_", [])),
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
@@ -173,6 +220,27 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
+        try:
+            return cls._load(path)
+        except (InvalidParameter, FileNotFoundError):
+            raise
+        except (
+            OSError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            EOFError,
+            *_DAMAGE,
+        ) as error:
+            raise InvalidParameter(
+                f"The model in {str(path)!r} cannot be read because the file is damaged ({type(error).__name__}). "
+                "Restore it from a backup, or rebuild it from the run's releases with: dpcape run --resume."
+            ) from error
+
+    @classmethod
+    def _load(cls, path: str | Path) -> Self:
         with _opened(_npz(path)) as stored:
             about = _about(stored, path)
             if about["class"] != cls.__name__:
@@ -186,6 +254,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about.get("warnings", []))
+        model.uncertain_ = list(about.get("uncertain", []))
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about.get("bounds_in", ()))
         if about["feature_names"]:

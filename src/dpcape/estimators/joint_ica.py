@@ -18,6 +18,7 @@ from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_self_check import too_noisy
 from dpcape.statistics import subject_tensor
@@ -126,6 +127,10 @@ class JointICA(FederatedEstimator):
         self.learning_rate = learning_rate
         self.tolerance = tolerance
 
+    def _rounds(self, federation: Federation) -> range:
+        n_releases = len(self._shares(federation))
+        return range(n_releases - (self.n_iter if self.solver == "infomax" else 0), n_releases)
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
         by_record = facts.unit == "record"
@@ -144,10 +149,10 @@ class JointICA(FederatedEstimator):
         self.unmixing_ = inner @ reduction.projection.T
         # The projection's columns are orthogonal but may be scaled.
         scales = (reduction.projection**2).sum(axis=0)
-        self.mixing_ = (reduction.projection / scales) @ np.linalg.inv(inner)
+        self.mixing_ = (reduction.projection / scales) @ inverted(inner)
 
     def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> FloatArray:
-        state = Infomax(self.n_components, self.n_iter, self.learning_rate)
+        state = Infomax(self.n_components, private.left, self.learning_rate)
         if federation.facts.unit == "record":
             return stages.infomax_records(federation.facts, private, reduction, state, self.tolerance)
         return stages.infomax_subjects(federation.facts, private, reduction, state, self.tolerance, self.n_timepoints)

@@ -104,13 +104,22 @@ def reduce_subjects(
         _warn_of_drowned_directions(values, noise_norm(private.releases[-1].scale, len(mean)))
         projection = basis @ vectors
     logs = private.mean(subject_log_covariance(facts, projection, clip=LOG_CLIP))
-    whitener: FloatArray = expm(-logs / 2)
+    whitener: FloatArray = expm(-_pulled_back(logs) / 2)
     clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS)
     for _ in range(N_COVARIANCE_ROUNDS):
         excess = private.mean(subject_covariance(facts, projection, whitener, clip=clip))
         whitener = floored_whitener(np.eye(n_components) + excess, 0.05) @ whitener
         clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale)
     return Reduction(projection, whitener)
+
+
+def _pulled_back(logs: FloatArray) -> FloatArray:
+    """Return a mean of clipped log-covariances with eigenvalues that such a mean can have; noise may exceed them."""
+    values, vectors = np.linalg.eigh(logs)
+    if np.abs(values).max() <= LOG_CLIP:
+        return logs
+    pulled: FloatArray = (vectors * np.clip(values, -LOG_CLIP, LOG_CLIP)) @ vectors.T
+    return pulled
 
 
 def rotate_subjects(

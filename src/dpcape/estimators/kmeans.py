@@ -94,6 +94,9 @@ class KMeans(FederatedEstimator):
         self.init = init
         self.random_state = random_state
 
+    def _rounds(self, federation: Federation) -> range:
+        return range(self.n_iter)
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
         bound = math.hypot(*federation.facts.bounds)
         source = check_random_state(self.random_state)
@@ -101,7 +104,7 @@ class KMeans(FederatedEstimator):
             centres = spread_points(self.n_clusters, federation.n_features, bound=bound, source=source)
         else:
             centres = np.array(self.init, dtype=np.float64)
-        for _ in range(self.n_iter):
+        for _ in range(private.left):
             means: ClusterMeans = private.mean(cluster_sums(federation.facts, centres=centres))
             scale = private.releases[-1].scale
             centres = _moved(centres, means, scale=scale, bound=bound, source=source)

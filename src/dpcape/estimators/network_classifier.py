@@ -108,11 +108,15 @@ class NetworkClassifier(FederatedEstimator):
         self.learning_rate = learning_rate
         self.random_state = random_state
 
+    def _rounds(self, federation: Federation) -> range:
+        return range(self.n_iter)
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
         scale = _INPUT_LENGTH / federation.facts.bounds[0]
         hidden, output = self._start(federation)
         sums, n_kept = (np.zeros_like(hidden), np.zeros_like(output)), 0
-        for step in range(self.n_iter):
+        n_rounds = private.left
+        for step in range(n_rounds):
             statistic = network_gradient(
                 federation.facts, hidden=hidden, output=output, clip=float(self.clip), input_scale=scale
             )
@@ -122,7 +126,7 @@ class NetworkClassifier(FederatedEstimator):
                 for layer, gradient in zip((hidden, output), gradients, strict=True)
             )
             # Averaging the later iterates removes much of their noise (Polyak and Juditsky 1992).
-            if 2 * (step + 1) > self.n_iter:
+            if 2 * (step + 1) > n_rounds:
                 sums, n_kept = (sums[0] + hidden, sums[1] + output), n_kept + 1
         self.hidden_, self.output_ = sums[0] / n_kept, sums[1] / n_kept
         self.input_scale_ = scale

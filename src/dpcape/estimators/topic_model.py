@@ -19,6 +19,7 @@ from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, check_names
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
     Whitening,
@@ -293,7 +294,7 @@ def _coordinate_clip(coordinates: Coordinates, moment: FloatArray, length: int |
         return most
     shares = np.maximum(moment.sum(axis=1), 0.0)
     same = float(shares @ rows) / max(float(shares.sum()), 1e-300)
-    different = float(np.sum(np.linalg.inv(coordinates.inner) ** 2))
+    different = float(np.sum(inverted(coordinates.inner) ** 2))
     choices = length * (length - 1) * (length - 2)
     met = np.array([0, 3 * (length**2 - 5 * length + 7), 3 * (length - 3), 1]) / choices
     met[0] = 1 - met.sum()

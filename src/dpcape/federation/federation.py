@@ -9,15 +9,23 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, SiteLost
+from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
 from dpcape.facts import PublicFacts
-from dpcape.guarantee.guarantee import Guarantee, guarantee_of
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
 from dpcape.guarantee.release_record import Release
-from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.statistic import AnyStatistic, Statistic
-from dpcape.transport.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
+from dpcape.transport.messages import (
+    Agreed,
+    Describe,
+    Described,
+    Open,
+    Reopen,
+    Reopened,
+    ToSite,
+    encode,
+)
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 
@@ -47,6 +55,9 @@ class Federation:
     seen_heads : mapping or None
         (length, hash) of each site's ledger as it was last seen; a site whose ledger does not contain it any more
         refuses, because a backup was restored there.
+    releases : KeptReleases or None
+        Where releases are kept as they arrive. If an allowance is kept there already, it goes on: its releases are
+        taken from the folder, and the sites are asked for the rest under the same charge.
 
     Attributes
     ----------
@@ -73,6 +84,7 @@ class Federation:
         deadline: float | None = None,
         on_release: Callable[[Release], None] | None = None,
         seen_heads: Mapping[str, tuple[int, str]] | None = None,
+        releases: KeptReleases | None = None,
     ) -> None:
         self._check(sites, protocol, weights)
         self.protocol = protocol
@@ -80,7 +92,9 @@ class Federation:
         self._transport = sites
         self._deadline = deadline
         self._on_release = on_release
+        self._releases = releases
         described = self._describe(seen_heads or {})
+        self._described = described
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
         self.facts: PublicFacts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
@@ -137,15 +151,25 @@ class Federation:
             What the guarantee rests on besides proof, in words; with any, it is conditional.
         """
         terms = self.terms(epsilon, delta, shares)
+        kept = None if self._releases is None else self._releases.allowance()
+        if kept is not None:
+            terms = same_terms(kept.terms, terms)
         line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
-        replies, missing = line.ask(dict.fromkeys(terms.sites, Open(terms=terms)))
+        message = Open(terms=terms) if kept is None else Reopen(terms=terms)
+        replies, missing = line.ask(dict.fromkeys(terms.sites, message))
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
                 f"at least {terms.settings.minimum_sites} sites must agree to the study; got {len(replies)} "
                 f"(missing: {', '.join(missing)}). Nothing was charged."
             )
-        line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed)}
-        return Allowance(self, terms, line, self._on_release, stated)
+        line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed | Reopened)}
+        begun = [reply.next_release for reply in replies.values() if isinstance(reply, Reopened)]
+        if self._releases is not None and kept is None:
+            described = {site: encode(reply) for site, reply in self._described.items()}
+            self._releases.begin(KeptAllowance(terms=terms, described=described))
+        return Allowance(
+            self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
+        )
 
     def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
         """Return the public terms an allowance would have; spends nothing."""
@@ -209,96 +233,6 @@ class Federation:
 
     def __repr__(self) -> str:
         return f"Federation({len(self.sites)} sites, {self.n_records} records, {self.protocol!r})"
-
-
-class Allowance:
-    """A calibrated right to a fixed number of releases.
-
-    ``mean`` is the only verb. Each release uses its own share of mu^2; one more than allowed raises, before anything
-    leaves a site.
-    """
-
-    def __init__(
-        self,
-        federation: Federation,
-        terms: Terms,
-        line: SiteMessenger,
-        on_release: Callable[[Release], None] | None,
-        stated: Sequence[str] = (),
-    ) -> None:
-        self._federation, self._terms = federation, terms
-        self._protocol = federation.protocol
-        self._coordinator = self._protocol.coordinator(line, terms)
-        self._plans: list[ReleaseNoise] = []
-        self._stated = list(stated)
-        self._on_release = on_release
-        self.releases: list[Release] = []
-
-    @property
-    def left(self) -> int:
-        """Releases not yet used."""
-        return len(self._terms.shares) - len(self._plans)
-
-    def plan(self, statistic: AnyStatistic, release: int | None = None) -> ReleaseNoise:
-        """Return the noise the next release (or release number ``release``) would have; spends nothing."""
-        number = len(self._plans) if release is None else release
-        if not 0 <= number < len(self._terms.shares):
-            raise AllowanceExceeded(
-                f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
-                "Open a new allowance, which is charged anew."
-            )
-        return plan_release(self._terms, number, statistic, self._protocol)
-
-    def mean(self, statistic: Statistic[Any, M]) -> M:
-        """Return the private mean of a statistic over the records of all sites that finish."""
-        number = len(self._plans)
-        plan = self.plan(statistic)
-        # Counted first: whatever happens from here on, the release is used up.
-        self._plans.append(plan)
-        if statistic.assumption and statistic.assumption not in self._stated:
-            self._stated.append(statistic.assumption)
-        request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
-        outcome = self._coordinator.run(request, plan, statistic.size)
-        divisor = self._terms.divisor(outcome.survivors)
-        mean = outcome.total.astype(np.float64) * (plan.step / divisor)
-        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean)))
-        return statistic.unpack(mean)
-
-    def _note(
-        self,
-        number: int,
-        statistic: AnyStatistic,
-        plan: ReleaseNoise,
-        survivors: tuple[str, ...],
-        divisor: float,
-        length: float | None = None,
-    ) -> None:
-        release = Release(
-            number=number,
-            n_releases=len(self._terms.shares),
-            statistic=statistic.name,
-            scale=plan.sum_scale(survivors) / divisor,
-            survivors=survivors,
-            n_records=sum(self._terms.n_records[site] for site in survivors),
-            mus=dict(plan.mus),
-            size=statistic.size,
-            length=length,
-        )
-        self.releases.append(release)
-        if self._on_release is not None:
-            self._on_release(release)
-
-    def guarantee(self) -> Guarantee:
-        """Return what may be claimed for everything this allowance may release, used or not."""
-        took_part = set(self._terms.sites) if self.releases else set()
-        return guarantee_of(
-            self._terms,
-            self._protocol,
-            self._plans,
-            took_part=tuple(took_part.intersection(*(release.survivors for release in self.releases))),
-            replayable=self._federation.replayable,
-            stated=tuple(self._stated),
-        )
 
 
 def _common_facts(described: Mapping[str, Described]) -> PublicFacts:

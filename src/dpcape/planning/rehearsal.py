@@ -28,6 +28,8 @@ from dpcape.transport.transport import Transport
 
 # Enough made-up records for every analysis to find something, few enough to be quick.
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
+# Of a made-up person's series; the public largest number does not enter a plan.
+_TIME_POINTS = 40
 # Wide records are few: nothing is learnt from them, and a steward's machine is small.
 _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
 
@@ -178,4 +180,6 @@ def _data_plan(facts: PublicFacts, tables: tuple[Columns, ...]) -> DataPlan:
         response=facts.response,
         classes=facts.classes,
         unit=facts.unit,
+        rows_per_subject=_TIME_POINTS if facts.unit == "subject" else None,
+        invalid=facts.invalid,
     )

@@ -17,6 +17,7 @@ from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposur
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
+from dpcape.transport.limits import check_size
 
 
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
@@ -68,6 +69,8 @@ def plan_study(
 
 def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
     """Return the noise of each release; equal ones are planned once."""
+    for entry in releases:
+        check_size(entry.statistic.name, entry.statistic.size)
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     return [
         plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)

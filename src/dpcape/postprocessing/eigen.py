@@ -48,6 +48,18 @@ def floored_whitener(moment: FloatArray, floor: float) -> FloatArray:
     return whitener
 
 
+def inverted(matrix: FloatArray) -> FloatArray:
+    """Return the inverse of a released matrix, or its pseudo-inverse if noise left it singular or not finite."""
+    finite = np.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
+    try:
+        inverse: FloatArray = np.asarray(np.linalg.inv(finite), dtype=np.float64)
+        if np.isfinite(inverse).all():
+            return inverse
+    except np.linalg.LinAlgError:
+        pass
+    return np.asarray(np.linalg.pinv(finite), dtype=np.float64)
+
+
 def canonical(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (x weights, y weights, correlations) of a stacked second moment carrying noise of this scale.
 

@@ -6,6 +6,7 @@ sure that no release happens twice. This ledger lives in memory; one on disk has
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,8 @@ from dpcape.privacy.gaussian import compose
 from dpcape.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.privacy.terms import printed_epsilon
 from dpcape.privacy.unit import PER_RECORD, Unit
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Charge:
     tail: float
     n_releases: int
     unit: Unit = PER_RECORD
+    # Digest of the terms, so that an allowance goes on after a crash only as it began.
+    terms: str = ""
 
     def stated(self, ceiling: Unit) -> Charge:
         """Return the charge with the number of records per subject that the ceiling states, if it states one."""
@@ -57,6 +62,34 @@ def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECO
     return epsilon if epsilon <= TAIL_EXPONENT - 1 + math.log(least) else math.inf
 
 
+def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, after: float, unit: Unit) -> LedgerRefused:
+    """Return the refusal of a charge above a ceiling; what was spent stays in the site's own log.
+
+    The text of a refusal leaves the site, and other studies' spending is none of a coordinator's business.
+    """
+    _log.warning(
+        "a study was refused: the ceiling of %s is epsilon %g at delta %g %s; %.4g is spent, %.4g with the study",
+        what,
+        epsilon,
+        delta,
+        unit.per,
+        before,
+        after,
+    )
+    return LedgerRefused(
+        f"The study was refused because it would exceed the ceiling of {what} (epsilon {epsilon:g} at delta "
+        f"{delta:g} {unit.per}). No records were read. Lower its epsilon, or ask the steward."
+    )
+
+
+def other_terms() -> LedgerRefused:
+    """Return the refusal of an allowance that is to go on under other terms than it was charged for."""
+    return LedgerRefused(
+        "The allowance was not continued because its terms are not those it was charged for. No records were read. "
+        "Continue with the study as it ran, or start a new run with --again."
+    )
+
+
 def _is_between(value: Any, below: float) -> bool:
     """Tell whether something is a number above zero and below ``below``; no text, no truth value, not NaN."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -75,6 +108,9 @@ class Spending(Protocol):
 
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged here."""
+
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
 
     def next_release(self, allowance: str, release: int) -> None:
         """Count a release; each happens at most once and in order."""
@@ -145,10 +181,8 @@ class Ledger:
             return
         after = spent_epsilon([*self.charges, charge.stated(self.unit)], self.delta, self.unit)
         if not after <= self.epsilon:
-            raise LedgerRefused(
-                f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g} {self.unit.per}; "
-                f"got {after:.4g} with this study, {self.spent():.4g} before it. "
-                "Records were not read. Ask the data steward for a higher ceiling, or ask for less."
+            raise over_ceiling(
+                "this data set", self.epsilon, self.delta, before=self.spent(), after=after, unit=self.unit
             )
 
     def charge(self, charge: Charge) -> None:
@@ -156,6 +190,15 @@ class Ledger:
         self.check(charge)
         self.charges.append(charge.stated(self.unit))
         self._next[charge.allowance] = 0
+
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
+        if charge.allowance not in self._next:
+            self.check(charge)
+            return 0
+        if charge not in self.charges:
+            raise other_terms()
+        return self._next[charge.allowance]
 
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged."""

@@ -140,13 +140,15 @@ def _when(run: RunFolder) -> str:
 
 
 def _warned(model: Any) -> list[ReportSection]:
-    texts = list(getattr(model, "warnings_", []))
+    texts = [*getattr(model, "warnings_", []), *(f"Uncertain: {text}" for text in getattr(model, "uncertain_", []))]
     return [ReportSection("Warnings", text=texts, tone="warning")] if texts else []
 
 
 def _not_warned(model: Any) -> list[ReportSection]:
     return (
-        [] if getattr(model, "warnings_", []) else [ReportSection("Warnings", text=["None was raised during the run."])]
+        []
+        if [*getattr(model, "warnings_", []), *getattr(model, "uncertain_", [])]
+        else [ReportSection("Warnings", text=["None was raised during the run."])]
     )
 
 

@@ -32,6 +32,21 @@ N_KINDS = 3
 SECRET_BYTES = shamir.SECRET_BYTES
 SHARE_BYTES = shamir.SHARE_BYTES
 LARGEST_EPOCH = 100_000
+# Encodings of the points of small order on Curve25519 and of its twist, without the top bit, which X25519 ignores:
+# 0, 1, two points of order 8, p - 1, p and p + 1. An exchange with any of them gives zero, whatever the other key.
+_PRIME = 2**255 - 19
+_SMALL_ORDER = frozenset(
+    number.to_bytes(32, "little")
+    for number in (
+        0,
+        1,
+        325606250916557431795983626356110631294008115727848805560023387167927233504,
+        39382357235489614581723060781553021112529911719440698176882885853963445705823,
+        _PRIME - 1,
+        _PRIME,
+        _PRIME + 1,
+    )
+)
 _NONCE = bytes(12)  # every box has a key of its own, used once
 
 
@@ -66,6 +81,7 @@ def check_offers(
     if len({(offer.epoch, offer.n_rounds) for offer in offers}) != 1:
         raise ProtocolError("offers must be for one epoch and one number of rounds; got several.")
     _refuse_repeated_keys(offers)
+    _refuse_small_order(offers)
     parts = [part for name in roster for part in (name, offer_body(by_sender[name], session_id))]
     return {name: by_sender[name] for name in roster}, digest("epoch", session_id, *parts)
 
@@ -195,3 +211,15 @@ def _refuse_repeated_keys(offers: Sequence[Offer]) -> None:
     keys = [entry(offer.keys, r) for offer in offers for r in range(offer.n_rounds)]
     if len(set(keys)) != len(keys):
         raise ProtocolError("round keys must be distinct; got one key twice.")
+
+
+def _refuse_small_order(offers: Sequence[Offer]) -> None:
+    """Refuse round keys that give no secret, now: when a mask is made of them, a site has been charged already."""
+    for offer in offers:
+        for number in range(offer.n_rounds):
+            key = entry(offer.keys, number)
+            if key[:31] + bytes([key[31] & 0x7F]) in _SMALL_ORDER:
+                raise ProtocolError(
+                    f"The offer of site {offer.sender} was refused because a round key is of small order. "
+                    "Nothing was charged for this epoch. Install the same dpcape version everywhere."
+                )

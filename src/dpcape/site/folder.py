@@ -24,6 +24,7 @@ from dpcape.noise import NoiseSource, OsNoise
 from dpcape.secure_sum import Identity
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
+from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import (
     Ceiling,
@@ -36,7 +37,6 @@ from dpcape.site.ledger import (
     lost_charge,
     unit_after,
 )
-from dpcape.site.local_files import check_private, read_json
 from dpcape.site.site import Site
 from dpcape.study import Study
 
@@ -74,10 +74,13 @@ class SiteFolder:
         )
         if about.get("format") != FORMAT:
             raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
+        if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
+            raise InvalidParameter(
+                f"{str(self.path / 'site.json')!r} must name the site and its keys; got a damaged file. Restore it."
+            )
         self.name: str = about["name"]
         self.keys = self.path / about["keys"]
-        check_private(self.keys / "identity.key")
-        self.identity = Identity.from_private_bytes(bytes.fromhex((self.keys / "identity.key").read_text().strip()))
+        self.identity = identity_in(self.keys / "identity.key")
         self.chain = HashChain(self.path / "ledger.sqlite", self.keys / "ledger.head")
 
     @classmethod
@@ -129,17 +132,12 @@ class SiteFolder:
             raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
         self._append("pin", {"site": name, "identity": public.hex()})
 
-    def allow_package(self, package: str) -> None:
-        """Let studies name the analyses of a distribution other than dpcape; loading one runs that package's code."""
-        if not is_name(package):
-            raise InvalidParameter(f"a package's name must be {NAME_RULE}; got {package[:80]!r}.")
-        self._append("allow", {"package": package})
-
-    def disallow_package(self, package: str) -> None:
-        """Take :meth:`allow_package` back."""
-        if package not in self.state().packages:
-            raise InvalidParameter(f"a package must be allowed to be disallowed; got {package!r}, which is not.")
-        self._append("disallow", {"package": package})
+    def allow_package(self, package: str, *, allowed: bool = True) -> None:
+        """Let studies name the analyses of a distribution other than dpcape, or no longer; loading one runs its code."""
+        if not is_name(package) or not (allowed or package in self.state().packages):
+            rule = NAME_RULE if allowed else "one that was allowed"
+            raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
+        self._append("allow" if allowed else "disallow", {"package": package})
 
     def load_study(self, path: Path) -> Study:
         """Read a study file; analyses of other packages only as far as the steward allowed them."""
@@ -223,11 +221,16 @@ class SiteFolder:
 
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
-        return read_json(
-            self.path / "data.json",
-            "a site folder must hold data.json",
-            "Restore it from a backup; or write {} into it and add every data set again under its own name.",
-        )
+        remedy = "Restore it from a backup; or write {} into it and add every data set again under its own name."
+        found = read_json(self.path / "data.json", "a site folder must hold data.json", remedy)
+        for entry in found.values():
+            texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
+            if not all(isinstance(text, str) for text in texts):
+                raise InvalidParameter(
+                    f"data.json of {str(self.path)!r} must hold a path and a fingerprint per data set; got a damaged "
+                    f"file. {remedy}"
+                )
+        return found
 
     def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
@@ -312,19 +315,24 @@ class SiteFolder:
         """Return the ledger of a data set as a study spends from it."""
         return SiteLedger(self.chain, data=data, study=study.digest())
 
-    def site_for(self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None) -> Site:
+    def site_for(
+        self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None, allowance: str = ""
+    ) -> Site:
         """Return the site that answers for an approved study; approval and ledger are checked before data is read.
 
-        ``noise`` is for tests: with a Replay every result says "replayable: no protection".
+        ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``allowance`` names one
+        that goes on after a crash, under its own charge.
         """
         self._require_member(study)
-        data = check_approved(self.state(), study.digest(), data_name)
+        state = self.state()
+        data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
         if missing:
             raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
         ledger = self.ledger(study, data)
-        ledger.check(study.charge(self.name))
-        stated = self.state().unit_of(data).rows_per_subject
+        if allowance not in state.releases:
+            ledger.check(study.charge(self.name))
+        stated = state.unit_of(data).rows_per_subject
         records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
         site = Site(
             self.name,

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.pages.numbers import round_up
 from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import PER_RECORD, Unit, read_unit
 from dpcape.site.hash_chain import Entry, HashChain
@@ -161,6 +160,8 @@ class State:
             tail=float(body["tail"]),
             n_releases=body["n_releases"],
             unit=read_unit(body),
+            # Rows written before cannot be continued.
+            terms=body.get("terms", ""),
         )
         self.has_old_rows |= "unit" not in body
         self.charges.append(ChargedTo(charge, body["data"], body["study"]))
@@ -220,8 +221,23 @@ class SiteLedger:
         self._chain.append("charge", body, check=lambda entries: self._check(State.of(entries), charge))
         self._mine[charge.allowance] = charge.n_releases
 
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance that an earlier process charged; return the next release's number.
+
+        The row of the charge must be for the same data set, study and terms, and the study still approved.
+        """
+        state = State.of(self._chain.entries())
+        if charge.allowance not in state.releases:
+            self._check(state, charge)
+            return 0
+        check_approved(state, self._study, self._data, allowance=charge.allowance)
+        if not charge.terms or ChargedTo(charge, self._data, self._study) not in state.charges:
+            raise other_terms()
+        self._mine[charge.allowance] = charge.n_releases
+        return state.releases[charge.allowance]
+
     def is_charged(self, allowance: str) -> bool:
-        """Tell whether this process has charged the allowance."""
+        """Tell whether this process has charged the allowance, or goes on with it."""
         return allowance in self._mine
 
     def next_release(self, allowance: str, release: int) -> None:
@@ -290,12 +306,16 @@ def charge_row(charge: Charge, *, data: str, study: str) -> dict[str, Any]:
         "gap": repr(float(charge.gap)),
         "tail": repr(float(charge.tail)),
         "n_releases": charge.n_releases,
+        "terms": charge.terms,
         **charge.unit.row(),
     }
 
 
-def check_approved(state: State, study: str, data: str | None = None) -> str:
-    """Return the data set a study is approved for; refuse if it is not approved, or its runs are used up."""
+def check_approved(state: State, study: str, data: str | None = None, *, allowance: str = "") -> str:
+    """Return the data set a study is approved for; refuse if it is not approved, or its runs are used up.
+
+    An ``allowance`` that was charged already is a run that goes on, not one more.
+    """
     if study not in state.approvals:
         raise LedgerRefused(
             f"a study must be approved by this site's steward; got study {study[:16]}, which is not. "
@@ -304,7 +324,8 @@ def check_approved(state: State, study: str, data: str | None = None) -> str:
     approved, runs = state.approvals[study]
     if data is not None and data != approved:
         raise LedgerRefused("a study must use the data set it was approved for; got another.")
-    if state.runs.get(study, 0) >= runs:
+    goes_on = any(entry.charge.allowance == allowance and entry.study == study for entry in state.charges)
+    if state.runs.get(study, 0) >= runs and not goes_on:
         raise LedgerRefused(
             f"an approved study must run at most as often as it was approved for ({runs}); got one run more. "
             "Records were not read. The steward may approve it again."
@@ -355,9 +376,4 @@ def _next_release(entries: Sequence[Entry], allowance: str) -> int:
 def _stay_below(epsilon: float, ceiling: Ceiling, charges: list[Charge], charge: Charge, *, what: str) -> None:
     after = ceiling.after(charges, charge)
     if after > epsilon:
-        before = ceiling.spent(charges)
-        raise LedgerRefused(
-            f"spending of {what} must stay within epsilon {epsilon:g} at delta {ceiling.delta:g} {ceiling.unit.per}; "
-            f"got {round_up(after)} with this study, {round_up(before)} before it. Records were not read. Ask the data "
-            "steward for a higher ceiling, or ask for less."
-        )
+        raise over_ceiling(what, epsilon, ceiling.delta, before=ceiling.spent(charges), after=after, unit=ceiling.unit)

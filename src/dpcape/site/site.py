@@ -26,6 +26,7 @@ from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.statistics.statistic import AnyStatistic, build
+from dpcape.transport.limits import check_site
 from dpcape.transport.messages import (
     Agreed,
     Describe,
@@ -33,6 +34,8 @@ from dpcape.transport.messages import (
     FromSite,
     Open,
     Refused,
+    Reopen,
+    Reopened,
     Request,
     ToSite,
     decode_public,
@@ -138,6 +141,8 @@ class Site:
             )
         if isinstance(message, Open):
             return self._open(message.terms)
+        if isinstance(message, Reopen):
+            return self._reopen(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
         # Put last: what is used stays longest.
@@ -154,6 +159,28 @@ class Site:
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
             raise ProtocolError("an allowance must be opened once; got it again.")
+        protocol = self._checked(terms)
+        self.ledger.check(self._charge(terms))
+        return Agreed(key=self._guard(terms, protocol).half.key())
+
+    def _reopen(self, terms: Terms) -> FromSite:
+        """Go on with an allowance after a crash: its charge and its counter stand, secrets are drawn anew."""
+        protocol = self._checked(terms)
+        next_release = self.ledger.reopen(self._charge(terms))
+        return Reopened(next_release=next_release, key=self._guard(terms, protocol).half.key())
+
+    def _guard(self, terms: Terms, protocol: protocols.Protocol) -> _Guarded:
+        # Counted apart from what is kept: no two allowances have noise of the same labels.
+        noise = self._noise.child(self.name, "allowance", self._n_opened)
+        guarded = _Guarded(self, terms, protocol, noise)
+        self._n_opened += 1
+        while len(self._allowances) >= MOST_OPEN:
+            self._allowances.pop(next(iter(self._allowances))).forget()
+        self._allowances[terms.allowance] = guarded
+        return guarded
+
+    def _checked(self, terms: Terms) -> protocols.Protocol:
+        """Return the protocol of terms that are this site's."""
         protocol = protocols.from_settings(terms.settings)
         check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
@@ -167,15 +194,7 @@ class Site:
             raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
         if self.approval is not None:
             self.approval.check_terms(terms)
-        self.ledger.check(self._charge(terms))
-        # Counted apart from what is kept: no two allowances have noise of the same labels.
-        noise = self._noise.child(self.name, "allowance", self._n_opened)
-        guarded = _Guarded(self, terms, protocol, noise)
-        self._n_opened += 1
-        while len(self._allowances) >= MOST_OPEN:
-            self._allowances.pop(next(iter(self._allowances))).forget()
-        self._allowances[terms.allowance] = guarded
-        return Agreed(key=guarded.half.key())
+        return protocol
 
     @property
     def pinned(self) -> Mapping[str, bytes]:
@@ -198,7 +217,15 @@ class Site:
         else:
             mu, gap, tail = math.inf, 0.0, 0.0
         unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
-        return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares), unit=unit)
+        return Charge(
+            allowance=terms.allowance,
+            mu=mu,
+            gap=gap,
+            tail=tail,
+            n_releases=len(terms.shares),
+            unit=unit,
+            terms=terms.digest().hex(),
+        )
 
 
 class _Guarded:
@@ -232,7 +259,9 @@ class _Guarded:
             return plan
         if self._site.approval is not None:
             self._site.approval.check_request(request)
-        plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
+        statistic = self._statistic(request)
+        check_site(statistic.name, statistic.size)
+        plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
                 "the noise asked for must be what the site computes from the public facts; got other scales. "

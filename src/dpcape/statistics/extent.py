@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpcape.formula import Number, ceil
+from dpcape.formula import Number, ceil, maximum
 
 BLOCK_ROWS = 1024
 """Rows per block when totals are accumulated; part of the rounding analysis below."""
@@ -49,8 +49,12 @@ class Extent:
     rounding: Rounding
 
     def sensitivity(self, n_records: Number) -> Number:
-        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding."""
-        return self.diameter + 2 * self.rounding(n_records)
+        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
+
+        A unit that is invalid contributes zero, which is as far from another contribution as that one is long: where
+        the radius exceeds the diameter, it counts.
+        """
+        return maximum(self.diameter, self.radius) + 2 * self.rounding(n_records)
 
 
 def rounding_in_blocks(

@@ -192,6 +192,9 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
             counts += np.bincount(codes, minlength=self.size)
         return counts
 
+    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
+        return float(packed.sum()), math.sqrt(self.size)
+
 
 def sum_of_outer_products(records: RowBlocks, width: int) -> FloatArray:
     """Sum x x' over the clipped rows of ``records``, block by block, upper triangle only."""

@@ -126,12 +126,22 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         # A subclass whose natural form is not an array overrides this.
         return cast(MeanT_co, packed.reshape(self.shape))
 
+    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
+        """Return the released share of valid records and the length of its row, where the statistic counts records.
+
+        The share carries noise of that length times the noise of a coordinate. None if records are not counted.
+        """
+        return None
+
     def rounding(self, n_records: int) -> float:
         """Return a bound on the Euclidean error that floating point leaves in ``total``."""
         return computed(self._extent.rounding(n_records))
 
     def sensitivity(self, n_records: int) -> float:
-        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding."""
+        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
+
+        A unit that is invalid contributes zero, which is as far from another contribution as that one is long.
+        """
         return computed(self._extent.sensitivity(n_records))
 
     def __repr__(self) -> str:

@@ -27,6 +27,8 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan |= _target(section)
     if kind == "subjects":
         plan |= _subjects(section, folder, files)
+    if "invalid" in section:
+        plan["invalid"] = section.choice("invalid", ("zero", "refuse"))
     section.finish()
     return DataPlan(**plan, files=tuple(files))
 
@@ -172,6 +174,12 @@ def _subjects(section: TomlTable, folder: Path, files: list[Path]) -> dict[str, 
     mask = section.file("mask", folder)
     if mask is not None:
         files.append(mask)
+    if section.value("unit") == "subject" and "rows_per_subject" not in section:
+        section.fail(
+            "rows_per_subject",
+            "given for unit 'subject', the public largest number of time points of a person",
+            "Write rows_per_subject = 250.",
+        )
     return {
         "unit": section.choice("unit", ("subject", "record")),
         "subject": section.text("subject", required=False),

@@ -21,7 +21,7 @@ from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Hello, Offer, Opening, SeedShares
 from dpcape.statistics.statistic import PublicValue
 
-VERSION = 1
+VERSION = 2
 # Refused before anything is allocated: no analysis here needs a longer vector or message.
 MAX_ENTRIES = 2**28
 MAX_BYTES = 2**31
@@ -77,6 +77,12 @@ class Describe(_Body, frozen=True):
 
 class Open(_Body, frozen=True):
     """Propose an allowance; nothing is charged yet."""
+
+    terms: Terms
+
+
+class Reopen(_Body, frozen=True):
+    """Ask to go on with an allowance after a crash, under its charge; nothing is charged again."""
 
     terms: Terms
 
@@ -177,6 +183,13 @@ class Agreed(_Body, frozen=True):
     key: bytes = b""
 
 
+class Reopened(_Body, frozen=True):
+    """The site goes on: ``next_release`` is the first number it has not begun; ``key`` as in :class:`Agreed`."""
+
+    next_release: int
+    key: bytes = b""
+
+
 class Accepted(_Body, frozen=True):
     """The site accepted an epoch; ``signature`` says which."""
 
@@ -232,8 +245,21 @@ class Refused(_Body, frozen=True):
     text: str
 
 
-ToSite = Describe | Open | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
-FromSite = Described | Agreed | Accepted | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
+ToSite = Describe | Open | Reopen | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
+FromSite = (
+    Described
+    | Agreed
+    | Reopened
+    | Accepted
+    | Greeting
+    | Offered
+    | Vector
+    | Signed
+    | Opened
+    | Recovered
+    | Dealt
+    | Refused
+)
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -103,7 +103,10 @@ def joint_ica(
     ``scheme`` is "CAPE", "local" (one site alone), "pooled" (one holder of all) or "exact".
     """
     sites = {"CAPE": series.sites(), "exact": series.sites(), "local": series.sites()[:1], "pooled": [series.arrays]}
-    held = {f"site{i}": subjects(part, bound=series.bound, unit=unit) for i, part in enumerate(sites[scheme])}
+    held = {
+        f"site{i}": subjects(part, bound=series.bound, unit=unit, rows_per_subject=max(map(len, part)))
+        for i, part in enumerate(sites[scheme])
+    }
     protocol = {"CAPE": Cape(n_colluding=N_COLLUDING), "exact": Exact()}.get(scheme, Independent())
     federation = Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
     model = JointICA(n_components, epsilon=epsilon, delta=delta, n_timepoints=series.n_timepoints)

@@ -1,4 +1,4 @@
-"""Private files of a site folder: read, or refused with what to do."""
+"""Files of a site folder: what is missing or damaged is said in one sentence."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from dpcape.errors import InvalidParameter, LedgerRefused
+from dpcape.secure_sum import Identity
 
 
 def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
-    """Return the content of a JSON file, or say what it must be and what to do."""
+    """Return the JSON object in a file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
         raise InvalidParameter(message) from error
     if not isinstance(content, dict):
@@ -21,7 +22,22 @@ def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
     return content
 
 
-def check_private(path: Path) -> None:
+def identity_in(path: Path) -> Identity:
+    """Return the identity in a file that only its owner can read."""
+    _check_private(path)
+    try:
+        private = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        private = b""
+    if len(private) != 32:
+        raise InvalidParameter(
+            f"{str(path)!r} must hold an identity key, 64 hexadecimal digits; got a damaged file. Restore it from a "
+            "backup."
+        )
+    return Identity.from_private_bytes(private)
+
+
+def _check_private(path: Path) -> None:
     """Refuse a key that others on the machine can read."""
     if not path.is_file():
         raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
