@@ -45,7 +45,8 @@ PEOPLE, POINTS = 60, 250
 
 
 def study(unit: str, name: str = "maps", rows: str = "") -> Study:
-    return Study.parse(TEXT.format(unit=unit, name=name, rows=rows))
+    stated = rows or (f"rows_per_subject = {POINTS}" if unit == "subject" else "")
+    return Study.parse(TEXT.format(unit=unit, name=name, rows=stated))
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_a_ceiling_per_person_refuses_before_anything_is_read(place: SiteFolder)
     place.set_ceiling("cohort", Ceiling(2.0, DELTA, unit=Unit("subject", POINTS)))
     asked = study("record", "points")
     place.approve(asked)
-    with pytest.raises(LedgerRefused, match="within epsilon 2 at delta 1e-05 per subject"):
+    with pytest.raises(LedgerRefused, match="epsilon 2 at delta 1e-05 per subject"):
         place.site_for(asked)
     person = study("subject", "people")
     place.approve(person)

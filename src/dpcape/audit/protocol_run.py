@@ -74,7 +74,8 @@ class WatchedNoise(NoiseSource):
         purpose = next((str(label) for label in self._labels if label in ("own", "draw", DEALER)), "")
         drawn = self._inner.integer_gaussian(scale * self._factors.get(purpose, 1.0), size)
         if self._labels[0] in self._watched:
-            self._held.drawn[str(self._labels[0]), purpose] = drawn
+            # A copy: a site overwrites its draws once they are used.
+            self._held.drawn[str(self._labels[0]), purpose] = drawn.copy()
         return drawn
 
 
