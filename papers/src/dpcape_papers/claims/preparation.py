@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import epsilon_of
 from dpcape_papers.claims.claim import WRONG, Claim, Evidence, number
 from dpcape_papers.published.regression import classical_multiplier
 
 
-def _scaled(rows: np.ndarray) -> np.ndarray:
+def _scaled(rows: FloatArray) -> FloatArray:
     scaled = rows / np.linalg.norm(rows, axis=1).max()
     return np.asarray(scaled.T @ scaled / len(rows))
 

@@ -7,13 +7,14 @@ import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Schema, labelled
-from dpcape.arrays import FloatArray
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.records.kinds import Labelled
 from dpcape_papers.experiments.data import DataFolder
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -30,6 +31,13 @@ LOBES = {
     "cerebellum": (91, 116),
 }
 """First and last region of each lobe in the order of the AAL atlas."""
+
+
+class TargetOptions(TypedDict, total=False):
+    """Arguments of :func:`dpcape.labelled` that describe the target: a public range, or the public classes."""
+
+    response: tuple[float, float]
+    classes: list[int]
 
 
 @dataclass(frozen=True)
@@ -49,22 +57,22 @@ class PreparedStudy:
     """
 
     features: FloatArray
-    target: NDArray[Any]
+    target: FloatArray | IntArray
     sites: Mapping[str, NDArray[np.intp]]
     bound: float
-    options: Mapping[str, Any]
+    options: TargetOptions
     truth: FloatArray | None = None
 
-    def records(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
+    def records(self, names: tuple[str, ...] | None = None) -> dict[str, Labelled]:
         """Return the records of each site, or of some sites."""
         chosen = self.sites if names is None else {name: self.sites[name] for name in names}
         return {name: self._records(rows) for name, rows in chosen.items()}
 
-    def pooled(self) -> dict[str, Any]:
+    def pooled(self) -> dict[str, Labelled]:
         """Return all records as those of one site."""
         return {"all": self._records(np.concatenate(list(self.sites.values())))}
 
-    def _records(self, rows: NDArray[np.intp]) -> Any:
+    def _records(self, rows: NDArray[np.intp]) -> Labelled:
         return labelled(self.features[rows], self.target[rows], bound=self.bound, **self.options)
 
 

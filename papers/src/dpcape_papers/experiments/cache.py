@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Cache:
 def key_of(cell: Cell, data: DataFolder) -> str:
     """Return the digest of everything that decides a cell's rows."""
     module = cell.compute.__module__
-    methods: Iterable[str] = cell.options.get("methods", ())
+    methods = cast(Iterable[str], cell.options.get("methods", ()))
     facts = {
         "compute": f"{module}.{cell.compute.__qualname__}",
         "options": dict(cell.options),
@@ -162,7 +162,7 @@ def _file_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def _text(value: Mapping[str, Any]) -> str:
+def _text(value: Mapping[str, object]) -> str:
     return json.dumps(value, sort_keys=True, default=_plain)
 
 

@@ -56,6 +56,7 @@ class MethodResult:
 
 
 Fit = Callable[[Task, float, int], MethodResult]
+Measure = Callable[[Any, Task], float]
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def compare(
     epsilons: Sequence[float],
     run: int,
     seed: int,
-    measures: Mapping[str, Callable[[Any, Task], float]],
+    measures: Mapping[str, Measure],
     x: float | None = None,
 ) -> list[Row]:
     """Return one row per method, epsilon and measure; ``x`` (default: epsilon) is the horizontal coordinate."""
@@ -121,4 +122,15 @@ def compare(
     return rows
 
 
-__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Fit", "Method", "MethodResult", "Task", "compare", "load_method"]
+__all__ = [
+    "NON_PRIVATE",
+    "PUBLISHED",
+    "VERIFIED",
+    "Fit",
+    "Measure",
+    "Method",
+    "MethodResult",
+    "Task",
+    "compare",
+    "load_method",
+]

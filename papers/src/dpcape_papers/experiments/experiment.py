@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.results import Results, Row
@@ -13,6 +13,7 @@ from dpcape_papers.experiments.results import Results, Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 Outcome = Literal["holds", "holds under conditions", "fails", "not shown"]
 PAPERS = {
     "capecca": "Imtiaz and Sarwate, distributed differentially private CCA (capeCCA)",
@@ -40,7 +41,7 @@ class RunSetting:
     runs: int | None = None
     methods: Sequence[str] = ()
 
-    def choose(self, quick: Any, full: Any) -> Any:
+    def choose(self, quick: T, full: T) -> T:
         """Return the one of the two that fits."""
         return quick if self.quick else full
 
@@ -64,7 +65,7 @@ class Cell:
     """
 
     compute: Callable[..., list[Row]]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     files: Sequence[str] = ()
 
 

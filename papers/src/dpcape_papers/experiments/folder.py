@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -21,13 +21,38 @@ from dpcape_papers.experiments.results import Results
 DATA, PICTURE, DRAWING, VERDICTS, ABOUT = "data.csv", "figure.png", "figure.svg", "verdicts.json", "about.json"
 
 
+class CellFacts(TypedDict):
+    """One cell in about.json: its function, its options and its processor time."""
+
+    compute: str
+    options: dict[str, object]
+    seconds: float
+
+
+class About(TypedDict):
+    """The content of about.json."""
+
+    name: str
+    paper: str
+    label: str
+    title: str
+    substitutes: str
+    note: str
+    quick: bool
+    seconds: float
+    versions: dict[str, str]
+    data: dict[str, str]
+    warnings: list[str]
+    cells: list[CellFacts]
+
+
 @dataclass(frozen=True)
 class Reproduced:
     """What a folder holds, read back."""
 
     name: str
     path: Path
-    about: Mapping[str, Any]
+    about: About
     verdicts: Sequence[Verdict]
 
 
@@ -57,7 +82,7 @@ def read_folder(path: Path) -> Reproduced | None:
     return Reproduced(path.name, path, found, verdicts) if (path / DRAWING).is_file() else None
 
 
-def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]) -> dict[str, Any]:
+def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]) -> About:
     """Return where the numbers come from: options and seeds, versions, data, time."""
     files = sorted({name for cell, _ in done for name in cell.files})
     return {
@@ -99,5 +124,5 @@ def _draw(experiment: Experiment, results: Results, folder: Path) -> None:
         plt.close(figure)
 
 
-def _write_json(path: Path, value: Any) -> None:
+def _write_json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

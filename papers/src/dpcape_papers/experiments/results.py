@@ -11,6 +11,8 @@ from typing import overload
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
+
 Value = str | int | float | None
 Row = dict[str, Value]
 # The first columns of every file; an experiment may add its own behind them.
@@ -77,11 +79,11 @@ class CurvePoints:
 
     curve: str
     calibration: str
-    x: np.ndarray
-    mean: np.ndarray
-    spread: np.ndarray  # standard deviation over the runs
-    claimed: np.ndarray  # nan where there is none
-    verified: np.ndarray
+    x: FloatArray
+    mean: FloatArray
+    spread: FloatArray  # standard deviation over the runs
+    claimed: FloatArray  # NaN where no epsilon is claimed
+    verified: FloatArray
 
 
 class Results(Sequence[Row]):
@@ -141,7 +143,7 @@ def _series(rows: Results, curve: str, calibration: str) -> CurvePoints:
     points = sorted(set(rows.numbers("x")))
     at = {x: rows.where(x=x) for x in points}
 
-    def average(column: str, reduce: Callable[[list[float]], np.floating] = np.mean) -> np.ndarray:
+    def average(column: str, reduce: Callable[[list[float]], np.floating] = np.mean) -> FloatArray:
         found = [[math.nan if r[column] is None else number(r, column) for r in at[x]] for x in points]
         return np.array([reduce(values) for values in found])
 

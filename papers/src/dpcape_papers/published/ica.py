@@ -7,7 +7,7 @@ with it says "no guarantee: retracted". Generators are handed in by the caller.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -227,13 +227,13 @@ def wishart_delta(epsilon: float, extra_degrees: int, scale: float) -> float:
     return max(_expected(lost, extra_degrees + 1, 1 / scale), _expected(gained, extra_degrees + 1, 1 / scale))
 
 
-def _expected(value: object, degrees: int, edge: float) -> float:
+def _expected(value: Callable[[float], float], degrees: int, edge: float) -> float:
     """Integrate a function of a chi-squared variable, in pieces that meet where it is not smooth."""
     law = chi2(degrees)
     points = sorted({0.0, edge, *law.ppf([1e-15, 1e-9, 1e-6, 1e-4, 0.01, 0.1, 0.5, 0.9]), float(law.isf(1e-15))})
 
     def weighted(y: float) -> float:
-        return float(value(y) * law.pdf(y))  # type: ignore[operator]  # a function
+        return float(value(y) * law.pdf(y))
 
     return sum(quad(weighted, low, high, limit=200)[0] for low, high in pairwise(points))
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,6 +29,7 @@ from dpcape.federation import Federation
 from dpcape.noise import Replay
 from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
 from dpcape.records import labelled, rows, views
+from dpcape.records.kinds import Labelled, Records, Rows
 from dpcape.site.in_process import in_process
 from dpcape.statistics import first_moments
 from dpcape.transport.messages import Submit, decode_to_site
@@ -133,25 +134,32 @@ def analyses(data: DataFolder, *, n_sites: int) -> list[Row]:
     return result
 
 
-def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Any], FederatedEstimator]]:
-    X, y = rng.normal(size=(400, 20)) / 5, rng.integers(0, 2, 400)
-    promise: dict[str, Any] = {"epsilon": 10.0, "delta": DELTA}
+class Budget(TypedDict):
+    """The epsilon and delta of an estimator."""
 
-    def plain() -> Any:
+    epsilon: float
+    delta: float
+
+
+def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Records], FederatedEstimator]]:
+    X, y = rng.normal(size=(400, 20)) / 5, rng.integers(0, 2, 400)
+    budget: Budget = {"epsilon": 10.0, "delta": DELTA}
+
+    def plain() -> Rows:
         return rows(X, bound=1.0)
 
-    def classes() -> Any:
+    def classes() -> Labelled:
         return labelled(X, y, bound=1.0, classes=[0, 1])
 
     return {
-        "Mean": (plain, Mean(**promise)),
-        "PCA": (plain, PCA(3, **promise)),
-        "CCA": (lambda: views(X[:, :10], X[:, 10:], bounds=(1.0, 1.0)), CCA(2, **promise)),
-        "LinearRegression": (lambda: labelled(X, y, bound=1.0, response=(0, 1)), LinearRegression(**promise)),
-        "LogisticRegression": (classes, LogisticRegression(**promise)),
-        "MixtureModel": (plain, MixtureModel(2, noise_variance=0.04, **promise)),
-        "KMeans": (plain, KMeans(3, **promise)),
-        "NetworkClassifier": (classes, NetworkClassifier(20, **promise)),
+        "Mean": (plain, Mean(**budget)),
+        "PCA": (plain, PCA(3, **budget)),
+        "CCA": (lambda: views(X[:, :10], X[:, 10:], bounds=(1.0, 1.0)), CCA(2, **budget)),
+        "LinearRegression": (lambda: labelled(X, y, bound=1.0, response=(0, 1)), LinearRegression(**budget)),
+        "LogisticRegression": (classes, LogisticRegression(**budget)),
+        "MixtureModel": (plain, MixtureModel(2, noise_variance=0.04, **budget)),
+        "KMeans": (plain, KMeans(3, **budget)),
+        "NetworkClassifier": (classes, NetworkClassifier(20, **budget)),
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +21,7 @@ from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import labelled
 from dpcape.site.in_process import in_process
-from dpcape_papers.experiments.comparison import Method, MethodResult, Task, compare, load_method
+from dpcape_papers.experiments.comparison import Measure, Method, MethodResult, Task, compare, load_method
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
@@ -75,7 +74,7 @@ def method(curve: str, kind: str, protocol: Protocol, mu_of_round: Callable[[flo
     return Method(curve, kind, fit)
 
 
-def train(task: Task, protocol: Protocol, mu: float, seed: int) -> Any:
+def train(task: Task, protocol: Protocol, mu: float, seed: int) -> NetworkClassifier:
     """Train in a federation; ``mu`` is of one round against the aggregator and the colluding sites."""
     records = {name: labelled(X, y, bound=task.options["bound"], classes=[0, 1]) for name, (X, y) in task.sites.items()}
     total = mu * math.sqrt(task.options["n_rounds"])
@@ -107,7 +106,7 @@ def _free(task: Task, epsilon: float, seed: int) -> MethodResult:
     return MethodResult(train(task, Exact(), 1.0, seed), None)
 
 
-MEASURES: dict[str, Callable[[Any, Task], float]] = {
+MEASURES: dict[str, Measure] = {
     TRAIN: lambda model, task: model.score(*task.options["train"]),
     TEST: lambda model, task: model.score(*task.options["test"]),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,8 +19,18 @@ from dpcape_papers.published.cape import assumed_colluding, theorem_delta, theor
 from dpcape_papers.verdicts import outcome_of
 
 DELTA = "delta"
+
+
+class TheoremPanel(TypedDict):
+    """What is held fixed in a panel."""
+
+    n_records: int
+    n_sites: int
+    epsilon: float
+
+
 # Records, sites and epsilon of the two panels; scales of figure 3.3 (github.com/hafizimtiaz/cape, plots).
-PANELS: tuple[dict[str, Any], ...] = (
+PANELS: tuple[TheoremPanel, ...] = (
     {"n_records": 1000, "n_sites": 10, "epsilon": 1e-3},
     {"n_records": 5000, "n_sites": 30, "epsilon": 0.1},
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,16 @@ from dpcape.arrays import FloatArray
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.postprocessing.eigen import canonical
 from dpcape.protocols.protocol import Protocol
-from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
+from dpcape_papers.experiments.comparison import (
+    NON_PRIVATE,
+    PUBLISHED,
+    VERIFIED,
+    Fit,
+    Measure,
+    Method,
+    MethodResult,
+    Task,
+)
 from dpcape_papers.figures.cca.pairs import VIEW_BOUND, Pairs
 from dpcape_papers.published import pca as moments
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
@@ -52,13 +60,13 @@ def task(pairs: Pairs, *, n_sites: int, delta: float, copies: int, scheme: str, 
     return Task(sites=sites, delta=delta, options=options)
 
 
-def measures(task_: Task) -> dict[str, Callable[[Any, Task], float]]:
+def measures(task_: Task) -> dict[str, Measure]:
     """Return the measures of a task: correlations if the truth is known, clusters otherwise."""
     known = task_.options["pairs"].correlations is not None
     return {name: _taken(name) for name in ((ERROR, KEPT) if known else (CH, RATIO, KEPT))}
 
 
-def _taken(name: str) -> Callable[[Any, Task], float]:
+def _taken(name: str) -> Measure:
     return lambda result, _: float(result[name])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 from matplotlib.figure import Figure
 
@@ -40,10 +40,22 @@ class CcaPanel:
     delta: float = 0.01
 
 
+class _Named(TypedDict):
+    dataset: str
+
+
+class _Copied(_Named):
+    copies: int
+
+
+class _Sized(_Named):
+    n_records: int
+
+
 _QUICK_EPSILONS = (0.05, 1.0, 10.0)
-_MNIST: dict[str, Any] = {"dataset": "MNIST", "copies": 10}
-_SPEECH: dict[str, Any] = {"dataset": "MOCHA-TIMIT", "n_records": 2000}
-_BOTH: dict[str, Any] = {"dataset": FUSION}
+_MNIST: _Copied = {"dataset": "MNIST", "copies": 10}
+_SPEECH: _Sized = {"dataset": "MOCHA-TIMIT", "n_records": 2000}
+_BOTH: _Named = {"dataset": FUSION}
 BY_EPSILON_AND_SIZE = (
     CcaPanel("a", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=30000, **_MNIST),
     CcaPanel("b", by=BY_EPSILON, points=_EPSILONS, n_records=50000, **_MNIST),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -87,7 +86,7 @@ def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, serie
     return rows
 
 
-def _sizes(setting: RunSetting) -> dict[str, Any]:
+def _sizes(setting: RunSetting) -> dict[str, int]:
     return {
         "n_components": setting.choose(6, 20),
         "side": setting.choose(12, 30),

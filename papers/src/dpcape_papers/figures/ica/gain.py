@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TypedDict
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from dpcape.arrays import FloatArray
 from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_lines
 from dpcape_papers.experiments.data import DataFolder
@@ -41,6 +42,25 @@ _COLOURS = COLOURS | {
 DELTA, DELTA_ROUND = 1e-5, 1e-2
 
 
+class _Noise(TypedDict):
+    """Noise of the published rounds, and the delta at which their total is stated."""
+
+    epsilon: float
+    delta_round: float
+    delta: float
+    n_iter: int
+
+
+class _Frame(TypedDict):
+    """Columns that all rows of one data set share."""
+
+    panel: str
+    run: int
+    n_subjects: int
+    asked_delta: float
+    source: str
+
+
 def compute(
     data: DataFolder,
     *,
@@ -61,15 +81,20 @@ def compute(
     The unmixing without noise is computed if ``exact_at`` names epsilons at which it is to be drawn.
     """
     series, truths = _data(data, source, n_subjects, n_components, n_iter, run, side, n_timepoints)
-    frame = {"panel": f"{series.name}, {n_subjects} people", "run": run, "n_subjects": n_subjects, "asked_delta": delta,
-             "source": source}  # fmt: skip
+    frame: _Frame = {
+        "panel": f"{series.name}, {n_subjects} people",
+        "run": run,
+        "n_subjects": n_subjects,
+        "asked_delta": delta,
+        "source": source,
+    }
     found: list[Row] = []
     if exact_at:
         value = gain_index(djica(series, n_components, n_iter=n_iter).unmixing, truths["infomax"])
         found += [_row(frame, "non-private", NON_PRIVATE, epsilon, ERROR, value) for epsilon in exact_at]
     for index, epsilon in enumerate(epsilons):
         seed = 1000 * (run + 1) + index
-        noise: dict[str, Any] = {"epsilon": epsilon, "delta_round": delta_round, "delta": delta, "n_iter": n_iter}
+        noise: _Noise = {"epsilon": epsilon, "delta_round": delta_round, "delta": delta, "n_iter": n_iter}
         runs = {
             ("CAPE", PUBLISHED): cape_djica_found(series, n_components, seed=seed, **noise),
             ("local", PUBLISHED): cape_djica_found(series, n_components, seed=seed, alone=True, **noise),
@@ -91,7 +116,7 @@ def compute(
 def _data(
     data: DataFolder, source: str, n_subjects: int, n_components: int, n_iter: int, run: int, side: int,
     n_timepoints: int,
-) -> tuple[PeopleSeries, dict[str, Any]]:  # fmt: skip
+) -> tuple[PeopleSeries, dict[str, FloatArray]]:  # fmt: skip
     """Return the people, and the maps each kind of algorithm is measured against."""
     if source == "simulated":
         series = simulated(
@@ -103,14 +128,14 @@ def _data(
 
 
 @lru_cache(maxsize=1)
-def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[PeopleSeries, dict[str, Any]]:
+def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[PeopleSeries, dict[str, FloatArray]]:
     """Return all people, with a pseudo truth: their analysis without noise, each kind of algorithm its own."""
     series = real(data)
     exact = joint_ica(series, n_components, scheme="exact", epsilon=1.0, delta=DELTA, seed=0)
     return series, {"infomax": djica(series, n_components, n_iter=n_iter).mixing, "moment": exact.mixing}
 
 
-def _overall_rows(frame: dict[str, Any], epsilon: float, totals: DjicaComparison) -> list[Row]:
+def _overall_rows(frame: _Frame, epsilon: float, totals: DjicaComparison) -> list[Row]:
     values = {
         (CLAIMED, PUBLISHED): totals.claimed_epsilon,
         (MOMENTS, PUBLISHED): totals.claimed_moments,
@@ -125,7 +150,7 @@ def _overall_rows(frame: dict[str, Any], epsilon: float, totals: DjicaComparison
 
 
 def _row(
-    frame: dict[str, Any], curve: str, kind: str, epsilon: float, measure: str, value: float,
+    frame: _Frame, curve: str, kind: str, epsilon: float, measure: str, value: float,
     found: Found | None = None, delta: float | None = None,
 ) -> Row:  # fmt: skip
     return row(
@@ -172,7 +197,7 @@ def cells(
     return made
 
 
-def _sizes(setting: RunSetting, source: str) -> dict[str, Any]:
+def _sizes(setting: RunSetting, source: str) -> dict[str, object]:
     if source == "real":
         return {"source": source, "n_components": setting.choose(4, 20), "n_iter": setting.choose(80, 200)}
     return {

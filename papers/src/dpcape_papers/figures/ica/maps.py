@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from dpcape.arrays import FloatArray
 from dpcape.metrics import matched_correlations
 from dpcape.privacy import epsilon_of, mu_of
 from dpcape.report.map_plots import matched_maps, plot_maps
@@ -25,6 +26,29 @@ N_SHOWN = 6
 _RESEMBLES, _EQUAL = 0.9, 0.02
 
 
+class _Noise(TypedDict):
+    """What the published and the verified algorithm share."""
+
+    epsilon: float
+    delta: float
+    seed: int
+
+
+class _Frame(TypedDict):
+    """Columns that all rows of one result share."""
+
+    panel: str
+    curve: str
+    calibration: str
+    claimed_epsilon: float | None
+    verified_epsilon: float | None
+    delta: float | None
+    run: int
+    asked_epsilon: float | None
+    n_subjects: int
+    person_factor: int
+
+
 def compute(
     data: DataFolder, *, n_subjects: int, n_components: int, side: int, n_timepoints: int, n_iter: int,
     epsilon: float | None, run: int,
@@ -37,7 +61,7 @@ def compute(
     if epsilon is None:
         runs = {("true", NON_PRIVATE): exact, ("non-private", NON_PRIVATE): djica(series, n_components, n_iter=n_iter)}
     else:
-        noise: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "seed": 1000 + run}
+        noise: _Noise = {"epsilon": epsilon, "delta": DELTA, "seed": 1000 + run}
         runs = {
             ("CAPE", PUBLISHED): cape_djica_found(
                 series, n_components, delta_round=DELTA_ROUND, n_iter=n_iter, **noise
@@ -46,7 +70,7 @@ def compute(
         }
     found: list[Row] = []
     for (curve, kind), result in runs.items():
-        frame: dict[str, Any] = {
+        frame: _Frame = {
             "panel": f"{n_subjects} people",
             "curve": curve,
             "calibration": kind,
@@ -66,7 +90,7 @@ def compute(
     return found
 
 
-def _pixels(maps: np.ndarray, frame: dict[str, Any]) -> list[Row]:
+def _pixels(maps: FloatArray, frame: _Frame) -> list[Row]:
     scaled = maps / np.abs(maps).max(axis=0)
     return [
         row(x=pixel, measure=MAP, value=round(float(value), 4), component=component, **frame)
@@ -75,7 +99,7 @@ def _pixels(maps: np.ndarray, frame: dict[str, Any]) -> list[Row]:
     ]
 
 
-def _sizes(setting: RunSetting) -> dict[str, Any]:
+def _sizes(setting: RunSetting) -> dict[str, int]:
     return {
         "n_components": setting.choose(6, 20),
         "side": setting.choose(16, 30),
@@ -106,7 +130,7 @@ def cells_private(setting: RunSetting) -> list[Cell]:
 
 def draw(results: Results) -> Figure:
     """Draw one line of images per result of the first run, with the epsilons and the mean correlation of all runs."""
-    shown: dict[str, np.ndarray] = {}
+    shown: dict[str, FloatArray] = {}
     first = results.where(measure=MAP)
     for people in sorted({int(people) for people in first.numbers("n_subjects")}):
         rows = first.where(n_subjects=people)
@@ -133,7 +157,7 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def _image(rows: Results) -> np.ndarray:
+def _image(rows: Results) -> FloatArray:
     values = np.array(rows.numbers("value"))
     return values.reshape(len(rows.values("component")), -1).T
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -72,7 +71,7 @@ def cells(setting: RunSetting) -> list[Cell]:
 def _cell(letter: str, run: int, points: Sequence[float], quick: bool) -> Cell:
     panel = next(one for one in PANELS if one.letter == letter)
     small = quick and panel.dataset == "MNIST"
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "letter": letter,
         "run": run,
         "points": list(points),

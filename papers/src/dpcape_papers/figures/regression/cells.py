@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 
@@ -23,7 +23,18 @@ REAL = {
 }
 
 
-def panel_cells(panel: Mapping[str, Any], n_runs: int) -> list[Cell]:
+class RegressionPanel(TypedDict):
+    """Options of `sweep` for one panel."""
+
+    source: str
+    vary: str
+    values: Sequence[float]
+    epsilon: float
+    delta: float
+    n_records: int
+
+
+def panel_cells(panel: RegressionPanel, n_runs: int) -> list[Cell]:
     """Return the cells of one panel, one per run."""
     files = [REAL[panel["source"]][0]] if panel["source"] in REAL else []
     return [Cell(sweep, {**panel, "run": run}, files) for run in range(n_runs)]
@@ -77,7 +88,8 @@ def make_task(data: DataFolder, source: str, *, n_records: int, delta: float, se
     """Return the name of the data and the task: unit rows at five sites of equal size."""
     if source.startswith("D="):
         study = prepared.linear(int(source[2:]), n_records, seed=seed)
-        return f"synthetic, D = {source[2:]}", _task(study.features, study.target, delta, seed, study.truth)
+        target = np.asarray(study.target, dtype=np.float64)
+        return f"synthetic, D = {source[2:]}", _task(study.features, target, delta, seed, study.truth)
     name, X, y = _real(data, source)
     keep = np.random.default_rng([seed, 0]).permutation(len(X))[: n_records or len(X)]  # protects nothing
     return name, _task(X[keep], y[keep], delta, seed, None)
@@ -88,7 +100,7 @@ def _task(X: FloatArray, y: FloatArray, delta: float, seed: int, truth: FloatArr
     order = np.random.default_rng([seed, 1]).permutation(len(X))  # protects nothing
     parts = [order[number * each : (number + 1) * each] for number in range(N_SITES)]
     sites = {f"site{number}": (X[part], y[part]) for number, part in enumerate(parts, start=1)}
-    options: dict[str, Any] = {"n_records": each * N_SITES} | ({} if truth is None else {"truth": truth})
+    options: dict[str, object] = {"n_records": each * N_SITES} | ({} if truth is None else {"truth": truth})
     return Task(sites, delta, options)
 
 

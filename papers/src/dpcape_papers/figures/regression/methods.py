@@ -6,7 +6,7 @@ A task's sites are pairs (rows, responses) of equal size; a fit returns the coef
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from dpcape.protocols import Protocol
 from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Method, MethodResult, Task
 from dpcape_papers.published.cape import assumed_colluding
+
+Sites = Mapping[str, tuple[FloatArray, FloatArray]]
 
 DP_FM, OBJECTIVE = "dp-fm", "objective perturbation"
 LOSS, ERROR = "f_D(w)", "err_w"
@@ -66,7 +68,7 @@ def _without_noise(task: Task, epsilon: float, seed: int) -> MethodResult:
     return MethodResult(np.linalg.lstsq(X, y, rcond=None)[0], None)
 
 
-def _released(task: Task, epsilon: float, seed: int, sites: dict[str, Any], protocol: Protocol) -> MethodResult:
+def _released(task: Task, epsilon: float, seed: int, sites: Sites, protocol: Protocol) -> MethodResult:
     """Fit with dpcape's own protocol code and replayable noise."""
     records = {name: labelled(X, y, bound=1.0, response=(-1, 1)) for name, (X, y) in sites.items()}
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
