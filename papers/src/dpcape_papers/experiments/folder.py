@@ -1,4 +1,4 @@
-"""The folder of one reproduced figure: data.csv, figure.png, figure.svg, verdicts.json, about.json."""
+"""The output folder of one figure: data.csv, figure.png, figure.svg, verdicts.json and about.json."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class About(TypedDict):
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What a folder holds, read back."""
+    """The content of an output folder."""
 
     name: str
     path: Path
@@ -59,12 +59,12 @@ class Reproduced:
 def write_folder(
     out: Path, experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]
 ) -> list[Verdict]:
-    """Draw and judge the rows of an experiment and write its folder; return the verdicts."""
+    """Draw and judge the rows of an experiment, write its folder, and return the verdicts."""
     results = Results(row for _, kept in done for row in kept.rows)
     verdicts = experiment.judge(results)
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
-    # The two that make a folder count are written last.
+    # Verdicts and about.json are written last: without them a folder counts as incomplete.
     results.write(folder / DATA)
     _draw(experiment, results, folder)
     _write_json(folder / VERDICTS, [asdict(verdict) for verdict in verdicts])
@@ -73,7 +73,7 @@ def write_folder(
 
 
 def read_folder(path: Path) -> Reproduced | None:
-    """Return what a folder holds, or None if it is not complete."""
+    """Return the content of a folder, or None if the folder is incomplete."""
     try:
         found = json.loads((path / ABOUT).read_text(encoding="utf-8"))
         verdicts = [Verdict(**entry) for entry in json.loads((path / VERDICTS).read_text(encoding="utf-8"))]
@@ -83,7 +83,7 @@ def read_folder(path: Path) -> Reproduced | None:
 
 
 def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]) -> About:
-    """Return where the numbers come from: options and seeds, versions, data, time."""
+    """Return the provenance of the numbers: options with seeds, versions, data digests and times."""
     files = sorted({name for cell, _ in done for name in cell.files})
     return {
         "name": experiment.name,
@@ -117,7 +117,7 @@ def _draw(experiment: Experiment, results: Results, folder: Path) -> None:
     figure = experiment.draw(results)
     try:
         figure.savefig(folder / PICTURE, dpi=130)
-        # Nothing of the machine or the hour: the same rows give the same file.
+        # No date and no random identifiers, so that the same rows give the same file.
         with mpl.rc_context({"svg.hashsalt": experiment.name}):
             figure.savefig(folder / DRAWING, metadata={"Date": None})
     finally:

@@ -1,4 +1,4 @@
-"""The page over all figures reproduced so far: every verdict first, then the pictures."""
+"""The index page of all figures reproduced so far: the verdicts first, then the pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PaperGroup(TypedDict):
 
 
 def write_index(out: Path, names: Sequence[str]) -> Path:
-    """Write ``index.html`` over the folders of these experiments that are complete; return its path."""
+    """Write ``index.html`` for those of the named experiments whose folders are complete, and return its path."""
     found = [read_folder(out / name) for name in names]
     figures = [_shown(one) for one in found if one is not None]
     environment = Environment(
@@ -61,7 +61,7 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
 
 
 def outcome_counts(outcomes: Sequence[str]) -> str:
-    """Return how many claims came out how, in words."""
+    """Return the number of claims with each outcome, in words."""
     counts = Counter(outcomes)
     words = dict(zip(get_args(Outcome), ("hold", "hold under conditions", "fail", "not shown"), strict=True))
     return ", ".join(
@@ -70,7 +70,7 @@ def outcome_counts(outcomes: Sequence[str]) -> str:
 
 
 def _shown(figure: Reproduced) -> ShownFigure:
-    # As an image the drawing keeps its identifiers to itself; inline, those of thirty drawings would collide.
+    # Embedded as an image, because the identifiers of thirty inline drawings would collide.
     drawing = base64.b64encode((figure.path / DRAWING).read_bytes()).decode()
     return {
         "name": figure.name,

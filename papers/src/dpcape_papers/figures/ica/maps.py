@@ -1,4 +1,4 @@
-"""Figures 6.5 and 6.6: maps without noise, and of capeDJICA at several epsilons and numbers of people."""
+"""Figures 6.5 and 6.6: maps without noise, and maps of capeDJICA for several epsilons and numbers of people."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from dpcape_papers.verdicts import as_good, outcome_of
 
 CORRELATION, MAP = "map correlation", "map"
 N_SHOWN = 6
-# A map that correlates this much with the true one is called resembling, and this much less than djICA's, equal.
+# A map resembles the true one if their correlation is at least the first value; a correlation below djICA's by at
+# most the second value counts as equal.
 _RESEMBLES, _EQUAL = 0.9, 0.02
 
 
 class _Noise(TypedDict):
-    """What the published and the verified algorithm share."""
+    """Settings that the published and the verified algorithm share."""
 
     epsilon: float
     delta: float
@@ -53,7 +54,7 @@ def compute(
     data: DataFolder, *, n_subjects: int, n_components: int, side: int, n_timepoints: int, n_iter: int,
     epsilon: float | None, run: int,
 ) -> list[Row]:  # fmt: skip
-    """Return maps (of the first run) and their correlations with the true ones; without noise if epsilon is None."""
+    """Return correlations of the maps with the true ones and, in run 0, the maps; no noise if epsilon is None."""
     series = simulated(
         seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
     )
@@ -129,7 +130,7 @@ def cells_private(setting: RunSetting) -> list[Cell]:
 
 
 def draw(results: Results) -> Figure:
-    """Draw one line of images per result of the first run, with the epsilons and the mean correlation of all runs."""
+    """Draw one row of images per result of the first run, with its epsilons and the mean correlation of all runs."""
     shown: dict[str, FloatArray] = {}
     first = results.where(measure=MAP)
     for people in sorted({int(people) for people in first.numbers("n_subjects")}):
@@ -148,7 +149,7 @@ def draw(results: Results) -> Figure:
     figure = axes.figure
     assert isinstance(figure, Figure)
     figure.set_size_inches(N_SHOWN + 3.2, len(shown) + 0.6)
-    # Room for the labels is left of the images, whose shape is fixed.
+    # The images have a fixed shape; the labels are to the left of them.
     axes.set_anchor("E")
     axes.tick_params(labelsize=8)
     axes.set_title(
@@ -179,8 +180,10 @@ def judge_exact(results: Results) -> list[Verdict]:
     """Judge figure 6.5."""
     values = results.where(measure=CORRELATION, curve="non-private").numbers("value")
     outcome = as_good([value >= _RESEMBLES for value in values])
-    text = f"Mean correlation with the true maps {np.mean(values):.3f}, least of {len(values)} runs {min(values):.3f}."
-    return [Verdict("Maps of djICA show the true ones", "section 6.5.4", outcome, text)]
+    text = (
+        f"Correlation with the true maps: mean {np.mean(values):.3f}, smallest of {len(values)} runs {min(values):.3f}."
+    )
+    return [Verdict("The maps of djICA resemble the true ones", "section 6.5.4", outcome, text)]
 
 
 def judge_private(results: Results) -> list[Verdict]:
@@ -196,15 +199,17 @@ def judge_private(results: Results) -> list[Verdict]:
 
 
 def _resembles(rows: Results, kind: str, people: int) -> Verdict:
-    """Judge "closely resemble the true ones even for small overall epsilon", small meaning at most one."""
+    """Judge "closely resemble the true ones even for small overall epsilon", where small means at most one."""
     found = set(zip(rows.numbers("verified_epsilon"), rows.numbers("asked_epsilon"), strict=True))
     points = [(real, rows.mean(asked_epsilon=asked)) for real, asked in sorted(found)]
     resembling = [real for real, value in points if value >= _RESEMBLES]
-    # Two conditions: maps that resemble at all, and those at a small epsilon.
+    # Two conditions: some maps resemble the true ones, and some do so at a small epsilon.
     outcome = outcome_of(bool(resembling) + (min(resembling, default=math.inf) <= 1), 2)
     text = ", ".join(f"{value:.3f} at real epsilon {real:.3g}" for real, value in points)
-    claim = f"With many people maps closely resemble the true ones even for a small overall epsilon ({kind})"
-    return Verdict(claim, "section 6.5.4", outcome, f"{people} people, correlation of time-point-private maps: {text}.")
+    claim = f"With many people the maps closely resemble the true ones even at a small overall epsilon ({kind})"
+    return Verdict(
+        claim, "section 6.5.4", outcome, f"{people} people, correlation of maps private per time point: {text}."
+    )
 
 
 def _few_need_more(rows: Results) -> Verdict:
@@ -232,7 +237,7 @@ def _indistinguishable(rows: Results, people: int) -> Verdict:
     outcome = as_good([value >= exact - _EQUAL for value in values.values()])
     text = ", ".join(f"{value:.3f} at epsilon {epsilon:g}" for epsilon, value in sorted(values.items()))
     return Verdict(
-        "Maps are almost indistinguishable from those without noise (as published)", "section 6.5.4", outcome,
+        "The maps are almost indistinguishable from those without noise (as published)", "section 6.5.4", outcome,
         f"Correlation without noise {exact:.3f}; as published, per round: {text}.",
     )  # fmt: skip
 
@@ -242,5 +247,5 @@ def _unit(rows: Results) -> Verdict:
     real, factor = min(published.numbers("verified_epsilon")), published.numbers("person_factor")[0]
     person = epsilon_of(DELTA, factor * mu_of(real, DELTA))
     outcome = outcome_of(int(person <= 1), 1)
-    text = f"At best, {real:.3g} for a time point, which is {person:.3g} for a person who owns {factor:g} of them."
+    text = f"At best {real:.3g} for a time point, which is {person:.3g} for a person with {factor:g} time points."
     return Verdict("The epsilon protects individuals", "sections 6.1 and 6.5.4", outcome, text)

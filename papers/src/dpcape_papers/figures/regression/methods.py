@@ -1,6 +1,7 @@
-"""The schemes of figures 8.1 to 8.3: least squares without intercept on rows of length at most 1, responses in [-1, 1].
+"""The schemes of figures 8.1 to 8.3: least squares without intercept, rows of norm at most 1, responses in [-1, 1].
 
-A task's sites are pairs (rows, responses) of equal size; a fit returns the coefficients w of f_D(w), eq. 8.11.
+Each site of a task is a pair (rows, responses); all have the same size. A fit returns the coefficients w of f_D(w)
+(eq. 8.11).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def error(coefficients: FloatArray, task: Task) -> float:
 
 
 def papers_methods() -> tuple[Method, ...]:
-    """Return the papers' schemes, verified and as published, in the order of the legend."""
+    """Return the schemes, verified and as published, in the order of the legend."""
     return (
         Method("non-private", NON_PRIVATE, _without_noise),
         Method("pooled", VERIFIED, _verified_pooled),
@@ -73,7 +74,7 @@ def _released(task: Task, epsilon: float, seed: int, sites: Sites, protocol: Pro
     records = {name: labelled(X, y, bound=1.0, response=(-1, 1)) for name, (X, y) in sites.items()}
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UtilityWarning)  # The picture shows what noise leaves.
+        warnings.simplefilter("ignore", UtilityWarning)  # The picture shows the utility.
         model = LinearRegression(epsilon=epsilon, delta=task.delta, fit_intercept=False).fit(federation)
     return MethodResult(model.coef_, model.guarantee_.epsilon)
 

@@ -1,4 +1,4 @@
-"""The work behind figures 8.1 to 8.3 of the dissertation."""
+"""The code of figures 8.1 to 8.3 of the dissertation: cells, drawing and verdicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpcape_papers.figures.regression.claims import judge_error, judge_loss, jud
 from dpcape_papers.figures.regression.drawing import draw_error, draw_loss, draw_real
 
 _SYNTHETIC = ("D=20", "D=50")
-_DELTA, _REAL_DELTA = 1e-5, 1e-3  # In the noise for synthetic and real data (section 8.4).
+_DELTA, _REAL_DELTA = 1e-5, 1e-3  # In the noise formula for synthetic and for real data (section 8.4).
 _FEW, _MANY = 5_000, 20_000
 _WEAK, _STRONG = 0.5, 0.1
 
@@ -38,7 +38,7 @@ def _real_cells(setting: RunSetting) -> list[Cell]:
     panels = [_real_panel(source, "epsilon", _epsilons(setting)) for source in REAL]
     panels += [_real_panel(source, "N", sizes[source]) for source in REAL]
     panels += [_real_panel(source, "delta", deltas) for source in REAL]
-    # Not drawn: the text compares the variation with delta.
+    # Not drawn: needed for the text's comparison of how the loss varies with delta.
     panels += [_by_delta(setting, source, _FEW) for source in _SYNTHETIC]
     return _cells(setting, panels)
 

@@ -1,4 +1,4 @@
-"""The schemes of chapter 5's figures, with the published noise and with dpcape's own protocols."""
+"""The schemes of chapter 5's figures, as published and with dpcape's protocols."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RANDOM = "random vectors"
 
 
 def make_task(model: str, n_features: int, n_components: int, *, site_size: int, delta: float, seed: int) -> Task:
-    """Return simulated records at five equal sites, with the published moments formed once."""
+    """Return simulated records at five sites of equal size, with the papers' moments computed once."""
     data, truth = _simulated(model, n_features, n_components, seed, n_records=N_SITES * site_size)
     sites: dict[str, Data] = {f"site{i}": data[i * site_size : (i + 1) * site_size] for i in range(N_SITES)}
     options = {
@@ -139,7 +139,7 @@ def model_of(task: Task, epsilon: float) -> TopicModel | MixtureModel:
 
 
 def federation_of(sites: Mapping[str, Data], scheme: str, seed: int) -> Federation:
-    """Return the sites under one of the schemes; "local" is the first site alone with its own records."""
+    """Return the federation of a scheme; "local" is the first site only."""
     chosen = dict(list(sites.items())[:1]) if scheme == "local" else sites
     protocol = Cape(n_colluding=N_COLLUDING) if scheme == "CAPE" else Independent()
     held = {name: _records(part) for name, part in chosen.items()}
