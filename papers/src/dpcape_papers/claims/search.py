@@ -1,4 +1,4 @@
-"""Largest changes found by trying pairs of records."""
+"""Numerical search for the largest change that replacing one record can cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def largest_distance(contribution: Callable[[FloatArray], FloatArray], candidate
 
 
 def directions(width: int, n_random: int = 200) -> FloatArray:
-    """Return unit vectors: axes and random ones, with their opposites, and zero."""
+    """Return unit vectors along the axes and in random directions, their negatives, and the zero vector."""
     random = np.random.default_rng(2).standard_normal((n_random, width))  # protects nothing
     random /= np.linalg.norm(random, axis=1, keepdims=True)
     half = np.concatenate([np.eye(width), random])

@@ -1,8 +1,8 @@
-"""Simulated fMRI and EEG of the same people: components mixed by modulation profiles that agree across modalities.
+"""Simulated fMRI and EEG of the same people: components mixed by profiles that are correlated across modalities.
 
 After Correa et al., *Canonical correlation analysis for feature-based fusion of biomedical imaging modalities*, IEEE
 J. Sel. Topics Signal Process. 2(6), 2008, in the sizes of the paper on capeCCA. The maps replace those of simTB, the
-potentials those of EEGIFT: both are smooth and localised.
+potentials replace those of EEGIFT; both are smooth and localised.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ class Fusion:
 
     Attributes
     ----------
-    maps : (components, pixels), potentials : (components, time points)
-        What is mixed.
+    maps : ndarray
+        Components of the fMRI, (components, pixels).
+    potentials : ndarray
+        Components of the EEG, (components, time points).
     fmri_profiles, eeg_profiles : ndarray
-        (people, components), of variance one, orthogonal within a modality; column k of one has correlation
-        ``correlations[k]`` with column k of the other and none with the rest.
+        Modulation profiles, (people, components), of variance one and orthogonal within a modality. Column k of one
+        has correlation ``correlations[k]`` with column k of the other, and none with the other columns.
+    correlations : ndarray
+        One correlation per component.
     """
 
     maps: FloatArray
@@ -57,7 +61,7 @@ def simulated_fusion(
     shape: tuple[int, int] = (50, 50),
     n_timepoints: int = 6360,
 ) -> Fusion:
-    """Return simulated people; five components, 50 x 50 pixels and 6,360 time points as in the papers.
+    """Return simulated people; the defaults are the papers' five components, 50 x 50 pixels and 6,360 time points.
 
     Examples
     --------

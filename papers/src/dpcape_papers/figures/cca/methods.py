@@ -1,10 +1,9 @@
-"""The schemes of the CCA figures: each by dpcape's protocols, and as published; and how their directions are judged."""
+"""The schemes of the CCA figures, with dpcape's protocols and as published, and the measures of their directions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,16 @@ from dpcape.arrays import FloatArray
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.postprocessing.eigen import canonical
 from dpcape.protocols.protocol import Protocol
-from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
+from dpcape_papers.experiments.comparison import (
+    NON_PRIVATE,
+    PUBLISHED,
+    VERIFIED,
+    Fit,
+    Measure,
+    Method,
+    MethodResult,
+    Task,
+)
 from dpcape_papers.figures.cca.pairs import VIEW_BOUND, Pairs
 from dpcape_papers.published import pca as moments
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
@@ -27,16 +35,24 @@ OWN_RECORDS = "local on its own records"
 
 
 def task(pairs: Pairs, *, n_sites: int, delta: float, copies: int, scheme: str, seed: int, n_judged: int) -> Task:
-    """Return the records spread over sites, with what every scheme and measure needs.
+    """Return the records divided among sites, with everything that schemes and measures need.
 
     Parameters
     ----------
+    pairs : Pairs
+        The records of all sites.
+    n_sites : int
+        Number of sites, which have equal size.
+    delta : float
+        Delta of all methods.
     copies : int
         How often the papers repeat each record; only published calibrations count copies as people.
-    scheme : str
-        "chapter" (section 7.2), "paper" (capeCCA) or "poster".
+    scheme : {'chapter', 'paper', 'poster'}
+        Section 7.2, the capeCCA paper or the poster.
+    seed : int
+        Seed of K-means.
     n_judged : int
-        At most so many records are clustered; the index is then stated for all of them.
+        Maximum number of records to cluster; the index is stated for all records.
     """
     parts = [tuple(np.split(view, n_sites)) for view in (pairs.x, pairs.y)]
     sites = {f"site {index}": (parts[0][index], parts[1][index]) for index in range(n_sites)}
@@ -52,18 +68,18 @@ def task(pairs: Pairs, *, n_sites: int, delta: float, copies: int, scheme: str, 
     return Task(sites=sites, delta=delta, options=options)
 
 
-def measures(task_: Task) -> dict[str, Callable[[Any, Task], float]]:
-    """Return the measures of a task: correlations if the truth is known, clusters otherwise."""
+def measures(task_: Task) -> dict[str, Measure]:
+    """Return the measures of a task: of correlations if the true ones are known, otherwise of clusters."""
     known = task_.options["pairs"].correlations is not None
     return {name: _taken(name) for name in ((ERROR, KEPT) if known else (CH, RATIO, KEPT))}
 
 
-def _taken(name: str) -> Callable[[Any, Task], float]:
+def _taken(name: str) -> Measure:
     return lambda result, _: float(result[name])
 
 
 def judged(directions: Directions, task_: Task, *, own: bool = False) -> dict[str, float]:
-    """Return all measures of a pair of directions; ``own`` judges them on the last site's records alone."""
+    """Return all measures of a pair of directions; with ``own``, on the last site's records only."""
     pairs: Pairs = task_.options["pairs"]
     x, y = list(task_.sites.values())[-1] if own else (pairs.x, pairs.y)
     kept = _correlation_kept(directions, task_)
@@ -87,7 +103,7 @@ def judging(method: Method) -> Method:
 
 
 def separation(scores: FloatArray, n_clusters: int, seed: int) -> float:
-    """Return spread between over spread within the clusters K-means finds; CH is this times (N - K)/(K - 1)."""
+    """Return the ratio of spread between to spread within K-means clusters; CH is this times (N - K)/(K - 1)."""
     from sklearn.cluster import KMeans
 
     labels = KMeans(n_clusters, n_init=2, random_state=seed).fit_predict(scores)
@@ -101,7 +117,7 @@ def _correlation(first: FloatArray, second: FloatArray) -> float:
 
 
 def _correlation_kept(directions: Directions, task_: Task) -> float:
-    """Return the canonical correlations within the found subspaces, summed, relative to the non-private ones."""
+    """Return the sum of canonical correlations within the subspaces found, divided by the non-private sum."""
     moment: FloatArray = np.mean(task_.options["moments"], axis=0)
     u, v = (np.linalg.qr(one)[0] for one in directions)
     width, count = len(u), u.shape[1]
@@ -147,7 +163,7 @@ def n_colluding(task_: Task) -> int:
 
 
 def _cape(task_: Task) -> Protocol:
-    # The paper has a trusted generator of zero-sum noise, the chapter has sites agree on it.
+    # The paper uses a trusted generator of zero-sum noise; in the chapter the sites agree on it.
     kind = Dealer if task_.options["scheme"] == "paper" else Cape
     return kind(n_colluding=n_colluding(task_))
 

@@ -1,4 +1,4 @@
-"""The schemes of figure 4.1: each by dpcape's protocols, and as published."""
+"""The schemes of figure 4.1, with dpcape's protocols and as published."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEASURE = "captured energy"
 
 
 def energy(components: FloatArray, task: Task) -> float:
-    """Return q^CE, in the units of the data."""
+    """Return the captured energy q^CE in the units of the data."""
     return captured_energy(components, task.options["moment"])
 
 
@@ -40,7 +40,7 @@ def _pooled(task: Task) -> dict[str, FloatArray]:
 
 
 def _one_site(task: Task) -> dict[str, FloatArray]:
-    # As the authors do: the last site.
+    # The last site, as in the authors' scripts.
     name = list(task.sites)[-1]
     return {name: task.sites[name]}
 
@@ -61,7 +61,7 @@ def _cape(task: Task) -> Protocol:
 
 
 def _dpdis_verified(task: Task, epsilon: float, seed: int) -> MethodResult:
-    """Release each site's moment under its own noise, then take the published road to directions."""
+    """Release each site's moment with independent noise, then compute directions as published."""
     noisy, real = [], 0.0
     for index, (name, held) in enumerate(task.sites.items()):
         alone = _federation({name: held}, Independent(), 1000 * seed + index)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from dpcape.arrays import FloatArray, IntArray
 
 NOISE_VARIANCE = 0.05
-# Closer to dependent than this, components cannot be told apart from any moments of 100,000 records.
+# With a larger condition number, components cannot be told apart from the moments of 100,000 records.
 LARGEST_CONDITION = 12.0
 TOPIC_CONCENTRATION = 0.3
 
@@ -27,14 +27,14 @@ def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) ->
 
 
 def mixture_bound(n_features: int) -> float:
-    """Return the public bound that a unit mean and the noise's typical length suggest."""
+    """Return a public bound: the norm of a mean plus the typical norm of the noise."""
     return 1 + float(np.sqrt(NOISE_VARIANCE * n_features))
 
 
 def topics(
     n_features: int, n_components: int, seed: int, *, n_records: int, n_words: int = 3
 ) -> tuple[csr_array, FloatArray]:
-    """Return word counts and topics; a topic's words are Dirichlet(0.3) (section 5.4.2)."""
+    """Return word counts and topics; word probabilities are Dirichlet(0.3) (section 5.4.2)."""
     rng = np.random.default_rng(seed)  # protects nothing
     truth = _identifiable(lambda: rng.dirichlet(np.full(n_features, TOPIC_CONCENTRATION), n_components))
     weights = rng.uniform(0.5, 1.5, n_components)
@@ -47,14 +47,14 @@ def topics(
 
 
 def in_order(counts: csr_array, seed: int) -> IntArray:
-    """Return documents of equal length as words in a random order: given the counts all orders are as likely."""
+    """Return documents of equal length as words in random order; given the counts, all orders are equally likely."""
     words = np.repeat(counts.indices, counts.data).reshape(counts.shape[0], -1).astype(np.int64)
     ordered: IntArray = np.random.default_rng(seed).permuted(words, axis=1)  # protects nothing
     return ordered
 
 
 def guess(model: str, truth: FloatArray, rng: Generator) -> FloatArray:
-    """Return components that know nothing of the data: the papers' random vectors."""
+    """Return components drawn independently of the data: the papers' random vectors."""
     if model == "mixture":
         return _unit(rng.normal(size=truth.shape))
     return rng.dirichlet(np.full(truth.shape[1], TOPIC_CONCENTRATION), len(truth))
