@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
 from dpcape import protocols
@@ -22,9 +23,11 @@ from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
-from dpcape.protocols.protocol import SiteRole, on_grid
+from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
 from dpcape.secure_sum import Identity
-from dpcape.statistics.statistic import AnyStatistic, build
+from dpcape.site.statistic_laws import require_laws
+from dpcape.site.totals import total_of
+from dpcape.statistics.statistic import AnyStatistic, build, is_own
 from dpcape.transport.messages import (
     Agreed,
     Describe,
@@ -94,6 +97,7 @@ class Site:
         self.approval = approval
         self._pinned: dict[str, bytes] = {name: identity.public}
         self._allowances: dict[str, _Guarded] = {}
+        self._searched: set[bytes] = set()
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
@@ -166,7 +170,18 @@ class Site:
         return self._facts
 
     def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return statistic.total(self._records)
+        return total_of(statistic, self._records)
+
+    def search(self, statistic: AnyStatistic, request: Request) -> None:
+        """Refuse a statistic that is not part of dpcape if synthetic records refute it; each is searched once."""
+        asked = msgspec.msgpack.encode([request.statistic, request.public])
+        if asked not in self._searched:
+            require_laws(statistic, self._facts)
+            self._searched.add(asked)
+
+    def context(self, allowance: str) -> SiteContext:
+        """Return what the protocol's half of an open allowance works with, for audits in the site's own process."""
+        return self._allowances[allowance]
 
 
 class _Guarded:
@@ -192,7 +207,11 @@ class _Guarded:
             return plan
         if self._site.approval is not None:
             self._site.approval.check_request(request)
-        plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
+        statistic = self._statistic(request)
+        if not is_own(type(statistic)):
+            # Before anything is charged. How a site runs code of others is not settled here: it is only searched.
+            self._site.search(statistic, request)
+        plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
                 "the noise asked for must be what the site computes from the public facts; got other scales. "
