@@ -17,7 +17,7 @@ from dpcape.site.pair_search import Effort, farthest_pair
 from dpcape.site.totals import total_of
 
 # Records of the victim's site in the search; the attack itself uses all of them.
-_BACKGROUND = 60
+_BACKGROUND = 24
 
 
 @dataclass(frozen=True)
