@@ -16,8 +16,8 @@ from dpcape.audit.recorded_run import RecordedRun
 from dpcape.site.pair_search import Effort, farthest_pair
 from dpcape.site.totals import total_of
 
-# Records of the victim's site in the search; the attack itself uses all of them.
-_BACKGROUND = 24
+# Records of the victim's site besides the one that varies, in the search; the attack itself uses all of them.
+_BACKGROUND = 2
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,29 @@ class Neighbours:
     reached: float
 
 
-def worst_pair(case: Case, transcript: RecordedRun, *, seed: int, effort: Effort | None = None) -> Neighbours:
-    """Search for the pair whose exchange moves the victim's totals, over all releases together, most."""
+def worst_pair(
+    case: Case, transcript: RecordedRun, *, seed: int, effort: Effort | None = None, background: int = _BACKGROUND
+) -> Neighbours:
+    """Search for the pair whose exchange moves the victim's totals, over all releases together, most.
+
+    Parameters
+    ----------
+    effort : Effort or None
+        How long to search.
+    background : int
+        Records of the victim's site besides the one that varies.
+    """
     pair, reached = farthest_pair(
-        _totals(case, transcript), case.n_numbers, seed=seed, effort=Effort() if effort is None else effort
+        _totals(case, transcript, background), case.n_numbers, seed=seed, effort=Effort() if effort is None else effort
     )
     return Neighbours(pair[0], pair[1], reached)
 
 
-def _totals(case: Case, transcript: RecordedRun) -> Callable[[FloatArray], FloatArray]:
+def _totals(case: Case, transcript: RecordedRun, background: int) -> Callable[[FloatArray], FloatArray]:
     """Return the victim's totals as a function of one unit, scaled so that length is the part of mu that it uses."""
     mus = np.array([request.plan.mus[case.victim] for request in transcript.requests])
     weights = mus / np.linalg.norm(mus) / np.array([statistic.diameter for statistic in transcript.statistics])
-    others = case.numbers(0)[case.victim][1:_BACKGROUND]
+    others = case.numbers(0)[case.victim][1 : 1 + background]
 
     def totals(unit: FloatArray) -> FloatArray:
         records = case.records(np.vstack([unit, others]))
