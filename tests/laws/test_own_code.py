@@ -279,7 +279,7 @@ class RecordByRecord(OwnLoss):
 
 @known_loss
 class StandardisedLoss(OwnLoss):
-    """Standardises within its block: epsilon 1 was printed, at least 779 was true."""
+    """Standardises within its block; such a loss was once printed as verified."""
 
     name: ClassVar[str] = "test own, standardised"
 
