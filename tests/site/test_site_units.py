@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.errors import UtilityWarning, InvalidParameter, LedgerRefused
+from dpcape.errors import LedgerRefused, UtilityWarning
 from dpcape.privacy import Charge, Unit, compose, epsilon_of
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.site.folder import SiteFolder

@@ -4,5 +4,17 @@ from dpcape.audit.adversaries import ADVERSARIES, Adversary
 from dpcape.audit.audit import AuditResult, audit
 from dpcape.audit.bounds import Bounds, lower_bounds
 from dpcape.audit.cases import CASES, Case
+from dpcape.audit.study_audit import StudyAudit, audit_study
 
-__all__ = ["ADVERSARIES", "CASES", "Adversary", "AuditResult", "Bounds", "Case", "audit", "lower_bounds"]
+__all__ = [
+    "ADVERSARIES",
+    "CASES",
+    "Adversary",
+    "AuditResult",
+    "Bounds",
+    "Case",
+    "StudyAudit",
+    "audit",
+    "audit_study",
+    "lower_bounds",
+]

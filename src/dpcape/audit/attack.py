@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape.arrays import FloatArray, IntArray
-from dpcape.audit.adversaries import SITES, VICTIM, Adversary
+from dpcape.audit.adversaries import Adversary
 from dpcape.audit.protocol_run import Observed
 from dpcape.privacy.calibration import ReleaseNoise
 
@@ -31,7 +31,7 @@ class _View:
 def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: IntArray) -> FloatArray:
     """Return one score per trial; larger means that ``difference`` was added to the victim's statistic."""
     view = _view(adversary, held)
-    spread = np.array([*(plan.shared_steps(n) for n in SITES), *(plan.own_steps(n) for n in SITES)])
+    spread = np.array([*(plan.shared_steps(n) for n in adversary.sites), *(plan.own_steps(n) for n in adversary.sites)])
     weights = _weights(np.array(view.shift), np.array(view.mixing) * spread)
     along = sum(
         weight * values.reshape(-1, difference.size) @ difference.astype(float)
@@ -42,23 +42,24 @@ def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference:
 
 def _view(adversary: Adversary, held: Observed) -> _View:
     view = _View()
-    draw, own = np.eye(4, 8), np.eye(4, 8, 4)
-    index = {name: position for position, name in enumerate(SITES)}
+    n_sites = len(adversary.sites)
+    draw, own = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
+    index = {name: position for position, name in enumerate(adversary.sites)}
     protocol = adversary.protocol
     if not held.releases:
         # Only the sum was opened.
         known = sum(held.drawn[name, "own"] for name in adversary.colluding)
         view.add(held.sums["sum"] - known, own[[index[n] for n in adversary.honest]].sum(axis=0), enters=True)
         return view
-    cancelling = draw - draw.mean(axis=0) if protocol.shares_noise else np.zeros((4, 8))
+    cancelling = draw - draw.mean(axis=0) if protocol.shares_noise else np.zeros_like(draw)
     for name in adversary.honest:
-        view.add(held.releases[name], cancelling[index[name]] + own[index[name]], enters=name == VICTIM)
+        view.add(held.releases[name], cancelling[index[name]] + own[index[name]], enters=name == adversary.victim)
     if protocol.shares_noise and not protocol.needs_dealer:
         view.add(held.sums["sum of draws"], draw.sum(axis=0))
         for name in adversary.colluding:
             view.add(held.drawn[name, "draw"], draw[index[name]])
         if adversary.lost:
-            survivors = [index[n] for n in SITES if n not in adversary.lost]
+            survivors = [index[n] for n in adversary.sites if n not in adversary.lost]
             view.add(held.sums["correction"], draw[survivors].sum(axis=0))
     if protocol.needs_dealer:
         for name in adversary.colluding:

@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 
 from dpcape.arrays import FloatArray, IntArray
-from dpcape.audit.adversaries import VICTIM, Adversary
+from dpcape.audit.adversaries import Adversary
 from dpcape.audit.attack import scores
 from dpcape.audit.bounds import lower_bounds
 from dpcape.audit.cases import Case
 from dpcape.audit.neighbours import Neighbours, worst_pair
 from dpcape.audit.protocol_run import ProtocolRun
 from dpcape.audit.recorded_run import RecordedRun, run_once
-from dpcape.noise import NoiseSource
-from dpcape.protocols.protocol import on_grid
+from dpcape.errors import ProtocolError
+from dpcape.noise import NoiseSource, OsNoise
+from dpcape.privacy.ledger import Ledger
+from dpcape.protocols.dealer import DEALER
+from dpcape.secure_sum import Identity
+from dpcape.site.site import Site
+from dpcape.transport.messages import Agreed, Open, decode_from_site, encode
 
 ALPHA = 1e-6
 # Coordinates of one run of a stage; keeps an audit within a few hundred megabytes.
@@ -84,7 +89,7 @@ def audit(
     """
     transcript = run_once(case, adversary.protocol, epsilon=epsilon, delta=delta, seed=seed)
     pair = worst_pair(case, transcript, seed=seed)
-    attack = _Attack(case, adversary, transcript, pair, dict(factors or {}))
+    attack = Attack(adversary, transcript, victim_steps(case, transcript, pair), factors=factors or {})
     still = attack.scores(n_trials, moved=False, noise=lambda k: noise(2 * k))
     moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
     bounds = lower_bounds(still, moved, delta=delta, alpha=ALPHA)
@@ -94,7 +99,7 @@ def audit(
         adversary=adversary.name,
         status=guarantee.status,
         n_releases=len(transcript.requests),
-        claimed_epsilon=guarantee.sites[VICTIM].epsilon,
+        claimed_epsilon=guarantee.sites[adversary.victim].epsilon,
         delta=delta,
         epsilon=bounds.epsilon,
         gaussian_epsilon=bounds.gaussian_epsilon,
@@ -103,29 +108,67 @@ def audit(
     )
 
 
-class _Attack:
+def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[tuple[IntArray, IntArray]]:
+    """Return the victim's weighted totals on the grid, one pair per release, as a real site computes them."""
+    others = case.numbers(0)[case.victim][1:]
+    found = [
+        _steps(case.victim, case.records(np.vstack([unit, others])), transcript) for unit in (pair.first, pair.second)
+    ]
+    return list(zip(*found, strict=True))
+
+
+def _steps(name: str, records: Any, transcript: RecordedRun) -> list[IntArray]:
+    identity = Identity.generate()
+    site = Site(name, records, ledger=Ledger(), identity=identity, noise=OsNoise())
+    others = {other: Identity.generate().public for other in (*transcript.terms.sites, DEALER)}
+    site.pin({**others, name: identity.public})
+    _, reply = decode_from_site(site.answer(encode(Open(terms=transcript.terms), allowance=transcript.terms.allowance)))
+    if not isinstance(reply, Agreed):
+        raise ProtocolError(f"The audit failed because the site {name} did not open an allowance.")
+    context = site.context(transcript.terms.allowance)
+    return [context.steps(request) for request in transcript.requests]
+
+
+class Attack:
+    """Releases repeated through the halves of a protocol, with either unit, and the adversary's best test.
+
+    Parameters
+    ----------
+    steps : list of pairs
+        The victim's totals on the grid with either unit, one pair per release.
+    most_entries : int or None
+        Most coordinates attacked per release; those in which the totals differ most. An adversary may ignore the
+        others: noise is independent between coordinates. None: all.
+    progress : callable or None
+        Called after each release.
+    """
+
     def __init__(
         self,
-        case: Case,
         adversary: Adversary,
         transcript: RecordedRun,
-        pair: Neighbours,
+        steps: list[tuple[IntArray, IntArray]],
+        *,
         factors: Mapping[str, float],
+        most_entries: int | None = None,
+        progress: Callable[[], None] | None = None,
     ) -> None:
         self._adversary, self._transcript, self._factors = adversary, transcript, factors
-        background = case.numbers(0)[VICTIM]
-        self._records = [case.records(np.vstack([unit, background[1:]])) for unit in (pair.first, pair.second)]
+        self._progress = progress
+        self.steps = [_largest(still, moved, most_entries) for still, moved in steps]
 
     def scores(self, n_trials: int, *, moved: bool, noise: Callable[[int], NoiseSource]) -> FloatArray:
         """Return the score of every trial, added up over the releases."""
         total = np.zeros(n_trials)
         for number in range(len(self._transcript.requests)):
             total += self._of_release(number, n_trials, moved, noise)
+            if self._progress is not None:
+                self._progress()
         return total
 
     def _of_release(self, number: int, n_trials: int, moved: bool, noise: Callable[[int], NoiseSource]) -> FloatArray:
         request, terms = self._transcript.requests[number], self._transcript.terms
-        steps = [self._steps(number, records) for records in self._records]
+        steps = self.steps[number]
         room = max(1, _ENTRIES // steps[0].size)
         parts = []
         for batch, begin in enumerate(range(0, n_trials, room)):
@@ -136,7 +179,10 @@ class _Attack:
             parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
         return np.concatenate(parts)
 
-    def _steps(self, number: int, records: Any) -> IntArray:
-        """Return the victim's weighted total on the grid, as its site computes it."""
-        total = self._transcript.statistics[number].total(records) * self._transcript.terms.coefficient(VICTIM)
-        return on_grid(total, self._transcript.requests[number].plan.step)
+
+def _largest(still: IntArray, moved: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
+    """Return the coordinates of two vectors in which they differ most, in their order."""
+    if most is None or still.size <= most:
+        return still, moved
+    kept = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:most])
+    return still[kept], moved[kept]

@@ -6,7 +6,7 @@ is a search over everything a person may bring.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
 from dpcape.arrays import FloatArray
-from dpcape.audit.adversaries import SITES
+from dpcape.audit.adversaries import SITES, VICTIM
 from dpcape.records import documents, labelled, rows, subjects, views
 
 _TIME_POINTS = 8
@@ -35,6 +35,10 @@ class Case:
         Numbers per unit.
     n_units : int
         Units per site.
+    weights : mapping or None
+        Of the sites; None for weights proportional to records.
+    victim : str
+        The site whose unit is attacked.
     """
 
     name: str
@@ -42,11 +46,14 @@ class Case:
     records: Callable[[FloatArray], Any]
     n_numbers: int
     n_units: int = 60
+    sites: tuple[str, ...] = SITES
+    weights: Mapping[str, float] | None = None
+    victim: str = VICTIM
 
     def numbers(self, seed: int) -> dict[str, FloatArray]:
         """Return what the sites hold, as numbers; made up."""
         generator = np.random.default_rng(seed)  # protects nothing
-        return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in SITES}
+        return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in self.sites}
 
 
 def _counts(numbers: FloatArray) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpcape.arrays import IntArray
-from dpcape.audit.adversaries import VICTIM, Adversary
+from dpcape.audit.adversaries import Adversary
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
@@ -128,7 +128,9 @@ class ProtocolRun:
         zeros = np.zeros_like(repeated)
         protocol = self._adversary.protocol
         self._halves = {
-            name: protocol.site_role(_RepeatedContext(name, self, repeated if name == VICTIM else zeros))
+            name: protocol.site_role(
+                _RepeatedContext(name, self, repeated if name == self._adversary.victim else zeros)
+            )
             for name in self.terms.sites
         }
         coordinator = protocol.coordinator(self, self.terms)

@@ -43,7 +43,7 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
     with warnings.catch_warnings():
         # At this size results are poor, and nobody looks at them.
         warnings.simplefilter("ignore", UtilityWarning)
-        model = case.make(epsilon, delta).fit(Federation(listener, protocol=protocol))
+        model = case.make(epsilon, delta).fit(Federation(listener, protocol=protocol, weights=case.weights))
     terms, requests = listener.heard()
     statistics = tuple(build(request.statistic, terms.facts, decode_public(request.public)) for request in requests)
     return RecordedRun(terms, requests, statistics, model.guarantee_)

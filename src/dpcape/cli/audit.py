@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from dpcape.errors import InvalidParameter
 from dpcape.protocols import PLANNABLE
@@ -19,30 +21,42 @@ if TYPE_CHECKING:
     from dpcape.audit import AuditResult
     from dpcape.noise import NoiseSource
 
+_TRIALS = 100_000
 _HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
 
 
 @click.command()
-@click.argument("analyses", nargs=-1)
+@click.argument("analyses", nargs=-1, metavar="[ANALYSIS]... | STUDY.toml")
 @click.option("--all", "every", is_flag=True, help="Audit every analysis.")
 @click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
 @click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Only adversaries of this protocol.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True)
 @click.option("--delta", type=float, default=1e-2, show_default=True, help="Small ones need more trials to be tested.")
-@click.option("--trials", type=click.IntRange(min=1000), default=100_000, show_default=True)
+@click.option("--trials", type=click.IntRange(min=1000), help="Default: 100000; for a study 50000.")
 @click.option("--seed", type=int, help="Repeatable noise; the operating system's if absent.")
 @click.option("--half-noise", is_flag=True, help="Halve the noise, to see the audit object.")
+@click.option("--site", help="With a study: the site that is attacked; the first one if absent.")
+@click.option(
+    "--run",
+    "run_folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With a study: folder of its run; the findings are added to its report.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
+@click.pass_context
 def audit(
+    context: click.Context,
     analyses: tuple[str, ...],
     every: bool,
     listing: bool,
     protocol: str | None,
     epsilon: float,
     delta: float,
-    trials: int,
+    trials: int | None,
     seed: int | None,
     half_noise: bool,
+    site: str | None,
+    run_folder: Path | None,
     as_json: bool,
 ) -> None:
     """Attack analyses with everything an adversary would hold; exit with 1 if a promise is found false.
@@ -50,12 +64,26 @@ def audit(
     Each audit runs the analysis once on made-up records of four sites, searches for the two persons that differ most in
     what it releases, repeats its releases many times through the real halves of the protocol, once with either
     person, and tells the two apart with the best test. From hits and false alarms follow lower bounds on epsilon.
+
+    With a study file, the study's own analysis, protocol, sites, epsilon and delta are attacked, on synthetic records
+    of the shape it declares; everything that sites send except noisy vectors is compared between neighbouring data
+    sets.
     """
     from dpcape.audit import ADVERSARIES, CASES
 
     if listing:
         _list()
         return
+    factors = _HALF if half_noise else {}
+    study = _study_file(context, analyses)
+    if study is not None:
+        from dpcape.audit.study_audit import TRIALS
+        from dpcape.cli.audit_study import audit_study_file
+
+        options = {"n_trials": trials or TRIALS, "noise": _noise(seed), "site": site, "factors": factors}
+        sys.exit(audit_study_file(study, run=run_folder, as_json=as_json, **options))
+    if site is not None or run_folder is not None:
+        raise InvalidParameter("--site and --run must go with a study file; got none. Write: dpcape audit STUDY.toml.")
     # Study files write linear_regression.
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
@@ -64,14 +92,29 @@ def audit(
         raise InvalidParameter(f"analyses must be some of {', '.join(CASES)}; got {got}. Or ask for --all.")
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
-    factors = _HALF if half_noise else {}
-    options = {"epsilon": epsilon, "delta": delta, "n_trials": trials, "noise": _noise(seed), "factors": factors}
-    findings = _run(jobs, options)
+    shared = {"epsilon": epsilon, "delta": delta, "noise": _noise(seed), "factors": factors}
+    findings = _run(jobs, {**shared, "n_trials": trials or _TRIALS})
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings]))
     else:
         _show(findings, half_noise)
     sys.exit(any(finding.refuted for finding in findings))
+
+
+def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
+    """Return the study file that was named, if one was; what a study says itself must not be given besides."""
+    files = [name for name in named if name.endswith(".toml")]
+    if not files:
+        return None
+    given = ("epsilon", "delta", "protocol", "every")
+    besides = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if len(named) > 1 or besides:
+        got = f"--{'all' if besides[0] == 'every' else besides[0]}" if besides else f"{len(named)} names"
+        raise InvalidParameter(
+            f"a study file must be audited by itself, with its own epsilon, delta and protocol; got {got} besides. "
+            "Write: dpcape audit STUDY.toml."
+        )
+    return Path(files[0])
 
 
 def _noise(seed: int | None) -> Any:

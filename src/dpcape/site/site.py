@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
 from dpcape import protocols
@@ -23,9 +24,11 @@ from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
-from dpcape.protocols.protocol import SiteRole, on_grid
+from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
 from dpcape.secure_sum import Identity
-from dpcape.statistics.statistic import AnyStatistic, build
+from dpcape.site.statistic_laws import require_laws
+from dpcape.site.totals import total_of
+from dpcape.statistics.statistic import AnyStatistic, build, is_own
 from dpcape.transport.limits import check_site
 from dpcape.transport.messages import (
     Agreed,
@@ -105,6 +108,7 @@ class Site:
         # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
         self._n_opened = 0
+        self._searched: set[bytes] = set()
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
@@ -207,7 +211,18 @@ class Site:
         return self._facts
 
     def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return statistic.total(self._records)
+        return total_of(statistic, self._records)
+
+    def search(self, statistic: AnyStatistic, request: Request) -> None:
+        """Refuse a statistic that is not part of dpcape if synthetic records refute it; each is searched once."""
+        asked = msgspec.msgpack.encode([request.statistic, request.public])
+        if asked not in self._searched:
+            require_laws(statistic, self._facts)
+            self._searched.add(asked)
+
+    def context(self, allowance: str) -> SiteContext:
+        """Return what the protocol's half of an open allowance works with, for audits in the site's own process."""
+        return self._allowances[allowance]
 
     def _charge(self, terms: Terms) -> Charge:
         """Return what the whole allowance costs this site: all its releases, whether used or not."""
@@ -260,6 +275,9 @@ class _Guarded:
         if self._site.approval is not None:
             self._site.approval.check_request(request)
         statistic = self._statistic(request)
+        if not is_own(type(statistic)):
+            # Before anything is charged. How a site runs code of others is not settled here: it is only searched.
+            self._site.search(statistic, request)
         check_site(statistic.name, statistic.size)
         plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):

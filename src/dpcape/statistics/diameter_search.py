@@ -33,7 +33,7 @@ def largest_distance(contributions: Contributions, facts: PublicFacts) -> float:
     facts : Facts
         The public bounds; rows are tried up to their bound, targets over their range.
     """
-    rows, targets = _candidates(facts)
+    rows, targets = candidate_records(facts)
     packed = contributions(rows, targets)
     room = max(2, _ENTRIES // max(1, packed.shape[1]))
     if len(rows) > room:
@@ -56,7 +56,7 @@ def halton(n_points: int, n_dimensions: int) -> FloatArray:
     return points
 
 
-def _candidates(facts: PublicFacts) -> tuple[FloatArray, Any]:
+def candidate_records(facts: PublicFacts) -> tuple[FloatArray, Any]:
     """Return possible records: rows of several lengths and directions, combined with all targets tried."""
     width, bound = facts.n_features, facts.bounds[0]
     axes = np.eye(width)[:8]

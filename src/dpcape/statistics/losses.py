@@ -22,6 +22,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.statistics.monomials import multiplicities, powers
+from dpcape.statistics.statistic import is_own
 
 
 class RecordLoss(ABC):
@@ -35,6 +36,10 @@ class RecordLoss(ABC):
         Largest degree J.
     parameter_bound : float
         Public largest length of the parameters; the polynomial is minimised within it.
+    vectorised : bool
+        Whether :meth:`coefficients` may be called with many records at once, which is faster. Row i of what it returns
+        must then depend on record i only, which a search tries to refute. False: it is called with one record at a
+        time. Losses of dpcape itself are always called with whole blocks.
 
     Privacy
     -------
@@ -47,6 +52,7 @@ class RecordLoss(ABC):
     name: ClassVar[str]
     degree: ClassVar[int]
     parameter_bound: ClassVar[float]
+    vectorised: ClassVar[bool] = False
 
     def n_parameters(self, facts: PublicFacts) -> int:
         """Return the number of parameters; one per feature unless overridden."""
@@ -73,7 +79,7 @@ class RecordLoss(ABC):
 
     def packed(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
-        blocks = self.coefficients(rows, targets, facts)
+        blocks = _coefficients(self, rows, targets, facts)
         parts = [
             weight * np.asarray(block, dtype=np.float64) / np.sqrt(multiplicities(self.n_parameters(facts), degree))
             for degree, (block, weight) in enumerate(zip(blocks, self.weights(facts), strict=True))
@@ -157,6 +163,16 @@ class LinearPredictorLoss(RecordLoss):
                 "ranges, so that a smaller bound will do."
             )
         return intervals
+
+
+def _coefficients(loss: RecordLoss, rows: FloatArray, targets: Any, facts: PublicFacts) -> Sequence[FloatArray]:
+    """Return a loss's coefficients of a block; those of another author's loss are asked for record by record."""
+    if is_own(type(loss)) or loss.vectorised or not len(rows):
+        return loss.coefficients(rows, targets, facts)
+    single = [
+        loss.coefficients(rows[[at]], None if targets is None else targets[[at]], facts) for at in range(len(rows))
+    ]
+    return [np.concatenate(blocks) for blocks in zip(*single, strict=True)]
 
 
 _LOSSES: dict[str, RecordLoss] = {}

@@ -15,7 +15,7 @@ from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
 from dpcape.statistics.record_blocks import RowOrLabelledBlocks
-from dpcape.statistics.statistic import Statistic, known
+from dpcape.statistics.statistic import Statistic, is_own, known
 
 LARGEST_SIZE = 200_000
 
@@ -59,11 +59,15 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
 
     @property
     def assumption(self) -> str:
-        return (
-            ""
-            if self.proved
-            else f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)"
-        )
+        parts = []
+        if not self.proved:
+            parts.append(f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)")
+        if not is_own(type(self.loss)):
+            parts.append(
+                f"the loss {self.loss.name!r}, which is not part of dpcape, computes the coefficients of a record from "
+                "that record only (searched, not proved)"
+            )
+        return "; ".join(parts)
 
     def total(self, records: RowOrLabelledBlocks) -> FloatArray:
         result = np.zeros(self.size)
@@ -118,7 +122,11 @@ def _sizes(loss: RecordLoss, facts: PublicFacts) -> list[int]:
 
 @lru_cache(maxsize=64)
 def checked_diameter(loss: str, facts: PublicFacts) -> float:
-    """Return the diameter of a loss after a search has tried to break it; raises if it succeeds."""
+    """Return the diameter of a loss after searches have tried to break it; raises if one succeeds.
+
+    Another author's loss is also searched for records whose coefficients depend on other records.
+    """
+    from dpcape.statistics.block_search import require_separate_records
     from dpcape.statistics.diameter_search import largest_distance
 
     chosen = loss_of(loss)
@@ -126,6 +134,8 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
     for subject, value in (("bound", bound), ("stated diameter", 1.0 if stated is None else stated)):
         if not 1e-100 <= value <= 1e100:
             raise InvalidParameter(f"the {subject} of the loss {loss!r} must be a positive number; got {value!r}.")
+    if not is_own(type(chosen)):
+        require_separate_records(chosen, facts)
     # A record for which the loss has no numbers contributes zero, which is up to the bound away from the others.
     diameter = 2 * bound if stated is None else min(max(stated, bound), 2 * bound)
     found = largest_distance(lambda rows, targets: chosen.packed(rows, targets, facts), facts)

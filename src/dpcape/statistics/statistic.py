@@ -50,6 +50,9 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     extent : callable
         Static method from public numbers, given by name, to the :class:`~dpcape.statistics.Extent`. It uses the
         functions of ``dpcape.formula``, so that it can be computed and written as JavaScript.
+    vectorised : bool
+        Whether ``total`` of a statistic outside dpcape may be given all records of a site at once; it must then be the
+        sum of the totals of single records, which a search tries to refute. False: it is given one record at a time.
     facts : Facts
         Public facts of the records, the same at all sites.
     public : mapping
@@ -65,6 +68,7 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     kinds: ClassVar[frozenset[str]]
     units: ClassVar[frozenset[str]] = frozenset({"record", "subject"})
     extent: ClassVar[Callable[..., Extent]]
+    vectorised: ClassVar[bool] = False
 
     def __init__(self, facts: PublicFacts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
@@ -115,7 +119,10 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         """What the diameter rests on besides proof, in words; empty for one that is proved in this package."""
         if is_own(type(self)):
             return ""
-        return f"the diameter of the statistic {self.name!r}, which is not part of dpcape, is what its author states"
+        return (
+            f"the diameter of the statistic {self.name!r}, which is not part of dpcape, is what its author states "
+            "(searched, not proved)"
+        )
 
     @abstractmethod
     def total(self, records: RecordsT_contra) -> FloatArray:

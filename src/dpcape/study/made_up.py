@@ -33,7 +33,9 @@ class MadeUp:
     def table(self, columns: Columns) -> Any:
         """Return the raw columns: an array, or a mapping if some are text."""
         which = self._plan.tables.index(columns)
-        values = self._mixed(self._latent, columns.n_columns, which)
+        return self._of_values(self._mixed(self._latent, columns.n_columns, which), columns, which)
+
+    def _of_values(self, values: FloatArray, columns: Columns, which: int) -> Any:
         if not isinstance(columns.ranges, Schema):
             return self._scaled(values, columns, which)
         raw = {column.name: self._raw(column, values[:, at]) for at, column in enumerate(columns.ranges.columns)}
@@ -64,7 +66,10 @@ class MadeUp:
 
     def vector(self, name: str, *, text: bool) -> NDArray[Any]:
         """Return a response or labels that follow the first directions."""
-        signal = np.tanh(self._latent[:, 0] + 0.5 * self._latent[:, 1])
+        return self._of_signal(np.tanh(self._latent[:, 0] + 0.5 * self._latent[:, 1]), text=text)
+
+    def _of_signal(self, signal: FloatArray, *, text: bool) -> NDArray[Any]:
+        """Return a response or labels from numbers between -1 and 1."""
         if self._plan.response is not None:
             low, high = self._plan.response
             return np.asarray(low / 2 + high / 2 + (high / 2 - low / 2) * signal)
