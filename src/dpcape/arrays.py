@@ -1,4 +1,4 @@
-"""Types of NumPy arrays: one name each for arrays of real numbers, of whole numbers and of truth values."""
+"""Type aliases for NumPy arrays of real numbers, of integers and of Booleans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 """Real numbers in double precision, of any shape."""
 
 IntArray: TypeAlias = NDArray[np.int64]
-"""Whole numbers of any shape: positions, counts or class codes."""
+"""Integers, of any shape: positions, counts or class codes."""
 
 BoolArray: TypeAlias = NDArray[np.bool_]
-"""Truth values of any shape."""
+"""Booleans, of any shape."""

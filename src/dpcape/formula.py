@@ -33,11 +33,11 @@ from numbers import Integral, Real
 from typing import TypeAlias, overload
 
 _LARGEST_EXACT = 2**53
-"""Whole numbers up to this size are exact in JavaScript."""
+"""Largest integer up to which all integers are exact in JavaScript."""
 
 
 class Formula:
-    """A number, condition or text that is not known yet, as the JavaScript expression that computes it.
+    """JavaScript expression for a number, condition or text that is not known yet.
 
     Operators with numbers and other formulas return formulas. ``==`` and ``!=`` do too, so a formula has no hash.
 
@@ -58,7 +58,7 @@ class Formula:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"A truth value must be known where Python branches; got the formula {self.text}. "
+            f"A condition must be known where Python branches; got the formula {self.text}. "
             "Write choose(condition, then, otherwise), both(), either(), negation() or given()."
         )
 
@@ -121,13 +121,13 @@ class Formula:
 
 
 Number: TypeAlias = float | Formula
-"""A number, whole or real, that is known or to be written."""
+"""A number that is known, or a formula for one."""
 
 Condition: TypeAlias = bool | Formula
-"""A condition that is known or to be written."""
+"""A condition that is known, or a formula for one."""
 
 Value: TypeAlias = float | bool | str | Formula | None
-"""Anything that :func:`written` can write."""
+"""A value that :func:`written` accepts."""
 
 
 def written(value: object) -> str:
@@ -136,7 +136,7 @@ def written(value: object) -> str:
     Parameters
     ----------
     value : float, int, bool, str, None or Formula
-        What to write. A negative number is put in parentheses: JavaScript refuses ``-0.5 ** x``.
+        The value. A negative number is put in parentheses: JavaScript refuses ``-0.5 ** x``.
     """
     if isinstance(value, Formula):
         return value.text
@@ -151,16 +151,16 @@ def written(value: object) -> str:
     if isinstance(value, Real):
         return _written_real(float(value))
     raise TypeError(
-        f"A value in a formula must be a number, a truth value, a text or None; got {type(value).__name__}. "
-        "Compute other values before the formula."
+        f"A value in a formula must be a number, a Boolean, a string or None; got {type(value).__name__}. "
+        "Compute it before the formula."
     )
 
 
 def _written_whole(value: int) -> str:
     if abs(value) > _LARGEST_EXACT:
         raise ValueError(
-            f"A whole number in a formula must be at most 2^53 in size; got {value}. Write it as a float if it may be "
-            "rounded."
+            f"An integer in a formula must be at most 2^53 in absolute value; got {value}. Write it as a float if it "
+            "may be rounded."
         )
     return str(value) if value >= 0 else f"({value})"
 
@@ -173,9 +173,9 @@ def _written_real(value: float) -> str:
 
 
 def _whole(value: object) -> str:
-    """Return the JavaScript expression of a part of a whole quotient."""
+    """Return the JavaScript expression of an operand of ``//``."""
     if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"Both parts of a quotient with // must be whole numbers; got {value!r}. Use / instead.")
+        raise ValueError(f"Both operands of // must be integers; got {value!r}. Use / instead.")
     return written(value)
 
 
@@ -183,7 +183,7 @@ def _operation(first: object, symbol: str, second: object) -> Formula:
     return Formula(f"({written(first)} {symbol} {written(second)})")
 
 
-def _function(name: str, plain: Callable[..., float], *values: Number) -> Number:
+def _function(name: str, plain: Callable[..., float], *values: Number) -> Number:  # type: ignore[explicit-any]
     """Return a function's value, or its call in JavaScript if an argument is a formula."""
     if any(isinstance(value, Formula) for value in values):
         return Formula(f"Math.{name}({', '.join(map(written, values))})")
@@ -201,12 +201,12 @@ def hypot(*values: Number) -> Number:
 
 
 def ceil(value: Number) -> Number:
-    """Return the least whole number that is not below ``value``."""
+    """Return the smallest integer that is not below ``value``."""
     return _function("ceil", math.ceil, value)
 
 
 def minimum(first: Number, *more: Number) -> Number:
-    """Return the least of one or more numbers."""
+    """Return the smallest of one or more numbers."""
     return _function("min", _least, first, *more)
 
 
@@ -246,7 +246,7 @@ def choose(condition: Condition, then: Value | Callable[[], Value], otherwise: V
     Parameters
     ----------
     condition : bool or Formula
-        What decides.
+        The condition.
     then, otherwise : number, text, None or Formula, or a function without arguments that returns one
         The values. A function is called only if its value is needed: give one where the other case cannot be computed,
         such as a root of a negative number. For a condition that is a formula both are needed.
@@ -297,12 +297,13 @@ def negation(condition: Condition) -> Condition:
 
 
 def computed(value: Number) -> float:
-    """Return a number as it is; refuse a formula.
+    """Return a number unchanged, or raise ``TypeError`` for a formula.
 
-    For code that needs a number, such as a statistic built with arrays, and calls a function that can also be written.
+    For code that needs a number, such as a statistic built from arrays, and calls a function that also accepts
+    formulas.
     """
     if isinstance(value, Formula):
-        raise TypeError(f"A number must be known here; got the formula {value.text}. Call the function with numbers.")
+        raise TypeError(f"value must be a known number; got the formula {value.text}. Call the function with numbers.")
     return value
 
 

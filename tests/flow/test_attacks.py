@@ -269,7 +269,7 @@ def test_an_epoch_of_endless_rounds_is_not_prepared(n_rounds: int) -> None:
     line, allowance = finished(CAPE)
     refused = say(line, VICTIM, m.Renew(epoch=7, n_rounds=n_rounds), allowance)
     assert isinstance(refused, m.Refused)
-    assert f"between 1 and {EPOCH_ROUNDS} rounds" in refused.text
+    assert f"between 1 and {EPOCH_ROUNDS};" in refused.text
     assert isinstance(say(line, VICTIM, m.Renew(epoch=7, n_rounds=EPOCH_ROUNDS), allowance), m.Offered)
 
 

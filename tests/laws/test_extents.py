@@ -230,5 +230,5 @@ def test_names_and_numbers_that_do_not_exist_are_refused() -> None:
 
 def test_a_statistic_needs_numbers_not_formulas() -> None:
     extent = extent_of("second_moment", n_features=Formula("n"), bound=1.0)
-    with pytest.raises(TypeError, match="must be known"):
+    with pytest.raises(TypeError, match="must be a known number"):
         computed(extent.size)

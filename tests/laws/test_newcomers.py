@@ -234,13 +234,13 @@ def test_ledgers_and_noise_are_what_they_should_be() -> None:
 
 @pytest.mark.parametrize("protocol", [Independent, "cape", None, 1])
 def test_a_protocol_is_written_with_its_parameters(protocol: Any) -> None:
-    with pytest.raises(InvalidParameter, match="protocol must be a protocol with its parameters; got"):
+    with pytest.raises(InvalidParameter, match="protocol must be a protocol instance; got"):
         Federation(in_process({"lyon": rows(NUMBERS, bound=1.0)}), protocol=protocol)
 
 
 @pytest.mark.parametrize("sites", [{"lyon": rows(NUMBERS, bound=1.0)}, rows(NUMBERS, bound=1.0), NUMBERS])
 def test_sites_are_put_on_a_line(sites: Any) -> None:
-    with pytest.raises(InvalidParameter, match="sites must be on a line; got"):
+    with pytest.raises(InvalidParameter, match="sites must be a transport; got"):
         Federation(sites, protocol=Independent())
 
 
@@ -385,7 +385,7 @@ def test_what_can_be_found_out_follows_from_a_guarantee_only(epsilon: float, del
 
 def test_a_poisson_loss_over_long_rows_says_what_to_do() -> None:
     records = labelled(NUMBERS * 1000, np.ones(200), bound=1000.0, response=(0, 5))
-    with pytest.raises(InvalidParameter, match=r"at bound 1000\. If the loss is right, map features by public ranges"):
+    with pytest.raises(InvalidParameter, match=r"at bound 1000\..* map features by public ranges"):
         PolynomialLoss("poisson", **BUDGET).fit(alone(records))
 
 

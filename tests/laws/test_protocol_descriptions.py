@@ -202,7 +202,7 @@ def test_a_study_takes_exactly_the_described_parameters(name: str) -> None:
             study_of(name, {key: value for key, value in required.items() if key != missing})
     known = ", ".join(sorted({"deadline", "kind", *own}))
     for other in (*(key for key in UNUSUAL if key not in own), "colours"):
-        with pytest.raises(InvalidParameter, match=rf"'{other}' must be a field of .* known are {known}\."):
+        with pytest.raises(InvalidParameter, match=rf"'{other}' is not a field of .* fields are {known}\."):
             study_of(name, {**required, other: 1})
 
 

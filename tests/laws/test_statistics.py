@@ -80,7 +80,7 @@ def test_the_statistic_travels(case: Case) -> None:
     facts = case.records(np.zeros((1, case.n_parameters))).facts()
     again = build(statistic.name, facts, dict(statistic.public))
     assert (again.size, again.diameter, again.radius) == (statistic.size, statistic.diameter, statistic.radius)
-    with pytest.raises(InvalidParameter, match="public values"):
+    with pytest.raises(InvalidParameter, match="Public values"):
         build(statistic.name, facts, {**statistic.public, "no_such_value": 1.0})
 
 

@@ -241,7 +241,7 @@ def test_weights_and_unequal_epsilons_are_planned() -> None:
 
 def test_only_analyses_are_planned() -> None:
     fed = Federation(in_process({"lyon": held("rows", 50)}), protocol=Independent())
-    with pytest.raises(InvalidParameter, match="plan must be given an analysis"):
+    with pytest.raises(InvalidParameter, match="must be an analysis; got"):
         fed.plan("pca")
 
 

@@ -1,4 +1,4 @@
-"""How much is revealed: exact accounting, calibration, and ledgers."""
+"""Exact privacy accounting, calibration of noise, and ledgers."""
 
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of

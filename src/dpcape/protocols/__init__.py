@@ -1,4 +1,4 @@
-"""How sites share noise: large at a site, small in the sum."""
+"""Protocols: how sites add noise so that it is large at a site and small in the sum."""
 
 from dpcape.protocols.cape import Cape
 from dpcape.protocols.dealer import Dealer

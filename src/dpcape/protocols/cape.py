@@ -2,7 +2,7 @@
 
 Sites agree on zero-sum noise by a secure sum of integer draws; each release carries it together with the site's own
 noise. Three departures from the papers: the draws are large, since they cancel; the accounting lets colluding sites
-know their own draws; a release travels under a one-round mask that is opened only for one signed survivor set.
+know their own draws; a release is sent under a one-round mask that is opened only for one signed survivor set.
 """
 
 from __future__ import annotations
@@ -39,19 +39,23 @@ class Cape(ZeroSum):
     """Correlated noise that cancels in the sum.
 
     With c of n sites colluding and none dropping out, the aggregate carries sqrt(n / (n - c)) times the noise of pooled
-    data, within 0.5 %.
+    data, within 0.5%.
 
     Parameters
     ----------
-    n_colluding : int — sites that may pool what they know with the aggregator; no default.
-    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
-    cancelling_ratio : float — variance of a site's cancelling draw over n times that of its own noise. The papers use
-        1; larger costs no accuracy.
+    n_colluding : int
+        Number of sites that may share everything they know with the aggregator; no default.
+    minimum_sites : int or None
+        Number of sites that must finish; None for all. Noise is calibrated for the fewest.
+    cancelling_ratio : float
+        Variance of a site's cancelling draw over n times that of its own noise. The papers use 1; a larger ratio costs
+        no accuracy.
 
     Privacy
     -------
-    Against the aggregator together with any ``n_colluding`` sites, honest but curious, at least ``minimum_sites``
-    finishing. View: releases of the honest survivors, the sum of draws, colluders' draws, the one correction.
+    Holds against the aggregator colluding with any ``n_colluding`` sites, honest but curious, if at least
+    ``minimum_sites`` finish. View: releases of the honest survivors, the sum of draws, colluders' draws, the one
+    correction.
 
     References
     ----------
@@ -120,7 +124,7 @@ class _CapeCoordinator(SessionCoordinator):
         return Outcome(total=self._sum(gathered, roster, agreed), survivors=gathered.survivors)
 
     def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, IntArray]:
-        """Have all present sites sum fresh draws; a lost site means a new attempt with new draws."""
+        """Return the sum of fresh draws of all present sites; a lost site means a new attempt with new draws."""
         attempt = 0
         while True:
             roster = self._present
@@ -135,7 +139,7 @@ class _CapeCoordinator(SessionCoordinator):
         return self._ask_all(message.roster, lambda _: message, Vector)
 
     def _correct(self, gathered: RecoverRound, release: int, present: tuple[str, ...], size: int) -> None:
-        """Ask the remaining sites for their draws under recoverable masks; whoever answers survives."""
+        """Ask the remaining sites for their draws under recoverable masks; the sites that answer are the survivors."""
         replies, missing = self._ask_all(present, lambda _: Correct(release=release), Vector)
         self._lost(missing)
         self._require_enough(tuple(replies), "could take part in the correction")
@@ -143,7 +147,7 @@ class _CapeCoordinator(SessionCoordinator):
             gathered.add_masked(site, words_of(reply, site, size))
 
     def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: IntArray) -> IntArray:
-        """Add the survivors' releases and cancel what their draws leave."""
+        """Return the sum of the survivors' releases, with the remainder of their draws cancelled."""
         releases = [self._read("release", site, from_ring(words)) for site, words in gathered.releases().items()]
         total: IntArray = np.sum(releases, axis=0)
         if len(gathered.survivors) == len(roster):
@@ -171,7 +175,10 @@ class _CapeSite(SessionSite):
             return self._submit(message)
         if isinstance(message, Correct):
             return self._correct(message)
-        raise ProtocolError(f"a site under Cape must be asked for a step of it; got {type(message).__name__}.")
+        raise ProtocolError(
+            f"A message to a site under Cape must be Draw, Submit or Correct; got {type(message).__name__}. "
+            "Install the same dpcape version everywhere."
+        )
 
     def _draw(self, message: Draw) -> FromSite:
         request = message.request
@@ -179,7 +186,9 @@ class _CapeSite(SessionSite):
         if request.release < self._release or (
             request.release == self._release and (message.attempt <= self._attempt or self._context)
         ):
-            raise ProtocolError("noise must be agreed anew for each attempt; got an old attempt.")
+            raise ProtocolError(
+                "The noise agreement was refused because its attempt is not newer than the last one. Start a new run."
+            )
         self._enter(request.release)
         self._forget_draw()
         self._release, self._attempt, self._context = request.release, message.attempt, b""
@@ -190,7 +199,7 @@ class _CapeSite(SessionSite):
         masked = self._running().retry_mask(
             round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(drawn)
         )
-        # Kept only now: a draw whose agreement was refused serves no release.
+        # Kept only now: a draw whose agreement was refused must not serve a release.
         self._drawn = drawn
         return Vector(array=Array.of(masked))
 
@@ -198,11 +207,19 @@ class _CapeSite(SessionSite):
         release = message.request.release
         agreed = message.agreed.decode() if message.agreed is not None else None
         if self._drawn is None or self._context or release != self._release or message.attempt != self._attempt:
-            raise ProtocolError("a release must follow its own noise agreement, once; got another step.")
+            raise ProtocolError(
+                "The release was refused because it does not follow its own noise agreement. Start a new run."
+            )
         if agreed is None or agreed.dtype != np.int64 or agreed.shape != self._drawn.shape:
-            raise ProtocolError("the agreed sum must be whole numbers of the release's length; got something else.")
+            got = "no array" if agreed is None else f"shape {agreed.shape} of {agreed.dtype}"
+            raise ProtocolError(
+                f"The agreed sum must be {self._drawn.size} int64 integers; got {got}. "
+                "Install the same dpcape version everywhere."
+            )
         if tuple(sorted(message.roster)) != self._roster:
-            raise ProtocolError("the roster must be that of the noise agreement; got another.")
+            raise ProtocolError(
+                "The release was refused because its roster differs from that of the noise agreement. Start a new run."
+            )
         plan = self._site.begin(message.request)
         number = self._entered(release)
         self._context = agreement(message.request, self._roster, agreed)
@@ -216,9 +233,11 @@ class _CapeSite(SessionSite):
 
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
-            raise ProtocolError("a correction must follow the release it corrects; got another step.")
+            raise ProtocolError(
+                "The correction was refused because it does not follow the release it corrects. Start a new run."
+            )
         number = self._entered(message.release)
-        # Bound to the agreement: draws of different attempts then do not add up to anything.
+        # Bound to the agreement: draws of different attempts cannot be summed.
         masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn), context=self._context)
         self._forget_draw()
         return Vector(array=Array.of(masked))
@@ -240,11 +259,13 @@ class _CapeSite(SessionSite):
 
     def context(self, release: int) -> bytes:
         if release != self._release or not self._context:
-            raise ProtocolError("a survivor set must be signed for the release under way; got another.")
+            raise ProtocolError(
+                "The survivor set was not signed because it is not for the current release. Start a new run."
+            )
         return self._context
 
 
 def agreement(request: Request, roster: Sequence[str], agreed: IntArray) -> bytes:
-    """Digest of the noise agreement: sites that were told different things cannot sign the same survivor set."""
+    """Return the digest of a noise agreement: sites with different agreements cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
     return hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0" + agreed.tobytes()).digest()

@@ -1,4 +1,4 @@
-"""No noise at all: for checks on data that may be pooled. Every result says so."""
+"""Exact totals without noise, for checks on poolable data. Every result states this."""
 
 from __future__ import annotations
 
@@ -80,6 +80,9 @@ class Exact(Protocol):
 class _ExactSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(f"a site under Exact must be asked to Submit; got {type(message).__name__}.")
+            raise ProtocolError(
+                f"A message to a site under Exact must be Submit; got {type(message).__name__}. "
+                "Install the same dpcape version everywhere."
+            )
         self._site.begin(message.request)
         return Vector(array=Array.of(self._site.steps(message.request)))

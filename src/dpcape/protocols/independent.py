@@ -1,4 +1,4 @@
-"""Independent noise: every site protects its own release alone (the papers' "conventional" scheme)."""
+"""Independent noise: every site protects its own release by itself (the papers' "conventional" scheme)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,20 @@ from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, 
 
 @dataclass(frozen=True)
 class Independent(Protocol):
-    """Each site adds enough noise to protect itself from everyone else.
+    """Independent noise: each site adds enough to protect itself from everyone else.
 
     With n equal sites the aggregate carries sqrt(n) times the noise of pooled data. It is the only protocol for a
     single site, where it is ordinary centralised differential privacy.
 
+    Parameters
+    ----------
+    minimum_sites : int or None
+        Number of sites needed for a result; None for all. It does not affect privacy.
+
     Privacy
     -------
-    Holds against everyone outside the site, whoever colludes. View: one row per site, its release. A site that drops
-    out changes nothing for the others; ``minimum_sites`` (None: all) only says when a result is still worth forming.
+    Holds against everyone outside the site, even if all of them collude. View: one row per site, its release. A site
+    that drops out changes nothing for the others.
     """
 
     minimum_sites: int | None = None
@@ -93,7 +98,7 @@ class Independent(Protocol):
 
 
 class PlainCoordinator(CoordinatorRole):
-    """Asks every site for its release and adds them: nothing is agreed on, nothing hidden."""
+    """Coordinator that asks every site for its release and adds them, without agreement or masks."""
 
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         replies, missing = self._ask_all(self._present, lambda _: Submit(request=request), Vector)
@@ -104,7 +109,10 @@ class PlainCoordinator(CoordinatorRole):
 class _IndependentSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(f"a site under Independent must be asked to Submit; got {type(message).__name__}.")
+            raise ProtocolError(
+                f"A message to a site under Independent must be Submit; got {type(message).__name__}. "
+                "Install the same dpcape version everywhere."
+            )
         return Vector(array=Array.of(noisy_total(self._site, message.request)))
 
 

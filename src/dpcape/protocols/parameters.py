@@ -8,22 +8,22 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class ProtocolParameter:
-    """A parameter of a protocol.
+    """Description of a parameter of a protocol.
 
     Attributes
     ----------
     name : str
         Name in Python and in study files.
     title : str
-        Label where people fill it in.
-    kind : "count" or "number"
-        A whole number of at least ``least``, or a real number.
+        Label of its input field.
+    kind : str
+        "count" for an integer of at least ``least``, "number" for a real number.
     least : int
         Smallest value of a count.
     required : bool
         Whether it must be given.
     default : float or None
-        Value if it is left out.
+        Default value.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Protocols by name: every concrete class of this package, found by itself."""
+"""Registry of protocols: every concrete protocol class of this package, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpcape.protocols.protocol import Protocol
 
 
 def _found() -> dict[str, type[Protocol]]:
-    """Return the protocols of this package, in the order in which they are listed."""
+    """Return the protocols of this package, in listing order."""
     package = __name__.rpartition(".")[0]
     names = [f"{package}.{entry.name}" for entry in iter_modules([str(Path(__file__).parent)])]
     classes = [
@@ -37,7 +37,7 @@ PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(_found())
 PLANNABLE: Mapping[str, type[Protocol]] = MappingProxyType(
     {name: protocol for name, protocol in PROTOCOLS.items() if protocol.plannable}
 )
-"""Those that plans can be made for."""
+"""Classes of the protocols that plans can be made for, by name."""
 
 PARAMETERS: Mapping[str, ProtocolParameter] = MappingProxyType(
     {parameter.name: parameter for protocol in PROTOCOLS.values() for parameter in protocol.parameters}
@@ -53,8 +53,8 @@ def make_protocol(name: str, **parameters: float | None) -> Protocol:
     name : str
         One of ``PROTOCOLS``.
     **parameters : float or None
-        Parameters of this or another protocol; None stands for one that is left out. Another protocol's are ignored
-        where the guarantee holds for any value of them, and refused where it does not (``Protocol.refused``).
+        Parameters of this or another protocol; None is the same as leaving one out. Another protocol's parameters are
+        ignored if the guarantee holds for any value of them, else refused (``Protocol.refused``).
 
     Examples
     --------
@@ -84,14 +84,17 @@ def make_protocol(name: str, **parameters: float | None) -> Protocol:
 
 
 def from_settings(settings: ProtocolSettings) -> Protocol:
-    """Return the protocol whose settings travelled."""
+    """Return the protocol with these settings."""
     if settings.name not in PROTOCOLS:
-        raise ProtocolError(f"a protocol must be one of {sorted(PROTOCOLS)}; got {settings.name!r}.")
+        raise ProtocolError(
+            f"protocol must be one of {sorted(PROTOCOLS)}; got {settings.name!r}. "
+            "Install the same dpcape version everywhere."
+        )
     return PROTOCOLS[settings.name].from_settings(settings)
 
 
 def protocol_of(class_name: str) -> type[Protocol] | None:
-    """Return the protocol that a guarantee names by its class; None for one that is not known here."""
+    """Return the protocol class of this name, as guarantees state it, or None if there is none."""
     return next((protocol for protocol in PROTOCOLS.values() if protocol.__name__ == class_name), None)
 
 

@@ -1,4 +1,4 @@
-"""Statistic and own noise inside a secure sum: the aggregator sees nothing but the sum (distributed Gaussian noise)."""
+"""Secure sum of statistics with each site's own noise: the aggregator sees only the sum (distributed Gaussian)."""
 
 from __future__ import annotations
 
@@ -40,19 +40,22 @@ from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, 
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSum(Protocol):
-    """Noise added at the sites, hidden in a secure sum.
+    """Noise added at the sites and hidden in a secure sum.
 
-    Never more noise than :class:`Cape`, and per-site statistics stay hidden. Drop-outs are recovered within the sum.
+    Never more noise than :class:`Cape`, and the aggregator does not see any site's statistic. The sum recovers from
+    drop-outs.
 
     Parameters
     ----------
-    n_colluding : int — sites that may pool what they know with the aggregator; no default.
-    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
+    n_colluding : int
+        Number of sites that may share everything they know with the aggregator; no default.
+    minimum_sites : int or None
+        Number of sites that must finish; None for all. Noise is calibrated for the fewest.
 
     Privacy
     -------
-    Against the aggregator together with any ``n_colluding`` sites, honest but curious, at least ``minimum_sites``
-    finishing. View: the sum over the survivors, less what colluders know of it.
+    Holds against the aggregator colluding with any ``n_colluding`` sites, honest but curious, if at least
+    ``minimum_sites`` finish. View: the sum over the survivors, minus the colluders' parts.
     """
 
     n_colluding: int
@@ -136,7 +139,10 @@ class _SecureSumSite(SessionSite):
 
     def answer_release(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(f"a site under SecureSum must be asked to Submit; got {type(message).__name__}.")
+            raise ProtocolError(
+                f"A message to a site under SecureSum must be Submit; got {type(message).__name__}. "
+                "Install the same dpcape version everywhere."
+            )
         request = message.request
         self._site.begin(request)
         number = self._enter(request.release)
@@ -148,5 +154,7 @@ class _SecureSumSite(SessionSite):
 
     def context(self, release: int) -> bytes:
         if release not in self._submitted:
-            raise ProtocolError("a survivor set must be signed for the release under way; got another.")
+            raise ProtocolError(
+                "The survivor set was not signed because it is not for the current release. Start a new run."
+            )
         return self._submitted[release]

@@ -1,4 +1,4 @@
-"""Noise that cancels in the sum, whoever agreed on it: what Cape and Dealer share."""
+"""Cancelling noise of Cape and Dealer: scales, closed form and the adversary's view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpcape.protocols.protocol import Protocol, with_colluders
 
 
 class ZeroSum(Protocol):
-    """What protocols with cancelling noise share: the scheme, and what an adversary sees of it."""
+    """Base class of protocols with cancelling noise."""
 
     n_colluding: int
     cancelling_ratio: float
@@ -24,7 +24,7 @@ class ZeroSum(Protocol):
 
     @staticmethod
     def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
-        # Along the sum of the honest sites their releases hold own noise alone, in all other directions shared too.
+        # Along the sum of the honest sites, their releases carry only own noise; in all other directions, shared too.
         square = n_sites * ratio
         return sqrt(square), sqrt(1 / n_honest + (1 - 1 / n_honest) / (1 + square))
 
@@ -54,10 +54,10 @@ class ZeroSum(Protocol):
 
 
 def zero_sum_view(n_sites: int, honest: Sequence[int], own: FloatArray, shared: FloatArray) -> AdversaryView:
-    """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
+    """Return the view of the aggregator and all sites outside ``honest``.
 
     Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the
-    agreed sum of draws, the draws of everybody else (a dropped site's draw counts as known: with one dropped site the
+    agreed sum of draws, the draws of all other sites (a dropped site's draw counts as known: with one dropped site the
     correction reveals it). The correction, the sum of the survivors' draws, follows from the last two.
     """
     draw, own_noise = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
@@ -71,7 +71,7 @@ def zero_sum_view(n_sites: int, honest: Sequence[int], own: FloatArray, shared: 
 
 
 def check_ratio(ratio: float) -> float:
-    """Refuse a cancelling ratio outside what the integer grid carries."""
+    """Return the cancelling ratio, or raise if it is outside the range of the integer grid."""
     if not 1e-3 <= ratio <= 1e6:
         raise InvalidParameter(
             f"cancelling_ratio must be between 0.001 and 1e6; got {ratio!r}. The papers use 1, the default is 100."

@@ -133,7 +133,7 @@ class SiteFolder:
         self._append("pin", {"site": name, "identity": public.hex()})
 
     def allow_package(self, package: str, *, allowed: bool = True) -> None:
-        """Let studies name the analyses of a distribution other than dpcape, or no longer; loading one runs its code."""
+        """Let studies name the analyses of a distribution other than dpcape, or no longer; this runs its code."""
         if not is_name(package) or not (allowed or package in self.state().packages):
             rule = NAME_RULE if allowed else "one that was allowed"
             raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")

@@ -1,4 +1,4 @@
-"""What may be asked of records; each statistic knows its own sensitivity."""
+"""Statistics of records, each with its own sensitivity."""
 
 from dpcape.statistics.clusters import cluster_sums
 from dpcape.statistics.extent import Extent

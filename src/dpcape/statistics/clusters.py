@@ -32,16 +32,16 @@ class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
     """Shares and sums of the records nearest to each centre.
 
     A record of cluster k contributes (B e_k, x in place k). Two records of one cluster are |x - x'| <= 2 B
-    apart; two of different clusters sqrt(2 B^2 + |x|^2 + |x'|^2) <= 2 B: the sizes ride along within the
-    diameter of the sums. Where the centres lie does not matter for this, only that a record belongs to one of
-    them.
+    apart; two of different clusters sqrt(2 B^2 + |x|^2 + |x'|^2) <= 2 B: releasing the sizes as well does not
+    increase the diameter of the sums. The position of the centres does not matter for this, only that a record belongs
+    to one of them.
 
     Parameters
     ----------
-    facts : Facts
+    facts : PublicFacts
         Public facts of the records.
     centres : (K, D) array
-        Public centres; ties go to the first.
+        Public centres; a record at equal distance from two belongs to the first.
     """
 
     name = "cluster_sums"
@@ -54,10 +54,14 @@ class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
         if not fits or centres.shape[1] != facts.n_features or len(centres) < 1:
             raise InvalidParameter(
                 f"centres must be a matrix of float64 with {facts.n_features} columns; "
-                f"got {getattr(centres, 'shape', type(centres).__name__)}."
+                f"got {getattr(centres, 'shape', type(centres).__name__)}. Pass one row per centre."
             )
-        if not (np.abs(centres) <= _LARGEST_CENTRE).all():
-            raise InvalidParameter("centres must have finite entries; got others.")
+        outside = np.flatnonzero(~(np.abs(centres) <= _LARGEST_CENTRE).all(axis=1))
+        if outside.size:
+            raise InvalidParameter(
+                f"centres must be finite; got NaN, infinity or an entry above {_LARGEST_CENTRE:g} in row {outside[0]}. "
+                "Choose centres within the bound of the records."
+            )
         self._centres: FloatArray = centres
 
     @staticmethod

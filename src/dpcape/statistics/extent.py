@@ -1,8 +1,8 @@
-"""How large what a statistic releases can be, computed from public numbers alone.
+"""Size and sensitivity of a statistic's release, computed from public numbers.
 
-An :class:`Extent` needs no records and no arrays. The functions of this module that return one's parts, and the static
-method ``extent`` of every statistic, also accept a :class:`~dpcape.formula.Formula` for a number; they then return
-formulas, which the planner's page evaluates.
+An :class:`Extent` needs neither records nor arrays. The functions of this module, and the static method ``extent`` of
+every statistic, also accept a :class:`~dpcape.formula.Formula` for a number; they then return formulas, which the
+planner's page evaluates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNIT_ROUNDOFF = 2.0**-53
 """Largest relative error of one operation in double precision."""
 
 Rounding: TypeAlias = Callable[[Number], Number]
-"""From a number of records to a bound on the Euclidean error that floating point leaves in their total."""
+"""Function from a number of records to a bound on the Euclidean floating-point error of their total."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Extent:
     radius : Number
         Largest Euclidean length of one unit's packed contribution.
     rounding : callable
-        From a number of records to a bound on the error that floating point leaves in their total.
+        Function from a number of records to a bound on the floating-point error of their total.
 
     Privacy
     -------
@@ -86,7 +86,7 @@ def rounding_in_blocks(
 
 
 def rounding_one_by_one(radius: Number, *, further: Number = 0) -> Rounding:
-    """Return the rounding of contributions that are exact in length and are added one after the other.
+    """Return the rounding of contributions that are exact in length and are added one by one.
 
     Parameters
     ----------

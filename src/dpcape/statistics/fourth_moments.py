@@ -23,7 +23,7 @@ from dpcape.statistics.statistic import Statistic, known
 
 
 class _OfReducedRows(Statistic[RowBlocks, FloatArray]):
-    """What statistics of reduced rows share: a public projection and a public radius."""
+    """Base class of statistics of reduced rows, with a public projection and a public radius."""
 
     kinds = frozenset({"rows", "subjects"})
     units = frozenset({"record"})
@@ -69,7 +69,7 @@ class FourthMoment(_OfReducedRows):
     """Mean of z x z x z x z, packed.
 
     The inner product of two contributions is (z.w)^4 >= 0, so their squared distance is at most |z|^8 + |w|^8 <= 2
-    clip^8. ``unpack`` leaves the packed form, which is what post-processing works with.
+    clip^8. ``unpack`` keeps the packed form, which post-processing uses.
     """
 
     name = "fourth_moment"

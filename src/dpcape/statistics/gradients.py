@@ -20,8 +20,8 @@ from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.record_blocks import LabelledBlocks
 from dpcape.statistics.statistic import Statistic, known
 
-# Weights travel from the aggregator. Up to this size no activation can overflow, so that a site answers
-# whatever it holds.
+# Weights come from the aggregator. Up to this size no activation can overflow, so a site can answer whatever its
+# records are.
 LARGEST_WEIGHT = 1e6
 
 
@@ -35,7 +35,7 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     Parameters
     ----------
-    facts : Facts
+    facts : PublicFacts
         Public facts of the records.
     hidden : (H, D + 1) array
         W1 with b1 as its last column.
@@ -44,7 +44,7 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     clip : float
         Largest length of a record's contribution.
     input_scale : float
-        Rows are multiplied by it before they enter the network.
+        Factor of the rows before they enter the network.
     """
 
     name = "network_gradient"
@@ -57,7 +57,7 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
         if facts.classes is None:
             raise InvalidParameter(
-                "labelled records for a classifier must have public classes; got a numeric response. "
+                "Records for a classifier must have public classes; got a numeric response. "
                 "Build them with labelled(X, y, bound=..., classes=[...])."
             )
         self._hidden = _checked_layer("hidden", hidden, (None, facts.n_features + 1))
@@ -89,7 +89,7 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     def _add(self, rows: FloatArray, codes: IntArray, gradients: tuple[FloatArray, FloatArray]) -> None:
         """Add the clipped gradients of one block."""
-        # The scale goes into the weights, not over the rows: no further pass over them.
+        # Scaling the weights instead of the rows saves a pass over the rows.
         weights, biases = self._hidden[:, :-1] * self._input_scale, self._hidden[:, -1]
         active = rows @ weights.T
         active += biases
@@ -142,11 +142,15 @@ def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, i
     fits = isinstance(weights, np.ndarray) and weights.ndim == 2 and weights.dtype == np.float64
     if not fits or weights.shape[1] != shape[1] or shape[0] not in (None, weights.shape[0]) or not weights.size:
         raise InvalidParameter(
-            f"{subject} must be a matrix of float64 with {shape[0] or 'some'} rows and {shape[1]} columns; "
-            f"got {getattr(weights, 'shape', type(weights).__name__)}."
+            f"{subject} must be a float64 matrix with {shape[0] or 'any number of'} rows and {shape[1]} columns; "
+            f"got {getattr(weights, 'shape', type(weights).__name__)}. The last column holds the biases."
         )
-    if not (np.abs(weights) <= LARGEST_WEIGHT).all():
-        raise InvalidParameter(f"{subject} must have finite entries of size at most {LARGEST_WEIGHT:g}; got others.")
+    outside = np.flatnonzero(~(np.abs(weights) <= LARGEST_WEIGHT).all(axis=1))
+    if outside.size:
+        raise InvalidParameter(
+            f"{subject} must have finite entries of at most {LARGEST_WEIGHT:g} in absolute value; got a larger or "
+            f"non-finite entry in row {outside[0]}. Lower the learning rate."
+        )
     layer: FloatArray = weights
     return layer
 
@@ -154,7 +158,9 @@ def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, i
 def _checked_number(subject: str, value: float, *, largest: float) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
-        raise InvalidParameter(f"{subject} must be a positive number of at most {largest:g}; got {value!r}.")
+        raise InvalidParameter(
+            f"{subject} must be a positive number of at most {largest:g}; got {value!r}. Choose it near 1."
+        )
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""The infomax gradient, clipped per time point without ever forming a per-time-point matrix (record unit)."""
+"""Infomax gradients clipped per time point, without a matrix per time point (record unit)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_CONDITION = 200.0
 
 
 def check_condition(unmixing: FloatArray) -> None:
-    """Refuse an unmixing so skewed that rounding in the clipped gradients would not be small."""
+    """Refuse an unmixing matrix so ill-conditioned that rounding in the clipped gradients would not be small."""
     if not condition(unmixing) <= MOST_CONDITION:
         raise InvalidParameter(
             f"unmixing must have a norm of at most {MOST_CONDITION:g} times its smallest singular value; got a larger "
@@ -63,7 +63,7 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
     ) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         width = int(matrix.shape[1])
-        # Limited so that no product below can overflow, whatever is sent.
+        # Limited so that no product below can overflow, whatever the aggregator sends.
         turn = checked_matrix("unmixing", unmixing, (width, width), most=MOST_REDUCED)
         shift = checked_matrix("bias", bias, (width,), most=MOST_REDUCED)
         super().__init__(
@@ -107,7 +107,7 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
 
 
 class GhostStep:
-    """Sums of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
+    """Sum of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
 
     Rounding: with u = 2^-53, the computed y'Pz and z'Pz are off by at most (R + 4) u |P|_F times |y||z| and |z|^2.
     Raising P by ``slack`` I and the norm by ``slack`` covers both, since 2 |y||z| <= 1 + |y|^2 |z|^2, so that the
@@ -145,7 +145,7 @@ class GhostStep:
         self._outer += scores @ sources.T
 
     def _factors(self, sources: FloatArray, scores: FloatArray, moved: FloatArray, length: FloatArray) -> FloatArray:
-        """Return what every gradient is multiplied by; ``moved`` is overwritten, ``length`` is |y|^2."""
+        """Return the clipping factor of each gradient; ``moved`` is overwritten, ``length`` is |y|^2."""
         np.matmul(self._gram, sources, out=moved)
         # |W|^2 + 2 y'Pz + |y|^2 z'Pz. Only the last product may overwrite Pz; a fourth buffer would cost the cache more
         # than einsum does.

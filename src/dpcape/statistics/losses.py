@@ -1,7 +1,7 @@
 """Losses that are polynomials in the parameters: the functional mechanism for a user's own loss.
 
-A loss f(record; w) = sum over monomials of coefficient(record) * monomial(w) is known by its mean coefficients
-(dissertation, eqs. 8.2 and 8.3). They are released once, jointly over all degrees. Code never crosses the wire: a
+A loss f(record; w) = sum over monomials of coefficient(record) * monomial(w) is determined by its mean coefficients
+(dissertation, eqs. 8.2 and 8.3). They are released once, jointly over all degrees. Code is never sent to a site: a
 loss is a class, registered by name with :func:`known_loss` in a module that every site has installed.
 
 The coefficients of degree j form a symmetric tensor. Packed, the entry of a monomial is its coefficient divided by
@@ -22,16 +22,17 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.statistics.monomials import multiplicities, powers
+from dpcape.statistics.record_blocks import Targets
 from dpcape.statistics.statistic import is_own
 
 
 class RecordLoss(ABC):
-    """A loss given by the polynomial coefficients of each record.
+    """Loss given by the polynomial coefficients of each record.
 
     Attributes
     ----------
     name : str
-        What travels in a message.
+        Name of the loss in messages.
     degree : int
         Largest degree J.
     parameter_bound : float
@@ -43,10 +44,10 @@ class RecordLoss(ABC):
 
     Privacy
     -------
-    A site scales each record's packed coefficients to :meth:`bound` at most, so that 2 * bound is a true diameter
-    whatever :meth:`coefficients` returns. A smaller :meth:`stated_diameter` rests on the author's word: it is
-    searched for a violation before anything is released, and the guarantee lists it among its assumptions. It never
-    counts as less than the bound: a record whose coefficients are not finite contributes zero.
+    A site scales each record's packed coefficients to :meth:`bound` at most, so 2 * bound is a valid diameter whatever
+    :meth:`coefficients` returns. A smaller :meth:`stated_diameter` is the author's claim: a search tries to violate it
+    before anything is released, and the guarantee lists it among its assumptions. It never counts as less than the
+    bound: a record whose coefficients are not finite contributes zero.
     """
 
     name: ClassVar[str]
@@ -59,7 +60,7 @@ class RecordLoss(ABC):
         return facts.n_features
 
     @abstractmethod
-    def coefficients(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> Sequence[FloatArray]:
+    def coefficients(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> Sequence[FloatArray]:
         """Return one array per degree 0..J, (records, monomials), in the order of :func:`monomials`.
 
         ``targets`` are responses in [-1, 1], class codes, or None for records without them.
@@ -74,10 +75,10 @@ class RecordLoss(ABC):
         return None
 
     def weights(self, facts: PublicFacts) -> tuple[float, ...]:
-        """Return what each degree is multiplied by before noise; 0 leaves a degree out."""
+        """Return the factor of each degree before noise is added; 0 leaves a degree out."""
         return (1.0,) * (self.degree + 1)
 
-    def packed(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> FloatArray:
+    def packed(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
         blocks = _coefficients(self, rows, targets, facts)
         parts = [
@@ -94,7 +95,7 @@ class RecordLoss(ABC):
 
 
 class LinearPredictorLoss(RecordLoss):
-    """A loss sum_j a_j(y) (x.w)^j, whose sensitivity the library computes.
+    """Loss sum_j a_j(y) (x.w)^j, whose sensitivity is computed.
 
     Each a_j is clamped to a public interval [low_j, high_j]. With M the larger of their sizes and B the bound of a
     row, two records' degree-j blocks a x^j and a' x'^j are apart by a^2 |x|^2j + a'^2 |x'|^2j - 2 a a' (x.x')^j,
@@ -103,14 +104,14 @@ class LinearPredictorLoss(RecordLoss):
     """
 
     @abstractmethod
-    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> FloatArray:
+    def predictor_coefficients(self, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         """Return a_j for each record, (records, J + 1)."""
 
     @abstractmethod
     def intervals(self, facts: PublicFacts) -> FloatArray:
         """Return the public interval of each a_j, (J + 1, 2)."""
 
-    def coefficients(self, rows: FloatArray, targets: Any, facts: PublicFacts) -> Sequence[FloatArray]:
+    def coefficients(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> Sequence[FloatArray]:
         lows, highs = self._checked_intervals(facts).T
         heights = np.clip(self.predictor_coefficients(targets, facts), lows, highs)
         heights = np.broadcast_to(heights, (len(rows), self.degree + 1))
@@ -132,11 +133,11 @@ class LinearPredictorLoss(RecordLoss):
         return result
 
     def weights(self, facts: PublicFacts) -> tuple[float, ...]:
-        """Weigh degrees so that the noise of the loss at the largest parameters is least; the constant is left out.
+        """Return the weights that minimise the noise of the loss at the largest parameters; the constant has none.
 
         Noise of degree j at |w| = r has variance (sum_k weight_k^2 d_k^2) r^2j / weight_j^2 up to a factor; the sum
-        over j is least for weight_j^2 = r^j / d_j (Cauchy and Schwarz). A degree that no record can change needs
-        none.
+        over j is least for weight_j^2 = r^j / d_j (Cauchy and Schwarz). A degree that no record can change gets
+        weight 0.
         """
         diameters = self.block_diameters(facts)
         scaled = self.parameter_bound ** np.arange(self.degree + 1) / np.where(diameters > 0, diameters, 1.0)
@@ -159,8 +160,8 @@ class LinearPredictorLoss(RecordLoss):
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():
             raise InvalidParameter(
                 f"intervals of the loss {self.name!r} must be {wanted[0]} pairs (low, high) of finite numbers; got "
-                f"shape {intervals.shape} at bound {facts.bounds[0]:g}. If the loss is right, map features by public "
-                "ranges, so that a smaller bound will do."
+                f"shape {intervals.shape} at bound {facts.bounds[0]:g}. Correct the loss, or map features by public "
+                "ranges and use a smaller bound."
             )
         return intervals
 
@@ -180,21 +181,24 @@ _L = TypeVar("_L", bound=type[RecordLoss])
 
 
 def known_loss(cls: _L) -> _L:
-    """Class decorator: let sites find this loss by its name. Its module must be installed at every site."""
+    """Register a loss class under its name (class decorator). Its module must be installed at every site."""
     if cls.packed is not RecordLoss.packed:
         raise InvalidParameter(
-            f"the loss {cls.name!r} must leave packed() as it is: it enforces the bound. Got another."
+            f"The loss {cls.name!r} must not override packed(), which enforces the bound; got {cls.__name__}.packed. "
+            "Override coefficients() instead."
         )
     if cls.name in _LOSSES:
-        raise InvalidParameter(f"a loss's name must be new; got {cls.name!r} twice.")
+        raise InvalidParameter(
+            f"The name of a loss must be new; got {cls.name!r}, which is registered. Rename the loss."
+        )
     _LOSSES[cls.name] = cls()
     return cls
 
 
 def loss_of(name: str) -> RecordLoss:
-    """Return the loss of this name."""
+    """Return the registered loss of this name."""
     if name not in _LOSSES:
         raise InvalidParameter(
-            f"a loss must be one of {sorted(_LOSSES)}; got {name!r}. Import the module that defines it, at every site."
+            f"loss must be one of {sorted(_LOSSES)}; got {name!r}. Import the module that defines it, at every site."
         )
     return _LOSSES[name]

@@ -1,6 +1,6 @@
 """Means and moments of bounded rows.
 
-Sensitivities are those of replacing one row; the second-moment value is sqrt(2) B^2 (the papers' 1 is that of removing
+Sensitivities are for replacing one row; that of the second moment is sqrt(2) B^2 (the papers' value 1 is for removing
 one). Each is proved in the docstring above its ``extent`` and searched for a violation in ``tests/laws``.
 """
 
@@ -24,20 +24,20 @@ from dpcape.statistics.statistic import MeanT_co, Statistic, known
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
 MEAN_WEIGHT = 0.5
-"""Weight of the mean beside the second moment.
+"""Weight of the mean when it is released together with the second moment.
 
-It keeps the noise on the second moment within 13 % of that of the second moment alone, which matters more than the
-mean's as soon as there are several columns.
+It keeps the noise on the second moment within 13% of that of releasing only the second moment, which matters more than
+the mean's as soon as there are several columns.
 """
 
 
 def row_bound(facts: PublicFacts) -> float:
-    """Largest length of one row over all views together."""
+    """Return the largest norm of a row, over all views together."""
     return math.hypot(*facts.bounds)
 
 
 class _OfRows(Statistic[RowBlocks, MeanT_co]):
-    """What statistics of single rows share."""
+    """Base class of statistics of single rows."""
 
     kinds = _ROW_KINDS
     units = frozenset({"record"})
@@ -57,12 +57,12 @@ class _OfRows(Statistic[RowBlocks, MeanT_co]):
 
 @known
 class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
-    """Mean of rows, with the mean of squared entries at no further cost.
+    """Mean of rows and mean of their squared entries, at the diameter of the mean.
 
     The contribution is (x, x*x / (2 B)). With s = x + y and d = x - y, the squared distance of two contributions is
-    |d|^2 + |s*d|^2 / (4 B^2) <= |d|^2 (1 + (4 B^2 - |d|^2) / (4 B^2)), which grows in |d|^2 up to |d| = 2 B: the
-    squares ride along within the diameter 2 B of the mean alone. The radius follows from |x|^2 + |x*x|^2/(4 B^2) <=
-    B^2 (1 + 1/4).
+    |d|^2 + |s*d|^2 / (4 B^2) <= |d|^2 (1 + (4 B^2 - |d|^2) / (4 B^2)), which grows in |d|^2 up to |d| = 2 B:
+    releasing the squares as well does not increase the diameter 2 B of the mean. The radius follows from |x|^2 +
+    |x*x|^2/(4 B^2) <= B^2 (1 + 1/4).
     """
 
     name = "first_moments"
@@ -121,7 +121,7 @@ class SecondMoment(_OfRows[FloatArray]):
 
 @known
 class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
-    """Mean and second moment jointly, for centring that is itself private.
+    """Mean and second moment, released jointly, for private centring.
 
     The contribution is (b B x, x x'), b at most sqrt(2); the largest distance is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
@@ -134,7 +134,7 @@ class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
 
     def __init__(self, facts: PublicFacts, mean_weight: float) -> None:
         if not 0 < mean_weight <= math.sqrt(2):
-            raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}.")
+            raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}. The default is 0.5.")
         super().__init__(facts, mean_weight=mean_weight)
         self._mean_weight = float(mean_weight)
 
@@ -164,7 +164,10 @@ class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
 
 @known
 class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
-    """Shares of the public classes among labelled records: one entry moves down and one up, sqrt(2)."""
+    """Shares of the public classes among labelled records.
+
+    Replacing a record moves one entry down and one up, each by one: the diameter is sqrt(2).
+    """
 
     name = "histogram"
     kinds = frozenset({"labelled"})
@@ -173,7 +176,7 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
         super().__init__(facts)
         if facts.classes is None:
             raise InvalidParameter(
-                "labelled records for a histogram must have public classes; got a numeric response. "
+                "Records for a histogram must have public classes; got a numeric response. "
                 "Build them with labelled(X, y, bound=..., classes=[...])."
             )
 
@@ -197,7 +200,7 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
 
 def sum_of_outer_products(records: RowBlocks, width: int) -> FloatArray:
-    """Sum x x' over the clipped rows of ``records``, block by block, upper triangle only."""
+    """Return the sum of x x' over the clipped rows of ``records``; only the upper triangle is filled."""
     matrix = np.zeros((width, width), order="F")
     for block in records.feature_blocks(BLOCK_ROWS):
         matrix = _add_outer_products(block, matrix)
@@ -221,7 +224,7 @@ def second_moment(facts: PublicFacts) -> SecondMoment:
 
 
 def centred_moments(facts: PublicFacts, *, mean_weight: float | None = None) -> CentredMoments:
-    """Mean and second moment jointly; ``mean_weight`` is :data:`MEAN_WEIGHT` unless given."""
+    """Mean and second moment, released jointly; ``mean_weight`` is :data:`MEAN_WEIGHT` by default."""
     return CentredMoments(facts, mean_weight=MEAN_WEIGHT if mean_weight is None else mean_weight)
 
 

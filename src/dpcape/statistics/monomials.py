@@ -18,7 +18,7 @@ def monomials(width: int, degree: int) -> Iterator[tuple[int, ...]]:
 
 
 def monomial_count(width: int, degree: int) -> int:
-    """Return how many monomials of a degree there are."""
+    """Return the number of monomials of a degree."""
     return math.comb(width + degree - 1, degree)
 
 
@@ -30,7 +30,7 @@ def _positions(width: int, degree: int) -> IntArray:
 
 @lru_cache(maxsize=32)
 def multiplicities(width: int, degree: int) -> FloatArray:
-    """Return in how many orders each monomial's factors can be written."""
+    """Return the number of distinct orders of each monomial's factors."""
     counts = [
         math.factorial(degree) / math.prod(math.factorial(positions.count(p)) for p in set(positions))
         for positions in monomials(width, degree)

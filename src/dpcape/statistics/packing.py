@@ -1,6 +1,6 @@
-"""Symmetric matrices and tensors as vectors of the same Euclidean length.
+"""Symmetric matrices and tensors packed into vectors of the same Euclidean norm.
 
-An entry with indices i <= j (<= k <= l) stands for all its permutations. It is kept once and weighted by the square
+An entry with indices i <= j (<= k <= l) represents all its permutations. It is kept once and weighted by the square
 root of their number, so that the length of the packed vector is the Frobenius norm and equal noise on it is isotropic
 symmetric noise, of standard deviation sigma / sqrt(permutations) on an entry: for a matrix sigma on the diagonal and
 sigma / sqrt(2) off it.
@@ -120,14 +120,14 @@ def unpack_tensor(packed: FloatArray, n: int) -> FloatArray:
 
 
 class CubeSum:
-    """The sum over records of w x (x) x (x) x, block by block, in buffers that are used again.
+    """Sum over records of w x (x) x (x) x, computed block by block in reused buffers.
 
     Parameters
     ----------
     n : int
         Coordinates of a record.
     capacity : int
-        Most records in one block.
+        Largest number of records in one block.
     """
 
     def __init__(self, n: int, capacity: int) -> None:
@@ -210,13 +210,13 @@ class Layout:
     weights : (size,) array
         Square roots of the number of permutations of an entry.
     pairings : (3, 2, size) array
-        The three ways to split an entry into two pairs, as positions of pairs.
+        The three ways to split an entry into two pairs, given as positions of pairs.
     pair_rows, pair_columns : (n_pairs,) array
         The indices of each pair.
     diagonal : (n,) array
         Positions of the pairs (i, i).
     of_pairs : (n_pairs, n_pairs) array
-        Position of the entry that two pairs make up.
+        Position of the entry that two pairs form.
     """
 
     n: int
@@ -300,7 +300,7 @@ def unpack4(packed: FloatArray, n: int) -> FloatArray:
 
 
 def traceless4(packed: FloatArray, n: int) -> FloatArray:
-    """Return the traceless part of a packed tensor: what no Gaussian part and no covariance reaches.
+    """Return the traceless part of a packed tensor, which no Gaussian component or covariance contributes to.
 
     ``Q - 6/(n+4) Sym(I x Q2) + 3/((n+2)(n+4)) tr(Q2) Sym(I x I)`` with Q2_kl = sum_i Q_iikl; an orthogonal projection.
     """

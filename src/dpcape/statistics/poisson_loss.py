@@ -1,9 +1,9 @@
-"""Poisson regression as a polynomial: an example of a loss of one's own, ready to use as loss "poisson"."""
+"""Poisson regression as a polynomial loss: loss "poisson", and a model for losses of your own."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
@@ -12,6 +12,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.statistics.losses import LinearPredictorLoss, known_loss
+from dpcape.statistics.record_blocks import Targets
 
 
 @known_loss
@@ -27,12 +28,13 @@ class PoissonLoss(LinearPredictorLoss):
     degree: ClassVar[int] = 4
     parameter_bound: ClassVar[float] = 2.0
 
-    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> FloatArray:
+    def predictor_coefficients(self, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
+        assert targets is not None  # records with a range of counts have targets
         middle, half = (high + low) / 2, (high - low) / 2
         heights = np.tile(self._exponential(facts), (len(targets), 1))
         # c / m for responses in [-1, 1].
-        heights[:, 1] -= 1 + np.asarray(targets) * (half / middle)
+        heights[:, 1] -= 1 + np.asarray(targets, dtype=np.float64) * (half / middle)
         return heights
 
     def intervals(self, facts: PublicFacts) -> FloatArray:
@@ -60,7 +62,7 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
 def _range(facts: PublicFacts) -> tuple[float, float]:
     if facts.response is None or facts.response[0] < 0:
         raise InvalidParameter(
-            f"records for a Poisson regression must have a range of counts from 0; got {facts.response!r}. "
+            f"Records for a Poisson regression must have counts of at least 0; got the range {facts.response!r}. "
             "Build them with labelled(X, y, bound=..., response=(0, largest))."
         )
     return facts.response

@@ -39,8 +39,8 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
     def extent(*, n_features: Number, size: Number, diameter: Number, radius: Number, degree: Number) -> Extent:
         """Return the extent from the numbers of a loss, which :func:`loss_numbers` computes.
 
-        A loss is code: how far apart two records' coefficients are follows from its intervals and bound, not from a
-        formula. A monomial passes through as many products as its degree has factors, which the rounding counts.
+        A loss is code: the distance between two records' coefficients follows from its intervals and bound, not from a
+        formula. A monomial of degree d is a product of d factors, which the rounding counts.
         """
         summed = rounding_in_blocks(n_features, radius)
         return Extent(size, diameter, radius, lambda n: summed(n) * (2 + degree))
@@ -75,7 +75,7 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
             rows, targets = block if isinstance(block, tuple) else (block, None)
             with np.errstate(all="ignore"):
                 contributions = self.loss.packed(rows, targets, self.facts)
-            # A site must answer whatever its records are: a refusal would tell that there is such a record. Zero is
+            # A site must answer whatever its records are: a refusal would reveal that such a record exists. Zero is
             # within the diameter of every contribution (checked_diameter).
             contributions[~np.isfinite(contributions).all(axis=1)] = 0.0
             result += contributions.sum(axis=0)
@@ -88,11 +88,11 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
 
 
 def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
-    """Return the numbers that the extent of a registered loss follows from, refused if the loss cannot be released.
+    """Return the numbers that determine the extent of a registered loss, or raise if it cannot be released.
 
     Parameters
     ----------
-    facts : Facts
+    facts : PublicFacts
         Public facts of the records.
     loss : str
         Name of the loss.
@@ -102,7 +102,7 @@ def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
     size = sum(_sizes(chosen, facts))
     if not 1 <= size <= LARGEST_SIZE:
         raise InvalidParameter(
-            f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {size}. "
+            f"The loss must have between 1 and {LARGEST_SIZE} coefficients; got {size}. "
             "Use fewer features or a smaller degree."
         )
     return {
@@ -142,8 +142,8 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
     # Written so that NaN is refused too.
     if not found <= diameter * (1 + 1e-9):
         raise InvalidParameter(
-            f"the stated diameter of the loss {loss!r} must hold for every pair of records; got {diameter:.6g} where "
-            f"two possible records are {found:.6g} apart. State a larger one, or none."
+            f"The stated diameter of the loss {loss!r} must hold for every pair of records; got {diameter:.6g}, but "
+            f"two possible records are {found:.6g} apart. State a larger diameter, or return None."
         )
     return diameter
 

@@ -1,7 +1,7 @@
-"""What statistics ask of records: interfaces with the methods they call, and no others.
+"""Interfaces of records, with only the methods that statistics call.
 
-``dpcape.records`` fulfils them. Statistics do not import it: they read clipped blocks and cannot reach raw values.
-A block lives in a buffer that is used again for the next one, so it must be used, or copied, before the next is read.
+``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks and cannot reach raw values.
+The buffer of a block is reused for the next one, so use or copy a block before reading the next.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowBlocks(Protocol):
 
 
 class LabelledBlocks(Protocol[TargetsT_co]):
-    """Rows of bounded length with a response or a class each, read in blocks."""
+    """Rows of bounded length, each with a response or a class, read in blocks."""
 
     def blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co]]:
         """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""

@@ -1,8 +1,7 @@
-"""Rows and subjects in few dimensions: projected by a public matrix, and back inside a ball.
+"""Dimension reduction of rows and subjects: projection by a public matrix, then clipping to a ball.
 
-What a site is sent here (projections, whiteners, unmixings) comes from the aggregator. No statistic trusts it: every
-contribution is brought into its ball after the last multiplication, so that a wrong matrix costs accuracy, never
-privacy.
+The matrices used here (projections, whiteners, unmixings) come from the aggregator. No statistic trusts them: every
+contribution is clipped to its ball after the last multiplication, so a wrong matrix costs accuracy, never privacy.
 """
 
 from __future__ import annotations
@@ -20,31 +19,35 @@ from dpcape.statistics.extent import BLOCK_ROWS
 from dpcape.statistics.record_blocks import RowBlocks, SubjectSeries
 
 MOST_REDUCED = 1e6
-"""Largest norm of a row that is kept, and largest entry of an unmixing: whitened rows are near sqrt(components)."""
+"""Largest norm of a kept row, and largest entry of an unmixing: whitened rows have norms near sqrt(components)."""
 
-# Reduced data of the records last asked about, per records: later rounds of one analysis use the same projection.
+# Cache of reduced data, per records: later rounds of one analysis use the same projection.
 _KEPT: WeakKeyDictionary[object, tuple[bytes, list[FloatArray]]] = WeakKeyDictionary()
 
 
 def checked_matrix(name: str, matrix: ArrayLike, shape: tuple[int | None, ...], *, most: float = np.inf) -> FloatArray:
-    """Return a public array as float64, refused unless finite and of this shape (None: any positive length)."""
+    """Return a public array as float64, or raise unless it is finite and of this shape (None: any positive length)."""
     array = np.asarray(matrix, dtype=np.float64)
     fits = array.ndim == len(shape) and all(
         have > 0 and want in (None, have) for have, want in zip(array.shape, shape, strict=True)
     )
     if not fits or not np.isfinite(array).all():
         wanted = " x ".join("any" if side is None else str(side) for side in shape)
-        raise InvalidParameter(f"{name} must be a finite array of shape {wanted}; got shape {array.shape}.")
-    if np.abs(array).max() > most:
-        raise InvalidParameter(f"{name} must have entries of at most {most:g}; got larger ones.")
+        problem = "NaN or infinity" if fits else f"shape {array.shape}"
+        raise InvalidParameter(f"{name} must be a finite array of shape {wanted}; got {problem}. Compute it again.")
+    largest = float(np.abs(array).max())
+    if largest > most:
+        raise InvalidParameter(
+            f"{name} must have entries of at most {most:g} in absolute value; got {largest:g}. Lower the learning rate."
+        )
     return array
 
 
 def checked_positive(name: str, value: float) -> float:
-    """Return a public positive finite number."""
+    """Return a public positive finite number, or raise."""
     number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     if not number or not 0 < value < np.inf:
-        raise InvalidParameter(f"{name} must be a positive finite number; got {value!r}.")
+        raise InvalidParameter(f"{name} must be a positive finite number; got {value!r}. Write for example 1.0.")
     return float(value)
 
 
@@ -66,8 +69,8 @@ def rows_into_ball(rows: FloatArray, radius: float) -> None:
 def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> FloatArray:
     """Return a contribution of length at most ``radius`` (with ``fill`` that length, unless it is zero).
 
-    A vector that is not finite becomes zero: a site must answer whatever its records are. The target leaves room
-    for the rounding of the norm, as in :func:`rows_into_ball`.
+    A vector that is not finite becomes zero: a site must answer whatever its records are. The target allows for the
+    rounding of the norm, as in :func:`rows_into_ball`.
     """
     target = radius * (1 - (vector.size + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -81,7 +84,7 @@ def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> Float
 
 
 def reduced_blocks(records: RowBlocks, projection: FloatArray, radius: float) -> Iterator[FloatArray]:
-    """Yield blocks of rows times ``projection``, each row inside the ball; the buffer is used again."""
+    """Yield blocks of rows times ``projection``, each row clipped to the ball; the buffer is reused."""
     buffer = np.empty((BLOCK_ROWS, projection.shape[1]))
     for block in records.feature_blocks(BLOCK_ROWS):
         reduced = np.matmul(block, projection, out=buffer[: len(block)])
@@ -90,7 +93,7 @@ def reduced_blocks(records: RowBlocks, projection: FloatArray, radius: float) ->
 
 
 def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
-    """Return all rows times ``projection``, kept for the next round: N x R numbers beside the N x D records."""
+    """Return all rows times ``projection``, cached for the next round (N x R numbers)."""
 
     def compute() -> list[FloatArray]:
         result = np.empty((records.n_records, projection.shape[1]))
@@ -105,7 +108,7 @@ def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
 
 
 def kept_subjects(records: SubjectSeries, projection: FloatArray) -> list[FloatArray]:
-    """Return each subject's series times ``projection``, centred in time, kept for the next round."""
+    """Return each subject's series times ``projection``, centred in time, cached for the next round."""
 
     def compute() -> list[FloatArray]:
         return [centred(series @ projection) for series in records.each_subject()]

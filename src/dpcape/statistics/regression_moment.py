@@ -1,8 +1,9 @@
-"""The coefficients of quadratic losses: everything a linear or logistic regression needs, in one matrix.
+"""Coefficients of quadratic losses: one matrix for a linear or logistic regression.
 
 The functional mechanism releases the coefficients of the loss polynomial. For the squared loss, and for the
 logistic loss to second order, they are the entries of the mean of u u' with u = (b, x, a y): one matrix, one
-joint sensitivity. The dissertation gives every degree the whole budget (chapter 8), which claims too much.
+joint sensitivity. The dissertation spends the whole budget on each degree (chapter 8), so its claimed epsilon is too
+small.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LARGEST_WEIGHT = 1e50
 
 
 class RegressionBlocks(NamedTuple):
-    """Means over records, the responses y in [-1, 1] (classes: -1 and 1).
+    """Means over records, with responses y in [-1, 1] (classes: -1 and 1).
 
     Attributes
     ----------
@@ -61,10 +62,10 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
 
     Parameters
     ----------
-    facts : Facts
+    facts : PublicFacts
         Public facts of the records.
     response_weight : float
-        a, positive; a larger one gives the response less noise and the features more.
+        a, positive; a larger value gives the response less noise and the features more.
     intercept_weight : float
         b; 0 for a model without an intercept.
     """
@@ -79,8 +80,8 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
         if facts.classes is not None and len(facts.classes) != 2:
             raise InvalidParameter(
-                f"labels for a regression must be of two classes; got {len(facts.classes)}. "
-                "Join classes by a public rule, or use NetworkClassifier."
+                f"Records for a regression must have two classes; got {len(facts.classes)}. "
+                "Merge classes by a public rule, or use NetworkClassifier."
             )
 
     @property
@@ -101,7 +102,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         response_weight: Number | None = None,
         intercept_weight: Number | None = None,
     ) -> Extent:
-        """Return the extent; weights that are left out are those of the public rule.
+        """Return the extent; weights that are None follow the public rule.
 
         Parameters
         ----------
@@ -154,7 +155,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         return np.asarray(2.0 * targets - 1.0, dtype=np.float64)
 
     def _matrix(self, sums: RegressionBlocks, n_records: int) -> FloatArray:
-        """Put sums into the places of u u' (upper triangle)."""
+        """Return the sums as entries of u u' (upper triangle)."""
         first, a, b = self._first, self.response_weight, self.intercept_weight
         matrix = np.zeros((self._width, self._width))
         matrix[first:-1, first:-1] = sums.moment
@@ -172,7 +173,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         return float(unpack(packed, self._width)[0, 0]) / self.intercept_weight**2, self.intercept_weight**-2
 
     def unpack(self, packed: FloatArray) -> RegressionBlocks:
-        """Return the means in their own units; what is constant is returned without its noise."""
+        """Return the means in their own units; constants are returned without noise."""
         matrix = unpack(packed, self._width)
         first, a, b = self._first, self.response_weight, self.intercept_weight
         width = self.facts.n_features
@@ -202,9 +203,12 @@ def intercept_weight_for(bound: Number) -> Number:
 
 def _checked_weight(subject: str, weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
-        raise InvalidParameter(f"{subject} must be a number; got {weight!r}.")
+        raise InvalidParameter(f"{subject} must be a number; got {weight!r}. Leave it out for the default.")
     if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
-        raise InvalidParameter(f"{subject} must be positive and moderate; got {weight!r}. Leave it out.")
+        raise InvalidParameter(
+            f"{subject} must be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}; got {weight!r}. "
+            "Leave it out for the default."
+        )
     return float(weight)
 
 

@@ -1,8 +1,8 @@
-"""The one thing that may be asked of records: the mean over records of a bounded contribution.
+"""The only kind of query on records: the mean over records of a bounded contribution.
 
-A statistic is built from public facts alone, at the aggregator and again at each site; only its name and public arrays
-travel. Its ``extent`` says how far apart the contributions of two records can be, which is what replacing one record
-does to a total, so a statistic cannot be asked for without its sensitivity.
+A statistic is built from public facts, at the aggregator and again at each site; only its name and public arrays are
+sent. Its ``extent`` bounds the distance between the contributions of two records, which is how far replacing one record
+moves a total. A statistic can therefore not be requested without its sensitivity.
 """
 
 from __future__ import annotations
@@ -14,41 +14,40 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
-from numpy.typing import NDArray
-
-from dpcape.arrays import FloatArray
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed
 from dpcape.statistics.extent import BLOCK_ROWS as BLOCK_ROWS
 from dpcape.statistics.extent import Extent
 
-PublicValue = int | float | str | bool | NDArray[Any]
+PublicValue: TypeAlias = int | float | str | bool | FloatArray | IntArray
+"""Value that a statistic is built from, besides the public facts."""
 
 RecordsT_contra = TypeVar("RecordsT_contra", contravariant=True)
-"""What a statistic asks of records, one of the interfaces in ``dpcape.statistics.record_blocks``."""
+"""Records that a statistic reads: one of the interfaces in ``dpcape.statistics.record_blocks``."""
 
 MeanT_co = TypeVar("MeanT_co", covariant=True)
 """Natural form of a statistic's mean."""
 
 
 class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
-    """The mean over records of a contribution of bounded length.
+    """Mean over records of a contribution of bounded length.
 
-    A subclass sets ``name`` and ``kinds``, proves its ``extent``, says in ``numbers`` what the extent follows from, and
-    writes ``total``. Contributions and totals are *packed* vectors in which Euclidean length is the length the privacy
+    A subclass sets ``name`` and ``kinds``, proves its ``extent``, returns in ``numbers`` what determines it, and
+    implements ``total``. Contributions and totals are *packed* vectors, whose Euclidean norm is the one the privacy
     proof uses; ``unpack`` gives the mean its natural form.
 
     Attributes
     ----------
     name : str
-        What travels in a message; the site looks its own code up by it.
+        Name in messages, by which a site finds its own code.
     kinds : frozenset of str
         Kinds of records it applies to.
     units : frozenset of str
         Units of protection its diameter is proved for.
     extent : callable
-        Static method from public numbers, given by name, to the :class:`~dpcape.statistics.Extent`. It uses the
+        Static method that returns the ``Extent`` for public numbers, given by name. It uses the
         functions of ``dpcape.formula``, so that it can be computed and written as JavaScript.
     vectorised : bool
         Whether ``total`` of a statistic outside dpcape may be given all records of a site at once; it must then be the
@@ -67,14 +66,14 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     name: ClassVar[str]
     kinds: ClassVar[frozenset[str]]
     units: ClassVar[frozenset[str]] = frozenset({"record", "subject"})
-    extent: ClassVar[Callable[..., Extent]]
+    extent: ClassVar[Callable[..., Extent]]  # type: ignore[explicit-any]  # arrays of any type travel
     vectorised: ClassVar[bool] = False
 
     def __init__(self, facts: PublicFacts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
             wanted = ", ".join(sorted(self.kinds))
             raise InvalidParameter(
-                f"records for the statistic {self.name!r} must be of kind {wanted}; got {facts.kind!r}. "
+                f"Records for the statistic {self.name!r} must be of kind {wanted}; got {facts.kind!r}. "
                 f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...)."
             )
         if facts.unit not in self.units:
@@ -88,7 +87,7 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     @property
     @abstractmethod
     def numbers(self) -> Mapping[str, float]:
-        """Public numbers, by name, that the extent of this statistic follows from."""
+        """Public numbers, by name, that determine the extent of this statistic."""
 
     @cached_property
     def _extent(self) -> Extent:
@@ -141,7 +140,7 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         return None
 
     def rounding(self, n_records: int) -> float:
-        """Return a bound on the Euclidean error that floating point leaves in ``total``."""
+        """Return a bound on the Euclidean floating-point error of ``total``."""
         return computed(self._extent.rounding(n_records))
 
     def sensitivity(self, n_records: int) -> float:
@@ -160,7 +159,7 @@ def is_own(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "dpcape"
 
 
-AnyStatistic: TypeAlias = Statistic[Any, Any]
+AnyStatistic: TypeAlias = Statistic[Any, Any]  # type: ignore[explicit-any]  # known when it runs
 """A statistic of records and with a mean that are known when a program runs, not when it is checked."""
 
 _KNOWN: dict[str, type[AnyStatistic]] = {}
@@ -168,9 +167,11 @@ _S = TypeVar("_S", bound=type[AnyStatistic])
 
 
 def known(cls: _S) -> _S:
-    """Class decorator: let sites find this statistic by its name."""
+    """Register a statistic class under its name, by which sites find it (class decorator)."""
     if cls.name in _KNOWN:
-        raise InvalidParameter(f"a statistic's name must be new; got {cls.name!r} twice.")
+        raise InvalidParameter(
+            f"The name of a statistic must be new; got {cls.name!r}, which is registered. Rename it."
+        )
     _KNOWN[cls.name] = cls
     return cls
 
@@ -181,7 +182,7 @@ def statistic_class(name: str) -> type[AnyStatistic]:
         _load_all()
     if name not in _KNOWN:
         raise InvalidParameter(
-            f"a statistic must be one of {sorted(_KNOWN)}; got {name!r}. Install the same dpcape version everywhere."
+            f"statistic must be one of {sorted(_KNOWN)}; got {name!r}. Install the same dpcape version everywhere."
         )
     return _KNOWN[name]
 
@@ -207,11 +208,12 @@ def extent_of(name: str, **numbers: Number | None) -> Extent:
 
 
 def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> AnyStatistic:
-    """Build the statistic of this name from the site's own code and the site's own facts."""
-    make: Callable[..., AnyStatistic] = statistic_class(name)
+    """Return the statistic of this name, built from local code and the given facts."""
+    make: Callable[..., AnyStatistic] = statistic_class(name)  # type: ignore[explicit-any]  # keywords differ
     try:
         return make(facts, **public)
     except TypeError as error:
         raise InvalidParameter(
-            f"public values of the statistic {name!r} must match its definition; got {sorted(public)}."
+            f"Public values of the statistic {name!r} must match its definition; got {sorted(public)}. "
+            "Install the same dpcape version everywhere."
         ) from error

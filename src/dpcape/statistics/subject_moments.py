@@ -1,7 +1,7 @@
-"""One contribution per person: what the stages of subject-level ICA ask for (docs/analyses/joint_ica.md).
+"""Moments with one contribution per subject, for subject-level ICA (docs/analyses/joint_ica.md).
 
-Whatever happens inside one subject is free, so a subject's series is centred, reduced and whitened by itself, and
-only the outcome is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so
+Computations within one subject cost no privacy, so each subject's series is centred, reduced and whitened by itself,
+and only the result is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so
 the diameters below hold for any records and any public matrix.
 """
 
@@ -36,19 +36,19 @@ _LEAST_TRACELESS = 1e-4
 
 
 class OfSubjects(Statistic[SubjectSeries, MeanT_co]):
-    """What statistics of whole subjects share."""
+    """Base class of statistics of whole subjects."""
 
     kinds = frozenset({"subjects"})
     units = frozenset({"subject"})
 
 
 def extent_in_ball(size: Number, radius: Number) -> Extent:
-    """Return the extent of contributions in a ball: a diameter of twice its radius, added one after the other."""
+    """Return the extent of contributions in a ball, added one by one: the diameter is twice the radius."""
     return Extent(size, 2 * radius, radius, rounding_one_by_one(radius))
 
 
 class InBall(OfSubjects[MeanT_co]):
-    """Statistics whose contributions are brought into a ball of length ``radius``, one subject at a time."""
+    """Base class of statistics whose contributions are clipped to a ball, one subject at a time."""
 
     _fills: ClassVar[bool] = False
 
@@ -59,7 +59,7 @@ class InBall(OfSubjects[MeanT_co]):
         return result
 
     def _attempt(self, series: FloatArray) -> FloatArray:
-        """Return the contribution; a decomposition that fails counts as zero, so that the site always answers."""
+        """Return the contribution, or zero if a decomposition fails, so that the site always answers."""
         try:
             with np.errstate(all="ignore"):
                 return self._contribution(series)
@@ -72,7 +72,7 @@ class InBall(OfSubjects[MeanT_co]):
 
     @abstractmethod
     def _contribution(self, series: FloatArray) -> FloatArray:
-        """Return one subject's contribution, not yet brought into the ball."""
+        """Return one subject's contribution before clipping."""
 
 
 @known
@@ -89,7 +89,8 @@ class SubjectProjector(OfSubjects[FloatArray]):
         matrix = checked_matrix("basis", basis, (facts.n_features, None))
         if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
             raise InvalidParameter(
-                f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}."
+                f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}. "
+                "Use fewer components."
             )
         super().__init__(facts, basis=matrix, n_components=int(n_components))
         check_lengths(facts, int(n_components))
@@ -136,7 +137,7 @@ class SubjectProjector(OfSubjects[FloatArray]):
 
 
 class _OfReducedSubjects(InBall[FloatArray]):
-    """Statistics of series reduced by ``projection`` (kept between rounds) and then moved by ``whitener``."""
+    """Base class of statistics of series reduced by ``projection`` (cached) and then multiplied by ``whitener``."""
 
     def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, **more: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
@@ -198,7 +199,7 @@ class SubjectTensor(_OfReducedSubjects):
     """Mean of each subject's traceless fourth-order tensor with lags, divided by its length.
 
     The subject is whitened by its own covariance; F_t are the products of pairs of a time point, and the tensor is the
-    symmetric part of sum_t F_t (.6 F_t + sum_l .7^(l-1) F_(t-l))'. Volatility that persists shows in the lags.
+    symmetric part of sum_t F_t (.6 F_t + sum_l .7^(l-1) F_(t-l))'. The lags capture volatility that persists.
     """
 
     name = "subject_tensor"
@@ -231,11 +232,11 @@ class SubjectTensor(_OfReducedSubjects):
 
 
 def check_lengths(facts: PublicFacts, n_components: int) -> None:
-    """Refuse, at a site, series that are all too short; the longest length is a public fact (0 where unknown)."""
+    """Refuse series that are all too short, at a site; the longest length is a public fact (0 if unknown)."""
     if 0 < facts.rows_per_unit <= n_components:
         raise InvalidParameter(
-            f"subjects must have more time points than the {n_components} components; got at most "
-            f"{facts.rows_per_unit}. Ask for fewer components."
+            f"Subjects must have more time points than the {n_components} components; got at most "
+            f"{facts.rows_per_unit}. Use fewer components."
         )
 
 

@@ -1,4 +1,4 @@
-"""Scores of a rotation, one per person: the polish of subject-level ICA, and infomax per subject."""
+"""Scores of a rotation, one per subject: refinement of subject-level ICA, and infomax per subject."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
 
     With y the sources at the current rotation, v the two-sided exponential mean of y^2 without the present and
     phi = 1/(.5 + .3 y^2 + .7 v): A_ij = <y_i y_j (phi_i - phi_j)> is the score of rotating i towards j, and
-    c_i = <phi_i - phi_i y_i^2 - .6 phi_i^2 y_i^2> makes up its slope c_i + c_j. The contribution (A_ij i<j, c_i/2) has
+    c_i = <phi_i - phi_i y_i^2 - .6 phi_i^2 y_i^2> gives its slope c_i + c_j. The contribution (A_ij i<j, c_i/2) has
     length one, so the diameter is 2.
     """
 
@@ -88,7 +88,8 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
     """Mean of each subject's own mean infomax gradient (G, h), stacked and clipped to ``clip``.
 
     The gradient at a time point is G = (I + y z') W and h = y with z = W x + b and y = 1 - 2 g(z) (dissertation,
-    algorithm 6.1, steps 6 to 9); averaging inside a subject is free, and a ball of radius ``clip`` has diameter 2 clip.
+    algorithm 6.1, steps 6 to 9); averaging within a subject costs no privacy, and a ball of radius ``clip`` has
+    diameter 2 clip.
     """
 
     name = "subject_infomax"

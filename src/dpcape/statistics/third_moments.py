@@ -1,5 +1,4 @@
-"""Third moments of bounded rows, corrected for spherical noise of public variance (dissertation, section
-5.1.2).
+"""Third moments of bounded rows, corrected for spherical noise of public variance (dissertation, section 5.1.2).
 
 A record x of a spherical Gaussian mixture contributes f(x) = x (x) x (x) x - v 3 Sym(x (x) I), v the public
 variance of the noise; the mean of f is sum_k w_k a_k (x) a_k (x) a_k. For a mixture of many columns the
@@ -37,12 +36,12 @@ _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 # Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records
 # are.
 _LARGEST_FACTOR = 1e40
-# What a site tolerates between its own largest length and the announced one, in the last digits.
+# Tolerance, in the last digits, between a site's own largest length and the announced one.
 _SLACK = 1e-9
 
 
 class _ThirdMoments(Statistic[RowBlocks, FloatArray]):
-    """What corrected third moments share: packed symmetric tensors, two sums that are subtracted at the end."""
+    """Base class of corrected third moments: packed symmetric tensors, two sums subtracted at the end."""
 
     kinds = _KINDS
     units = frozenset({"record"})
@@ -61,7 +60,7 @@ class _ThirdMoments(Statistic[RowBlocks, FloatArray]):
 class ThirdMoment(_ThirdMoments):
     """Mean of x (x) x (x) x - v 3 Sym(x (x) I), packed.
 
-    The cubes and the correction are summed apart, so each counts in the rounding with its own length.
+    The cubes and the correction are summed separately, so each counts in the rounding with its own length.
     """
 
     name = "third_moment"
@@ -104,12 +103,11 @@ class ThirdMoment(_ThirdMoments):
 
 @known
 class WhitenedThirdMoment(_ThirdMoments):
-    """The same in public coordinates: z = W'x clipped to length ``clip``, mean of z (x) z (x) z - v 3 Sym(z
-    (x) W'W).
+    """Mean of z (x) z (x) z - v 3 Sym(z (x) W'W) in public coordinates z = W'x, clipped to length ``clip``.
 
-    ``radius`` is announced with the request so that all sites calibrate to the same number; a site refuses
-    one that is smaller than what it computes itself. Cubes (at most clip^3) and corrections (at most clip^3 + radius,
-    being cube minus contribution) are summed apart, so each counts in the rounding with its own length.
+    ``radius`` is sent with the request, so that all sites calibrate to the same number; a site refuses one that is
+    smaller than its own. Cubes (at most clip^3) and corrections (at most clip^3 + radius, being cube minus
+    contribution) are summed separately, so each counts in the rounding with its own length.
     """
 
     name = "whitened_third_moment"
@@ -124,7 +122,8 @@ class WhitenedThirdMoment(_ThirdMoments):
         needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
         if not needed <= self._radius:
             raise InvalidParameter(
-                f"radius must be at least the largest length of a contribution, {needed:.6g}; got {radius!r}."
+                f"radius must be at least the largest length of a contribution, {needed:.6g}; got {radius!r}. "
+                "Install the same dpcape version everywhere."
             )
         super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
 
@@ -148,7 +147,7 @@ class WhitenedThirdMoment(_ThirdMoments):
         noise_variance : Number
             Public variance of the noise.
         radius : Number or None
-            The announced radius; None for the one announced with orthonormal directions.
+            The radius sent with the request; None for that of orthonormal directions.
         """
         if radius is None:
             largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
@@ -218,7 +217,7 @@ def _largest_square(clip: Number, g: Number, *, square: Number, variance: Number
     def value(q: Number) -> Number:
         return q**3 - 6 * g * q**2 + linear * q
 
-    # Roots of the derivative; where they are not real, the end, which counts anyway, stands for them.
+    # Roots of the derivative; where they are not real, the end, which counts anyway, replaces them.
     spread = 4 * g**2 - linear / 3
     root = sqrt(maximum(spread, 0.0))
     inner = (choose(spread < 0, end, clamp(extreme, 0.0, end)) for extreme in (2 * g - root, 2 * g + root))
@@ -233,35 +232,42 @@ def whitened_radius(whitener: FloatArray, *, clip: float, noise_variance: float)
 
 
 def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | None = None) -> FloatArray:
-    """Return public directions as an (n_rows, n_components) array, or refuse them; one row per column."""
+    """Return public directions as an (n_rows, n_components) array, or raise; one row per column of the records."""
     array = np.asarray(whitener)
     wanted = facts.n_features if n_rows is None else n_rows
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != wanted:
         raise InvalidParameter(
-            f"whitener must be a float64 matrix with {wanted} rows; got shape {array.shape} of {array.dtype}."
+            f"whitener must be a float64 matrix with {wanted} rows; got shape {array.shape} of {array.dtype}. "
+            "Pass one row per column of the records."
         )
     if not 1 <= array.shape[1] <= array.shape[0]:
-        raise InvalidParameter(f"whitener must have 1 to {array.shape[0]} columns; got {array.shape[1]}.")
+        raise InvalidParameter(
+            f"whitener must have 1 to {array.shape[0]} columns; got {array.shape[1]}. Use fewer components."
+        )
     limit = _LARGEST_FACTOR / (max(1.0, row_bound(facts)) * array.shape[0])
-    # Written so that NaN is refused. Larger numbers could overflow for some records only, which would tell
-    # about them.
-    if not bool((np.abs(array) <= limit).all()):
-        raise InvalidParameter(f"whitener must hold finite numbers of at most {limit:.3g}; got others.")
+    # Written so that NaN is refused. Larger numbers could overflow for some records only, which would reveal
+    # something about them.
+    outside = np.flatnonzero(~(np.abs(array) <= limit).all(axis=1))
+    if outside.size:
+        raise InvalidParameter(
+            f"whitener must have finite entries of at most {limit:.3g} in absolute value; got a larger or non-finite "
+            f"entry in row {outside[0]}. Use fewer components."
+        )
     return array
 
 
 def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FACTOR) -> float:
-    """Return a positive number of ordinary size."""
+    """Return a positive number from 1 / ``largest`` to ``largest``, or raise."""
     number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not number or not 1 / largest <= value <= largest:
         raise InvalidParameter(
-            f"{subject} must be a positive number between {1 / largest:g} and {largest:g}; got {value!r}."
+            f"{subject} must be a positive number between {1 / largest:g} and {largest:g}; got {value!r}. Rescale it."
         )
     return float(value)
 
 
 def checked_variance(noise_variance: float) -> float:
-    """Return the public variance of the mixture's noise."""
+    """Return the public variance of the mixture's noise, or raise."""
     number = isinstance(noise_variance, int | float | np.number) and not isinstance(noise_variance, bool)
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
         raise InvalidParameter(
@@ -284,7 +290,7 @@ def third_moment(facts: PublicFacts, *, noise_variance: float) -> ThirdMoment:
 def whitened_third_moment(
     facts: PublicFacts, whitener: FloatArray, *, clip: float, noise_variance: float
 ) -> WhitenedThirdMoment:
-    """Return the same in the public coordinates W'x, clipped there to length ``clip``."""
+    """Corrected third moment in the public coordinates W'x, clipped there to length ``clip``."""
     checked_whitener(whitener, facts)
     needed = whitened_radius(
         whitener, clip=checked_positive("clip", clip), noise_variance=checked_variance(noise_variance)

@@ -7,9 +7,8 @@ A document of L words with counts c contributes, for L >= 3,
     triples  (c (x) c (x) c - 3 Sym(diag c (x) c) + 2 diag3 c) / (L (L - 1) (L - 2)),
 
 the averages of e_i, e_i (x) e_j and e_i (x) e_j (x) e_k over all ordered choices of different positions:
-symmetric, so that nothing is released without noise, and using every word. A shorter
-document contributes zero and is still counted. Documents whose contribution is longer than a public ``clip``
-are scaled down to it.
+symmetric, so that nothing is released without noise, and using every word. A shorter document contributes zero and
+is still counted. A contribution longer than a public ``clip`` is scaled down to it.
 
 Sensitivity. The entries of a contribution are non-negative and add to one, so its Euclidean length is at
 most one, and after clipping at most r = min(clip, 1). Two contributions have a non-negative inner product,
@@ -53,7 +52,7 @@ _BUFFER_ENTRIES = 2**22
 
 
 class _OfDocuments(Statistic[CountBlocks, FloatArray]):
-    """What moments of documents share."""
+    """Base class of moments of documents."""
 
     kinds = frozenset({"documents"})
     units = frozenset({"record"})
@@ -63,8 +62,8 @@ class _OfDocuments(Statistic[CountBlocks, FloatArray]):
 def _extent_of_shares(size: Number, n_features: Number, clip: Number) -> Extent:
     """Return the extent of non-negative entries that add to one, clipped to length ``clip``.
 
-    Terms that are subtracted are summed apart: c (x) c (x) c is at most 27/6 of a contribution at three words, and all
-    terms together at most 27/6 + 3 * 9/6 + 2 * 3/6 = 10.
+    Terms that are subtracted are summed separately: c (x) c (x) c is at most 27/6 of a contribution at three words, and
+    all terms together at most 27/6 + 3 * 9/6 + 2 * 3/6 = 10.
     """
     radius = minimum(clip, 1.0)
     summed = rounding_in_blocks(n_features, radius)
@@ -73,7 +72,7 @@ def _extent_of_shares(size: Number, n_features: Number, clip: Number) -> Extent:
 
 @known
 class WordShares(_OfDocuments):
-    """Mean over documents of the shares of words, packed as they are."""
+    """Mean over documents of the shares of words, as a plain vector."""
 
     name = "word_shares"
 
@@ -101,7 +100,7 @@ class WordShares(_OfDocuments):
 
 @known
 class WordPairs(_OfDocuments):
-    """Mean over documents of pairs of words, a symmetric matrix; optionally of some public words only."""
+    """Mean over documents of pairs of words, a symmetric matrix; optionally restricted to some public words."""
 
     name = "word_pairs"
 
@@ -134,7 +133,7 @@ class WordPairs(_OfDocuments):
         return pack(matrix)
 
     def _weights(self, counts: SparseCounts) -> FloatArray:
-        """Return what multiplies c c' - diag c in each document's contribution."""
+        """Return the factor of c c' - diag c in each document's contribution."""
         lengths = _row_sums(counts)
         shares = _inverse(lengths * (lengths - 1))
         squares = _row_sums(counts, counts.data**2)
@@ -157,7 +156,7 @@ class WordTriples(_OfDocuments):
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         if self.size > LARGEST_TENSOR:
             raise InvalidParameter(
-                f"a third moment released whole must have at most {LARGEST_TENSOR} entries; got {self.size} for "
+                f"A third moment released in full must have at most {LARGEST_TENSOR} entries; got {self.size} for "
                 f"{self._words.size} words. Use design='whitened', or fewer words."
             )
 
@@ -194,11 +193,10 @@ class WordTriples(_OfDocuments):
 
 @known
 class WhitenedWordTriples(_OfDocuments):
-    """Mean over documents of triples of words in public coordinates W'e_i, each document clipped to length
-    ``clip``.
+    """Mean over documents of triples of words in public coordinates W'e_i, each document clipped to ``clip``.
 
-    Every document's tensor of n_components^3 / 6 numbers is formed, clipped and added: what is bounded is
-    what is summed, so nothing else counts in the rounding. Words whose row of W is zero take no part in the
+    Every document's tensor of n_components^3 / 6 numbers is formed, clipped and added: the terms of the sum are
+    themselves bounded, so nothing else counts in the rounding. Words whose row of W is zero do not enter the
     coordinates but count as words of the document.
     """
 
@@ -284,18 +282,19 @@ def restricted_blocks(records: CountBlocks, words: IntArray, step: int = BLOCK_R
 
 
 def checked_words(words: IntArray, facts: PublicFacts) -> IntArray:
-    """Return public positions of words, ascending and different."""
+    """Return public positions of words, distinct and ascending, or raise."""
     array = np.asarray(words)
     fits = array.dtype == np.int64 and array.ndim == 1 and array.size >= 1
     if not fits or array[0] < 0 or array[-1] >= facts.n_features or not bool((np.diff(array) > 0).all()):
         raise InvalidParameter(
-            f"words must be ascending positions below {facts.n_features}, as int64; got shape {array.shape}."
+            f"words must be distinct ascending positions below {facts.n_features}, as a vector of int64; got shape "
+            f"{array.shape} of {array.dtype}. Use np.unique(words)."
         )
     return array
 
 
 def _triple_weights(counts: SparseCounts, clip: float) -> FloatArray:
-    """Return what multiplies the triples' tensor in each document's contribution."""
+    """Return the factor of the triples' tensor in each document's contribution."""
     lengths = _row_sums(counts)
     shares = _inverse(lengths * (lengths - 1) * (lengths - 2))
     c = counts.data

@@ -1,4 +1,4 @@
-"""Made-up records of the declared shape, for rehearsals: planted structure, no real file touched."""
+"""Synthetic records of the declared shape, for rehearsals; no data file is opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import Column
 
-# One fixed seed: rehearsals are repeatable, and every site shares one planted structure.
+# One fixed seed: rehearsals are repeatable, and all sites share one latent structure.
 _SEED = 20260101
 _RANK = 6
 _TIME_POINTS = 40
@@ -22,12 +22,12 @@ _WORDS = 60
 
 
 class MadeUp:
-    """Raw values with a few strong directions in common, as a file of one site could hold them."""
+    """Synthetic raw values of one site, with a few strong directions that all sites share."""
 
     def __init__(self, plan: DataPlan, n_records: int, site: int) -> None:
         self._plan, self._n = plan, n_records
         self._own = np.random.default_rng([_SEED, 1, site])
-        # Heavy tails, so that independent components can be told apart.
+        # Heavy tails, so that independent components are identifiable.
         self._latent = self._own.laplace(size=(n_records, _RANK)) * 0.8 ** np.arange(_RANK)
 
     def table(self, columns: Columns) -> Any:
@@ -47,7 +47,7 @@ class MadeUp:
         return latent @ mixing + 0.2 * self._own.standard_normal((len(latent), width))
 
     def _scaled(self, values: FloatArray, columns: Columns, which: int) -> FloatArray:
-        """Give numbers taken as they are a length below the bound, and ranged ones their range."""
+        """Scale columns with ranges to their range, and the others to a norm below the bound."""
         if columns.ranges is not None:
             low, high = np.array(columns.ranges).T
             return np.asarray((low + high) / 2 + (high - low) / 2 * np.tanh(values / 2))
