@@ -1,4 +1,4 @@
-"""Who pools what with the aggregator, under which protocol; the victim is always the first site."""
+"""Adversaries of audits: a protocol and its colluding and lost sites; the victim is always the first site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ VICTIM = SITES[0]
 
 @dataclass(frozen=True)
 class Adversary:
-    """A protocol, which sites collude with the aggregator, and which are lost after the noise agreement."""
+    """Adversary: the aggregator with colluding sites, under one protocol.
+
+    Attributes
+    ----------
+    name : str
+        Name in the results of an audit.
+    protocol : Protocol
+        Protocol the sites run.
+    colluding : tuple of str
+        Sites that share everything they know with the aggregator.
+    lost : tuple of str
+        Sites that drop out after the noise is agreed.
+    """
 
     name: str
     protocol: Protocol
@@ -21,7 +33,7 @@ class Adversary:
 
     @property
     def honest(self) -> tuple[str, ...]:
-        """Sites that finish and tell nobody anything beyond their messages."""
+        """Sites that finish and reveal nothing except their messages."""
         return tuple(site for site in SITES if site not in self.colluding + self.lost)
 
     def __str__(self) -> str:

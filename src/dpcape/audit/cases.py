@@ -1,7 +1,7 @@
-"""Small instances of every analysis, as described there, with units (records, documents, subjects) made from numbers.
+"""Cases for audits: small instances of every analysis, with records, documents or subjects made from plain numbers.
 
-Any numbers are legal, also beyond the public bound: what clips at a site clips here too, so a search over the numbers
-is a search over everything a person may bring.
+Any numbers are allowed, also beyond the public bound. They are clipped as at a site, so a search over the numbers
+covers every possible unit.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ _TIME_POINTS = 8
 
 @dataclass(frozen=True)
 class Case:
-    """An analysis at one small setting.
+    """Small instance of an analysis.
 
     Attributes
     ----------
+    name : str
+        Name for ``dpcape audit``.
     make : callable
         ``make(epsilon, delta)`` returns the estimator.
     records : callable
         Makes a site's records from numbers, one row per unit.
     n_numbers : int
-        Numbers per unit.
+        How many plain numbers make one unit.
     n_units : int
         Units per site.
     """
@@ -44,13 +46,13 @@ class Case:
     n_units: int = 60
 
     def numbers(self, seed: int) -> dict[str, FloatArray]:
-        """Return what the sites hold, as numbers; made up."""
+        """Return synthetic numbers for each site."""
         generator = np.random.default_rng(seed)  # protects nothing
         return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in SITES}
 
 
 def _counts(numbers: FloatArray) -> Any:
-    """Return documents: about ten words for ordinary numbers, long ones for extreme numbers."""
+    """Return documents: about ten words for ordinary numbers, more for extreme numbers."""
     return documents(np.floor(8 * np.abs(numbers)).astype(np.int64))
 
 

@@ -1,6 +1,6 @@
-"""Two persons who can be told apart best: a search over everything a person may bring.
+"""Search for the two units that are easiest to distinguish.
 
-Finding a close pair proves nothing; finding one farther apart than the stated diameter refutes the analysis.
+Finding only close pairs proves nothing; finding a pair farther apart than the stated diameter refutes the analysis.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ _N_CANDIDATES, _CLIMB_ROUNDS, _CLIMB_TRIALS = 240, 30, 40
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Numbers of one unit and of the unit put in its place, and how far apart they are.
+    """A unit, the unit that replaces it, and their distance.
 
     Attributes
     ----------
+    first : array of shape (n_numbers,)
+        Numbers of the unit.
+    second : array of shape (n_numbers,)
+        Numbers of the unit that replaces it.
     reached : float
-        Part of the allowed mu that the pair uses; 1 where the stated diameter is attained in every release.
+        Share of the allowed mu that the pair uses; 1 if it attains the stated diameter in every release.
     """
 
     first: FloatArray
@@ -33,7 +37,7 @@ class Neighbours:
 
 
 def worst_pair(case: Case, transcript: RecordedRun, *, seed: int) -> Neighbours:
-    """Search for the pair whose contributions, over all releases together, cost the victim most."""
+    """Return the pair found with the largest privacy loss over all releases together."""
     generator = np.random.default_rng(seed)  # protects nothing
     distance = _Distance(case, transcript)
     units = _candidates(case.n_numbers, generator)
@@ -47,7 +51,7 @@ def worst_pair(case: Case, transcript: RecordedRun, *, seed: int) -> Neighbours:
 
 
 class _Distance:
-    """Contributions of single units, scaled so that length is the part of the allowed mu they use."""
+    """Contributions of single units, scaled so that their norm is the share of the allowed mu they use."""
 
     def __init__(self, case: Case, transcript: RecordedRun) -> None:
         self._case, self._statistics = case, transcript.statistics
@@ -66,7 +70,7 @@ class _Distance:
 
 
 def _candidates(width: int, generator: np.random.Generator) -> FloatArray:
-    """Return units where extremes usually are: axes, opposite and random directions, small, ordinary and huge."""
+    """Return candidate units: axes, opposite and random directions, of small, ordinary and very large norm."""
     axes = np.concatenate([np.eye(width), -np.eye(width)])
     directions = generator.standard_normal((_N_CANDIDATES, width))
     sizes = generator.choice([0.3, 1.0, 3.0, 30.0], size=(_N_CANDIDATES, 1))
@@ -74,7 +78,7 @@ def _candidates(width: int, generator: np.random.Generator) -> FloatArray:
 
 
 def _climb(pair: FloatArray, distance: _Distance, generator: np.random.Generator) -> tuple[FloatArray, float]:
-    """Move a pair uphill by shrinking steps."""
+    """Increase the distance of a pair by random steps of decreasing size."""
     best, width = _apart(pair, distance), 0.5
     for _ in range(_CLIMB_ROUNDS):
         improved = False
