@@ -1,4 +1,4 @@
-"""Clusters of rows."""
+"""Description of k-means clustering."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcape.analyses.release import Release, Step
 from dpcape.errors import InvalidParameter
 
 SEED = Parameter("random_state", OTHER, 0, refuse=lambda value, public: check_seed(value))
-EVERY_ROUND = "clipped gradients or sums; every round counted whether used or not"
+EVERY_ROUND = "clipped gradients or sums; every round is counted, whether used or not"
 
 
 def _schedule(p: Public) -> Generator[Step, Any, None]:
@@ -22,7 +22,7 @@ def _schedule(p: Public) -> Generator[Step, Any, None]:
 
 
 def _refuse_start(init: Any, p: Public) -> None:
-    """Refuse public centres that do not fit."""
+    """Refuse initial centres of the wrong shape or with non-finite entries."""
     if init is None:
         return
     try:
@@ -31,7 +31,9 @@ def _refuse_start(init: Any, p: Public) -> None:
         centres = np.full((), np.nan)
     shape = (p.n_clusters, p.n_features)
     if centres.shape != shape or not np.isfinite(centres).all():
-        raise InvalidParameter(f"init must be finite numbers of shape {shape}; got shape {centres.shape}.")
+        raise InvalidParameter(
+            f"init must be finite numbers of shape {shape}; got shape {centres.shape}. Pass one row per cluster."
+        )
 
 
 KMEANS = Analysis(

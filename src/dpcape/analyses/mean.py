@@ -1,4 +1,4 @@
-"""The mean of rows."""
+"""Description of the mean."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ MEAN = Analysis(
     sections=("means",),
     audit=(AuditCase("mean", {}, "rows", 3),),
     standing=VERIFIED,
-    reason="diameter of (x, x^2) proved at FirstMoments",
+    reason="the diameter of (x, x^2) is proved at FirstMoments",
     reference="docs/analyses",
 )

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians: second and third moment of rows, the third one whole or in few coordinates."""
+"""Description of the mixture model: second and third moments, the third one whole or in few coordinates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _schedule(p: Public) -> Generator[Step, Any, None]:
 
 def _refuse_clip_factor(value: Any, p: Public) -> None:
     if not is_number(value) or not 0.5 <= float(value) <= 10:
-        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {shown(value)}. Leave it at 1.7.")
+        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {shown(value)}. The default is 1.7.")
 
 
 MIXTURE_MODEL = Analysis(

@@ -1,4 +1,4 @@
-"""A classifier with one hidden layer, trained by clipped gradients."""
+"""Description of the classifier with one hidden layer, trained by clipped gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpcape.formula import choose
 
 def _schedule(p: Public) -> Generator[Step, Any, None]:
     text = (
-        f"records for a classifier must be labelled with classes; got {p.kind!r} without. "
+        f"Records for a classifier must be labelled with classes; got {p.kind!r} without classes. "
         "Build them with labelled(X, y, bound=..., classes=[...])."
     )
     yield Refusal(p.n_classes is None, text)

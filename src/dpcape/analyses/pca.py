@@ -1,4 +1,4 @@
-"""Principal components of rows, and what centring changes in a release."""
+"""Description of principal component analysis (PCA), plain and centred."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpcape.analyses.release import Release, Step
 
 CENTER = Parameter("center", FLAG, False)
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
-ONE_MOMENT = "one second moment, sqrt(2) B^2 / N; centred: mean and moment jointly"
+ONE_MOMENT = "one second moment, sensitivity sqrt(2) B^2 / N; if centred, mean and moment jointly"
 
 
 def moments(p: Public) -> Generator[Step, Any, None]:
-    """Yield the second moment of rows, with their mean if they are centred."""
+    """Yield the release of the second moment; if centred, of mean and second moment."""
     name = "centred_moments" if p.center else "second_moment"
     yield Release(name, {"n_features": p.n_features, "bound": p.bound})
 

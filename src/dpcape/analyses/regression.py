@@ -1,4 +1,4 @@
-"""Linear and logistic regression: one joint moment of features, response and intercept."""
+"""Descriptions of linear and logistic regression: one joint moment of features, response and intercept."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def _linear(p: Public) -> Generator[Step, Any, None]:
 
 def _logistic(p: Public) -> Generator[Step, Any, None]:
     yield _wrong_labels(p, classes=True)
-    many = "labels for a regression must be of two classes; got {n_classes}. "
-    many += "Join classes by a public rule, or use NetworkClassifier."
+    many = "Labels for logistic regression must have two classes; got {n_classes}. "
+    many += "Merge classes by a public rule, or use NetworkClassifier."
     yield Refusal(p.n_classes is not None and p.n_classes != 2, many, {"n_classes": p.n_classes})
     yield from _schedule(p)
 
 
 def _wrong_labels(p: Public, *, classes: bool) -> Refusal:
-    """Refuse records without the response the regression needs."""
+    """Return a refusal of records without the kind of label that the regression needs."""
     wanted = "classes=[first, second]" if classes else "response=(low, high)"
     got = p.kind if p.kind != "labelled" else "classes" if p.n_classes is not None else "a numeric response"
     text = (
-        f"records for this regression must be labelled with {'two classes' if classes else 'a response'}; "
+        f"Records for this regression must be labelled with {'two classes' if classes else 'a numeric response'}; "
         f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
     )
     return Refusal(p.kind != "labelled" or (p.n_classes is not None) != classes, text)

@@ -1,4 +1,4 @@
-"""``dpcape audit``: attack analyses through the real protocols and compare with what is promised."""
+"""``dpcape audit``: attack analyses through the real protocols and compare the result with the guarantee."""
 
 from __future__ import annotations
 
@@ -25,13 +25,25 @@ _HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
 @click.command()
 @click.argument("analyses", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Audit every analysis.")
-@click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
-@click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Only adversaries of this protocol.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True)
-@click.option("--delta", type=float, default=1e-2, show_default=True, help="Small ones need more trials to be tested.")
-@click.option("--trials", type=click.IntRange(min=1000), default=100_000, show_default=True)
-@click.option("--seed", type=int, help="Repeatable noise; the operating system's if absent.")
-@click.option("--half-noise", is_flag=True, help="Halve the noise, to see the audit object.")
+@click.option("--list", "listing", is_flag=True, help="List the analyses and the adversaries.")
+@click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Use only adversaries of this protocol.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy parameter epsilon to test.")
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-2,
+    show_default=True,
+    help="Privacy parameter delta to test; a smaller delta needs more trials.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1000),
+    default=100_000,
+    show_default=True,
+    help="Trials with each of two neighbouring data sets.",
+)
+@click.option("--seed", type=int, help="Seed for reproducible noise; by default noise comes from the operating system.")
+@click.option("--half-noise", is_flag=True, help="Halve the noise to confirm that the audit detects it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
 def audit(
     analyses: tuple[str, ...],
@@ -45,11 +57,12 @@ def audit(
     half_noise: bool,
     as_json: bool,
 ) -> None:
-    """Attack analyses with everything an adversary would hold; exit with 1 if a promise is found false.
+    """Attack analyses and compare measured leakage with the guarantee; exit with 1 if a guarantee is refuted.
 
-    Each audit runs the analysis once on made-up records of four sites, searches for the two persons that differ most in
-    what it releases, repeats its releases many times through the real halves of the protocol, once with either
-    person, and tells the two apart with the best test. From hits and false alarms follow lower bounds on epsilon.
+    Each audit runs the analysis once on synthetic records of four sites and searches for the two people whose data
+    change the releases most. It then repeats the releases many times through the real protocol code, with the data of
+    either person, and applies the best test to the adversary's whole view. Hits and false alarms give lower bounds on
+    epsilon.
     """
     from dpcape.audit import ADVERSARIES, CASES
 
@@ -60,8 +73,8 @@ def audit(
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:
-        got = ", ".join(unknown) or "none"
-        raise InvalidParameter(f"analyses must be some of {', '.join(CASES)}; got {got}. Or ask for --all.")
+        got = f"got {', '.join(unknown)}" if unknown else "none was named"
+        raise InvalidParameter(f"ANALYSES must be some of {', '.join(CASES)}; {got}. Name them, or use --all.")
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
     factors = _HALF if half_noise else {}
@@ -106,14 +119,14 @@ def _show(findings: list[AuditResult], half_noise: bool) -> None:
     first = findings[0]
     console = Console()
     if half_noise:
-        console.print("[bold]With half the noise[/]: every promise should be refuted.\n")
+        console.print("[bold]With half the noise[/]: every guarantee should be refuted.\n")
     for name, found in groupby(findings, lambda finding: finding.analysis):
         _show_analysis(console, name, list(found))
     console.print(
-        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with either person. 'At least' follows "
-        f"from hits and false alarms alone, 'Gaussian' from the largest mu they exclude; a bound above the promise "
-        f"is wrong with probability at most {first.alpha:g}. 'Reached': how much of the sensitivity the most different "
-        "pair of persons found uses. An audit can refute a promise, never prove it.",
+        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with each of two people. 'At least' is the "
+        "lower bound from hits and false alarms only, 'Gaussian' the one from the largest mu they exclude; a bound "
+        f"above the guarantee is wrong with probability at most {first.alpha:g}. 'Reached' is the share of the "
+        "sensitivity that the worst pair found uses. An audit can refute a guarantee, never prove it.",
         style="dim",
     )
 
@@ -125,7 +138,7 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
     console.print(f"[bold]{name}[/], {n_releases} release{'s' if n_releases > 1 else ''}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("adversary")
-    for title in ("promised", "at least", "Gaussian", "reached"):
+    for title in ("guaranteed", "at least", "Gaussian", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("finding", no_wrap=True)
     for found in findings:
@@ -134,7 +147,7 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
             f"{found.claimed_epsilon:.4g}",
             f"{found.epsilon:.3f}",
             f"{found.gaussian_epsilon:.3f}",
-            f"{100 * found.reached:.0f} %",
+            f"{100 * found.reached:.0f}%",
             "[bold red]REFUTED[/]" if found.refuted else "not refuted",
         )
     console.print(table)

@@ -1,8 +1,8 @@
-"""What noise is expected to cost, or how large it is, from declared facts: never from the records.
+"""Expected errors and sizes of noise, computed from declared facts and never from the records.
 
-An expected error says what noise does to the result, for a declared spectrum. Where there is no formula for that, a
-measure says how large the noise is; what it does is found out by a rehearsal. The planner's page has the same formulas
-(``measures.js``); ``tests/browser`` holds the two against each other.
+An expected error states the effect of noise on the result, for a declared spectrum. Where there is no formula for it, a
+measure states the size of the noise; a rehearsal on synthetic records shows its effect. The planner page has the same
+formulas (``measures.js``); ``tests/browser`` compares the two.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from dpcape.statistics.packing import packed_size4
 
 @dataclass(frozen=True)
 class Measure:
-    """An expected error as a function of the noise scales of the releases, in order.
+    """Expected error, or size of the noise, as a function of the noise scales of the releases.
 
     Attributes
     ----------
     title : str
         What is measured, in words.
     unit : str
-        "share" (of one), "bound" (in units of the bound), or "ratio".
+        Unit of the value: "share" (of one), "bound" (in units of the bound), or "ratio".
     value : callable
-        From scales to the error; never falls when scales grow.
+        Function from the scales, in the order of the releases, to the value; nondecreasing in each scale.
     is_error : bool
-        False where it says how large the noise is, but not what that does to the result.
+        False if it measures the size of the noise, not its effect on the result.
     """
 
     title: str
@@ -52,7 +52,7 @@ class Measure:
 def measure_of(
     analysis: Analysis, facts: PublicFacts, options: Mapping[str, Any], declared: Declared
 ) -> Measure | None:
-    """Return the error of an analysis, or the size of its noise; None where nothing is known about it."""
+    """Return the expected error of an analysis, or the size of its noise; None if it has no measure."""
     make = MEASURES.get(analysis.measure)
     return make(facts, options, declared) if make is not None and facts.unit in analysis.units else None
 
@@ -69,7 +69,7 @@ def _energy_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Decla
 
 
 def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    """What :class:`dpcape.CCA` compares correlations with: Chevet's bound on whitened noise."""
+    """Return the level that :class:`dpcape.CCA` compares correlations with: Chevet's bound on whitened noise."""
     spectra = [declared.spectrum(width) * bound**2 for width, bound in zip(facts.widths, facts.bounds, strict=True)]
 
     def reached(scales: Sequence[float]) -> float:
@@ -86,16 +86,16 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, Any], declar
 
 
 def _variance_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    """Share of the explained variance lost, for coefficients of common variance (as ``shrinkage.py`` supposes).
+    """Return the share of the explained variance lost, for coefficients of common variance (as in ``shrinkage.py``).
 
-    Responses in [-1, 1] are taken as spread evenly (variance 1/3), two classes as equally frequent (variance 1). In
-    direction j the right-hand side has noise n = cross noise + what noise on the moment adds through the coefficients;
-    a coefficient of prior variance t keeps the variance t n / (t a_j^2 + n).
+    Responses in [-1, 1] are assumed uniform (variance 1/3), two classes equally frequent (variance 1). In direction j
+    the right-hand side has noise of variance n: that of the cross moment, plus that of the moment acting through the
+    coefficients. A coefficient of prior variance t keeps the variance t n / (t a_j^2 + n).
     """
     bound = facts.bounds[0]
     spectrum = declared.spectrum(facts.n_features) * bound**2
     if not 0 < declared.explained < 1:
-        raise InvalidParameter(f"explained must be strictly between 0 and 1; got {declared.explained!r}.")
+        raise InvalidParameter(f"explained must be strictly between 0 and 1; got {declared.explained!r}. Try 0.5.")
     variance = declared.explained * (1.0 if facts.classes is not None else 1 / 3)
     prior = variance / float(spectrum.sum())
     response_weight = bound * math.sqrt(0.5)
@@ -112,7 +112,7 @@ def checked_components(n_components: Any, largest: int) -> int:
     """Return a number of components from 1 to ``largest``."""
     if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
         raise InvalidParameter(
-            f"n_components must be a number from 1 to {largest} to expect an error of; got {n_components!r}."
+            f"n_components must be a whole number from 1 to {largest} for an expected error; got {n_components!r}."
         )
     return n_components
 
@@ -144,7 +144,7 @@ def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, Any], decla
 
 
 def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    """Like topics, for the second moment less the variance of the noise in every column."""
+    """Return the measure as for topics, with the noise variance subtracted from the second moment."""
     spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - float(options["noise_variance"])
     kept, whole = _kept(spectrum, options), options.get("design") == "full"
     return _moments(kept, facts.n_features, 0, whole=whole, what=("second moment", "component"))
@@ -155,7 +155,7 @@ def _kept(spectrum: FloatArray, options: Mapping[str, Any]) -> FloatArray:
 
 
 def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what: tuple[str, str]) -> Measure:
-    """Compare noise with the weakest component; that of a whole third moment also with an average strength."""
+    """Compare noise with the weakest component, and noise of a whole third moment with an average strength."""
     weakest = float(kept[-1])
 
     def value(scales: Sequence[float]) -> float:
@@ -169,7 +169,7 @@ def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what
         return max(second, third)
 
     source = "both moments, the worse of the two," if whole else f"the {what[0]}"
-    return _noise(f"noise of {source} against the weakest {what[1]} (from 1 on it is drowned)", value)
+    return _noise(f"noise of {source} against the weakest {what[1]} (at 1 or more it cannot be found)", value)
 
 
 def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:

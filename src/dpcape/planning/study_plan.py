@@ -1,4 +1,4 @@
-"""What a study would cost and how noisy it would be, from public numbers alone. Nothing is spent."""
+"""Privacy loss and noise of a study, from public numbers only. Nothing is spent."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from dpcape.protocols import Protocol
 
 
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
-    """Split ``n_records`` over ``n_sites`` as evenly as whole numbers allow."""
+    """Return the sizes of sites that share ``n_records`` as evenly as possible."""
     if n_sites < 1 or n_records < n_sites:
-        raise InvalidParameter(f"records must be at least one per site; got {n_records} for {n_sites} sites.")
+        raise InvalidParameter(f"records must be at least one per site; got {n_records} records for {n_sites} sites.")
     small, more = divmod(n_records, n_sites)
     digits = len(str(n_sites))
     return {f"site-{index + 1:0{digits}}": small + (index < more) for index in range(n_sites)}
@@ -38,10 +38,10 @@ def plan_study(
 ) -> dict[str, Any]:
     """Return scales, mu and guarantee of a study of these releases.
 
-    ``own_scale`` and ``shared_scale`` are standard deviations of the noise on one site's own mean (of the smallest
-    site), ``aggregate_scale`` of the noise on the mean over all sites, ``pooled_scale`` what pooled data would need
-    for the same guarantee; each at an entry of multiplicity one, such as the diagonal of a matrix. With several
-    releases they are the first one's, ``mu`` is of all together, and ``releases`` has each one's own.
+    Scales are standard deviations at an entry of multiplicity one, such as the diagonal of a matrix. ``own_scale`` and
+    ``shared_scale`` are for the smallest site's own mean, ``aggregate_scale`` for the mean over all sites, and
+    ``pooled_scale`` is what pooled data would need for the same guarantee. With several releases they are those of the
+    first release, ``mu`` is that of all releases together, and ``releases`` lists each.
     """
     planned = tuple(releases)
     terms = terms_of(planned, sizes, protocol, epsilon, delta)
@@ -67,7 +67,7 @@ def plan_study(
 
 
 def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
-    """Return the noise of each release; equal ones are planned once."""
+    """Return the noise of each release; repeated releases are planned once."""
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     return [
         plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
@@ -75,7 +75,7 @@ def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protoco
 
 
 def aggregate_scales(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[float]:
-    """Return the scale of the noise on the mean over all sites, per release."""
+    """Return the noise scale on the mean over all sites, per release."""
     return [plan.sum_scale(terms.sites) / terms.divisor(terms.sites) for plan in plans_of(releases, terms, protocol)]
 
 
@@ -84,7 +84,7 @@ def _repeated(releases: Sequence[PlannedRelease], values: Sequence[float]) -> li
 
 
 def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) -> dict[str, Any]:
-    """Return one release's numbers, for the smallest site and for the mean over all."""
+    """Return the numbers of one release, for the smallest site and for the mean over all sites."""
     sizes, statistic = terms.n_records, release.statistic
     smallest = min(sizes, key=lambda site: (sizes[site], site))
     total, epsilon = terms.total_records, max(terms.epsilons.values())
@@ -121,13 +121,18 @@ def account(
     shared_scale: float,
     delta: float,
 ) -> dict[str, Any]:
-    """Return mu and epsilon of given scales: what somebody's noise really gives, whatever it was sold as."""
+    """Return the guarantee that given noise scales provide, whatever was claimed for them."""
     if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):
-        raise InvalidParameter("sensitivity must be positive, own_scale and shared_scale not negative.")
+        raise InvalidParameter(
+            "sensitivity must be positive, and own_scale and shared_scale nonnegative; "
+            f"got {sensitivity!r}, {own_scale!r} and {shared_scale!r}."
+        )
     protocol.settings(n_sites)
     own, shared = np.full(n_sites, float(own_scale)), np.full(n_sites, float(shared_scale))
     if shared_scale > 0 and not protocol.shares_noise:
-        raise InvalidParameter(f"shared_scale must be 0 for {protocol.name}; got {shared_scale!r}.")
+        raise InvalidParameter(
+            f"shared_scale must be 0 for {protocol.name}, which has no cancelling noise; got {shared_scale!r}."
+        )
     exposure = float(np.max(worst_exposures(protocol, own, shared)))
     mu = sensitivity * exposure
     epsilon = epsilon_of(delta, mu)
@@ -157,12 +162,12 @@ def terms_of(
     *,
     weights: Mapping[str, float] | None = None,
 ) -> Terms:
-    """Return the terms of a study of these releases at sites of these sizes."""
+    """Return the terms of a study with these releases at sites of these sizes."""
     shares = _repeated(releases, [entry.share for entry in releases])
     return Consortium(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
 
 
 def _fewest_scale(terms: Terms, plan: ReleaseNoise) -> float:
-    """Noise on the mean when only the smallest ``minimum_sites`` sites finish."""
+    """Return the noise scale on the mean when only the smallest ``minimum_sites`` sites finish."""
     fewest = sorted(terms.sites, key=lambda site: (terms.n_records[site], site))[: terms.settings.minimum_sites]
     return plan.sum_scale(fewest) / terms.divisor(tuple(fewest))

@@ -1,4 +1,4 @@
-"""A fitted model as sections of a page, as its description names them: eigenvalues, coefficients, maps and so on."""
+"""Report sections about a fitted model, as its description names them: eigenvalues, coefficients, maps and so on."""
 
 from __future__ import annotations
 
@@ -28,28 +28,30 @@ MAPS = "maps"
 
 
 def model_sections(model: Any, feature_names: Sequence[str], *, inside: BoolArray | None = None) -> list[ReportSection]:
-    """Return the sections a model gives rise to.
+    """Return the report sections about a fitted model.
 
     Parameters
     ----------
+    model : FittedModel
+        Fitted estimator.
     feature_names : sequence of str
-        Of the prepared columns; may be empty.
-    inside : ndarray or None
-        A public mask, for maps of voxels.
+        Names of the prepared columns; may be empty.
+    inside : array of bool or None
+        Public mask, for maps of voxels.
     """
     names = list(feature_names)
     described = model.analysis
-    # A model without a description gets whatever fits what it has.
+    # A model without a description gets every section for which it has the attributes.
     wanted = [*SECTIONS, MAPS] if described is None else described.sections
     sections = [maps(model, names, inside) if name == MAPS else SECTIONS[name](model, names) for name in wanted]
     return [section for section in sections if section is not None]
 
 
 def arrays_section(model: Any) -> ReportSection:
-    """Return what the result file holds."""
+    """Return the section that lists the contents of the result file."""
     rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
-    text = "model.npz holds these arrays, the parameters and the guarantee; it holds no code."
-    return ReportSection("What the result file holds", text=[text], tables=[Table(["array", "shape or value"], rows)])
+    text = "model.npz contains these arrays, the parameters and the guarantee; it contains no code."
+    return ReportSection("Contents of the result file", text=[text], tables=[Table(["array", "shape or value"], rows)])
 
 
 def _spectrum(model: Any, names: Sequence[str]) -> ReportSection | None:
@@ -59,7 +61,7 @@ def _spectrum(model: Any, names: Sequence[str]) -> ReportSection | None:
     picture = Picture(
         figure_of(scree(values, noise)),
         f"Eigenvalues of {len(values)} components, largest {values[0]:.3g}; norm of the noise {noise:.3g}.",
-        "Eigenvalues above the dashed line stand out of the noise.",
+        "Eigenvalues above the dashed line exceed the noise.",
     )
     return ReportSection("Strength of the components", pictures=[picture])
 
@@ -73,11 +75,11 @@ def _correlations(model: Any, names: Sequence[str]) -> ReportSection | None:
     axes.set_xlabel("pair")
     axes.set_ylim(0, 1)
     listed = ", ".join(f"{value:.2f}" for value in values)
-    text = "Scores of single records are not drawn: they were not released."
+    text = "Scores of individual records are not drawn, because they were not released."
     caption = "Correlation of each pair."
     if noise > 0:
         listed += f"; noise alone reaches {noise:.2f}"
-        caption += " The dashed line is what noise alone reaches: pairs that are not clearly above it may be noise."
+        caption += " The dashed line is the level of noise alone: pairs that are not clearly above it may be noise."
     picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", caption)
     return ReportSection("Canonical correlations", text=[text], pictures=[picture])
 
@@ -89,8 +91,8 @@ def _strengths(model: Any, names: Sequence[str]) -> ReportSection | None:
     shares = np.atleast_1d(np.asarray(model.weights_))
     strong = Picture(
         figure_of(strengths(values, noise)),
-        f"Strengths of {len(values)} components against the level of noise alone, {noise:.3g}.",
-        "The dashed line is what noise alone reaches; a component that is not twice as strong may be noise.",
+        f"Strengths of {len(values)} components; the level of noise alone is {noise:.3g}.",
+        "The dashed line is the level of noise alone; a component that is not twice as strong may be noise.",
     )
     axes = bars(shares, "share")
     weights = Picture(figure_of(axes), "Bars: the weights of the components.", "Weights of the components.")
@@ -140,16 +142,16 @@ def _mean(model: Any, names: Sequence[str]) -> ReportSection | None:
     caption = _caption(model, len(rows), has_interval=True)
     picture = Picture(figure_of(axes), f"Means of {len(rows)} features with intervals.", caption)
     table = Table(["feature", "mean", f"{_level(model)} interval"], rows[:_SHOWN_MEANS])
-    return ReportSection("Means", text=["In the units of the prepared records."], pictures=[picture], tables=[table])
+    return ReportSection("Means", text=["In units of the prepared records."], pictures=[picture], tables=[table])
 
 
 def _level(model: Any) -> str:
-    return f"{100 * model.confidence:g} %"
+    return f"{100 * model.confidence:g}%"
 
 
 def _caption(model: Any, count: int, *, has_interval: bool) -> str:
-    """Say what the intervals count, and how many of all entries are drawn."""
-    counted = f"Intervals of {_level(model)}; they count sampling and privacy noise." if has_interval else ""
+    """Return a caption: what the intervals cover, and how many entries are drawn."""
+    counted = f"{_level(model)} intervals; they cover sampling and privacy noise." if has_interval else ""
     drawn = f"The {_DRAWN} largest of {count} are drawn." if count > _DRAWN else ""
     return f"{counted} {drawn}".strip() or "In the order of the columns."
 
@@ -159,7 +161,7 @@ def _sizes(model: Any, names: Sequence[str]) -> ReportSection | None:
         return None
     axes = bars(np.asarray(model.shares_), "share of records")
     axes.set_xlabel("cluster")
-    listed = ", ".join(f"{100 * share:.1f} %" for share in model.shares_)
+    listed = ", ".join(f"{100 * share:.1f}%" for share in model.shares_)
     picture = Picture(figure_of(axes), f"Bars: {listed}.", "Share of the records in each cluster, with noise.")
     return ReportSection("Sizes of the clusters", pictures=[picture])
 

@@ -1,8 +1,8 @@
 """The planner as one offline page: the same numbers as ``dpcape plan``, computed in the browser.
 
-Which releases an analysis makes is written from its description; calibration and measures are ported. Constants and
-words come from the Python code when the page is written, and ``tests/browser`` holds every number against Python's in a
-real browser.
+The releases of each analysis are generated from its description; calibration and measures are ported to JavaScript.
+Constants and words come from the Python code when the page is written, and ``tests/browser`` compares every number with
+Python's in a real browser.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ SCRIPTS = (
 
 
 def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
-    """Write the page.
+    """Write the planner page.
 
     Parameters
     ----------
     path : Path
-        Where to.
+        File to write; missing folders are created.
     start : mapping or None
-        Values the controls start with, by their names in ``page.js``; the rest has usual ones.
+        Initial values of controls, by their names in ``page.js``; other controls keep their defaults.
     """
     script = "\n".join([_constants(start or {}), protocol_script(), schedule_script(), *map(_read, SCRIPTS)])
     environment = Environment(
@@ -81,7 +81,7 @@ def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
 
 
 def constants() -> dict[str, Any]:
-    """Return what the scripts take from Python: numbers of the calibration, words of the guarantee, analyses."""
+    """Return the constants that the scripts take from Python: calibration, words of the guarantee, analyses."""
     small, large = 1e-3, 1e9
     return {
         "version": __version__,
@@ -106,7 +106,7 @@ def _group(item: tuple[str, tuple[Analysis, Variant]]) -> str:
 
 
 def _options() -> dict[str, Any]:
-    """Return how the page asks for the options of all variants."""
+    """Return titles, kinds and limits of the options of all variants."""
     found = {}
     for analysis, variant in variants().values():
         facts = {entry.name for entry in analysis.facts}
@@ -152,7 +152,7 @@ def _analysis(name: str) -> dict[str, Any]:
 
 
 def _constants(start: Mapping[str, Any]) -> str:
-    # "<" could end the script element, or begin a comment in which its end is not seen.
+    # "<" could end the script element, or begin a comment that hides its end.
     return "\n".join(
         f"const {name} = {json.dumps(value).replace('<', chr(92) + 'u003c')};"
         for name, value in (("CONSTANTS", constants()), ("START", dict(start)))

@@ -1,4 +1,4 @@
-"""The releases of every analysis as JavaScript, written from the descriptions: one generator function per variant."""
+"""Schedules as JavaScript, generated from the descriptions of analyses: one generator function per variant."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpcape.analyses.registry import variants
 from dpcape.analyses.release import Refusal, Release
 from dpcape.formula import Formula, written
 
-# What the page knows of records; everything else a schedule uses is an option, or fixed.
+# Facts of the records on the page; everything else a schedule uses is an option, or fixed.
 _FACTS = ("n_features", "narrowest", "bound", "n_records", "mu", "n_classes")
 
 
 def schedule_script() -> str:
-    """Return the script with a function per variant that yields its releases for public numbers ``p``."""
+    """Return the script that defines ``SCHEDULES``: per variant, a function from public numbers to releases."""
     entries = [
         f"  {json.dumps(name)}: function* (p) {{\n{_body(analysis, variant)}\n  }},"
         for name, (analysis, variant) in variants().items()
@@ -25,7 +25,7 @@ def schedule_script() -> str:
 
 
 def traced(analysis: Analysis, variant: Variant) -> Public:
-    """Return public numbers that are not known yet, each as the text that reads it."""
+    """Return public numbers as formulas, each the JavaScript expression that reads it."""
     values: dict[str, Any] = {name: Formula(f"p.{name}") for name in _FACTS}
     for parameter in (*analysis.parameters, *analysis.facts):
         if parameter.name in variant.options:
@@ -78,7 +78,7 @@ def _release(release: Release) -> str:
 
 
 def _check(parameter: Parameter, public: Public) -> str:
-    """Return the line that refuses a whole number outside its range; other kinds are checked where they are read."""
+    """Return the line that checks the range of a whole number; other kinds are checked where they are read."""
     if parameter.kind != WHOLE:
         return ""
     least, most = map(written, parameter.ends(public))
