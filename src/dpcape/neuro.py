@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from numpy.typing import NDArray
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Subjects, subjects
+
+Untyped: TypeAlias = Any
+"""Object of nibabel or nilearn, which have no types."""
 
 # Options under which a time point's row depends on that time point only. This is a list of allowed options, because
 # future options of nilearn may combine time points, as removing confounds estimated from the series does.
@@ -40,7 +44,7 @@ def nifti_subjects(
     bound: float,
     unit: str,
     rows_per_subject: int | None = None,
-    **masker_options: Any,
+    **masker_options: object,
 ) -> Subjects:
     """Return subjects from 4D images, one per person: rows are time points, columns the voxels of a public mask.
 
@@ -109,7 +113,7 @@ def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> Non
     nibabel.save(nibabel.Nifti1Image(volume, mask_image.affine), str(path))
 
 
-def _series(masker: Any, path: Path, mask_image: Any) -> NDArray[np.float32]:
+def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.float32]:
     """Return one person's series; refuse an image on a different grid instead of resampling it."""
     image = _nibabel().load(str(path))
     if len(image.shape) != 4 or image.shape[:3] != mask_image.shape[:3]:
@@ -136,7 +140,7 @@ def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     return found
 
 
-def _voxel_names(mask_image: Any) -> list[str]:
+def _voxel_names(mask_image: Untyped) -> list[str]:
     """Return voxel names that depend on the mask, so that sites with different masks are refused."""
     inside = np.asarray(mask_image.dataobj) != 0
     shape = np.asarray(inside.shape, dtype="<i8").tobytes()
@@ -151,15 +155,15 @@ def _takes_none() -> bool:
     return version >= (0, 13)
 
 
-def _nibabel() -> Any:
+def _nibabel() -> ModuleType:
     return _extra("nibabel")
 
 
-def _maskers() -> Any:
+def _maskers() -> ModuleType:
     return _extra("nilearn.maskers")
 
 
-def _extra(name: str) -> Any:
+def _extra(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:

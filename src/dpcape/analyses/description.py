@@ -60,7 +60,7 @@ class Public:
         Numbers that are computed when first used, by name.
     """
 
-    def __init__(self, values: Mapping[str, Any], **later: Callable[[], Any]) -> None:
+    def __init__(self, values: Mapping[str, object], **later: Callable[[], object]) -> None:
         self.__dict__.update(values)
         self._later = later
 
@@ -71,7 +71,7 @@ class Public:
         return self.__dict__[name]
 
 
-def public_facts(facts: PublicFacts, n_records: int) -> dict[str, Any]:
+def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
     """Return the public facts that a schedule may use, for ``n_records`` records over all sites."""
     return {
         "facts": facts,
@@ -112,7 +112,7 @@ class Variant:
     name: str
     title: str
     options: tuple[str, ...] = ()
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     unit: str = "record"
     classes: int | None = None
     yardstick: str = SQUARED_BOUND
@@ -136,7 +136,7 @@ class AuditCase:
     """
 
     name: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     records: str
     n_numbers: int
 
@@ -205,7 +205,7 @@ class Analysis:
     sections: tuple[str, ...] = ()
     audit: tuple[AuditCase, ...] = ()
     facts: tuple[Parameter, ...] = ()
-    derived: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None
     standing: str = CONDITIONAL
     reason: str = ""
     reference: str = ""
@@ -228,7 +228,7 @@ class Analysis:
         """Return the parameter or fact of this name."""
         return next(entry for entry in (*self.parameters, *self.facts) if entry.name == name)
 
-    def public(self, given: Mapping[str, Any], facts: Mapping[str, Any], **later: Callable[[], Any]) -> Public:
+    def public(self, given: Mapping[str, object], facts: Mapping[str, object], **later: Callable[[], object]) -> Public:
         """Return the public numbers of a study: given parameters, defaults for the rest, facts and sizes."""
         usual = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
         parameters = {**usual, **given}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import CHOICE, NUMBER, OTHER, WHOLE, Parameter
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Number, both, choose, given, negation, sqrt
@@ -35,17 +33,17 @@ _PEOPLE_NOTE = (
 )
 
 
-def whitening_clip(n_components: Number) -> Any:
+def whitening_clip(n_components: Number) -> Number:
     """Return the clip radius of time points for the second moment that whitens them."""
     return _WHITENING_CLIP * sqrt(n_components)
 
 
-def fourth_clip(n_components: Number) -> Any:
+def fourth_clip(n_components: Number) -> Number:
     """Return the clip radius of whitened time points for the fourth moment."""
     return _FOURTH_CLIP * sqrt(n_components)
 
 
-def infomax_clips(n_components: Number) -> tuple[Any, Any]:
+def infomax_clips(n_components: Number) -> tuple[Number, Number]:
     """Return the clip radii of a time point's gradient and of its bias.
 
     Near a solution |G| is about .45 R; a smaller radius slows the first rounds, a larger one adds noise.
@@ -53,21 +51,21 @@ def infomax_clips(n_components: Number) -> tuple[Any, Any]:
     return 0.4 * n_components, 0.5 * sqrt(n_components)
 
 
-def subject_infomax_clip(n_components: Number, n_timepoints: Number) -> Any:
+def subject_infomax_clip(n_components: Number, n_timepoints: Number) -> Number:
     """Return the clip radius of a subject's mean gradient."""
     return n_components / sqrt(n_timepoints)
 
 
-def covariance_clip(n: Number, n_timepoints: Number, scale: Number, *, residual: float = 0.0) -> Any:
+def covariance_clip(n: Number, n_timepoints: Number, scale: Number, *, residual: float = 0.0) -> Number:
     """Return a clip radius that covers nearly all subjects: sampling, the last release's noise and its residual."""
     return 1.2 * sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     yield from _of_people(p) if p.unit == "subject" else _of_time_points(p)
 
 
-def _of_time_points(p: Public) -> Generator[Step, Any, None]:
+def _of_time_points(p: Public) -> Steps:
     n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
     reduces = columns > n
     few = "Time points must outnumber the {n} components; got {n_records}. Use fewer components."
@@ -90,7 +88,7 @@ def _of_time_points(p: Public) -> Generator[Step, Any, None]:
         yield Release("fourth_moment", fourth, (1 - pca - whitening) / 1)
 
 
-def _of_people(p: Public) -> Generator[Step, Any, None]:
+def _of_people(p: Public) -> Steps:
     n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
     reduces = columns > n
     left = choose(reduces, 1 - PCA_SHARE, 1.0)
@@ -118,13 +116,13 @@ def _of_people(p: Public) -> Generator[Step, Any, None]:
         yield Release("subject_polish", {"n_components": n}, share, N_POLISH_ROUNDS)
 
 
-def _tensor_share(p: Public, left: Number) -> Any:
+def _tensor_share(p: Public, left: Number) -> Number:
     """Return the tensor's share: smaller where there is less noise, because refinement then gains more."""
     strength = p.n_records * p.mu * sqrt(left)
     return choose(strength < 330, 0.60, choose(strength < 600, 0.50, 0.35))
 
 
-def _derived(given: Mapping[str, Any]) -> dict[str, Any]:
+def _derived(given: Mapping[str, object]) -> dict[str, object]:
     """Return the number of columns of the public basis."""
     if "n_basis" in given:
         return {}
@@ -133,7 +131,7 @@ def _derived(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"n_basis": shape[1] if len(shape) == 2 else None}
 
 
-def as_numbers(basis: ArrayLike) -> FloatArray:
+def as_numbers(basis: object) -> FloatArray:
     """Return a basis as an array; if it is not numeric, an array without dimensions, which is refused."""
     try:
         return np.asarray(basis, dtype=np.float64)
@@ -141,7 +139,7 @@ def as_numbers(basis: ArrayLike) -> FloatArray:
         return np.full((), np.nan)
 
 
-def _refuse_basis(given: Any, p: Public) -> None:
+def _refuse_basis(given: object, p: Public) -> None:
     if given is None:
         return
     basis = as_numbers(given)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import numpy as np
 
 from dpcape.analyses.description import BOUND, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed
-from dpcape.analyses.release import Release, Step
+from dpcape.analyses.release import Release, Steps
 from dpcape.errors import InvalidParameter
 
 SEED = Parameter("random_state", OTHER, 0, refuse=lambda value, public: check_seed(value))
 EVERY_ROUND = "clipped gradients or sums; every round is counted, whether used or not"
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     numbers = {"n_features": p.n_features, "bound": p.bound, "n_clusters": p.n_clusters}
     yield Release("cluster_sums", numbers, 1 / p.n_iter, p.n_iter)
 
 
-def _refuse_start(init: Any, p: Public) -> None:
+def _refuse_start(init: object, p: Public) -> None:
     """Refuse initial centres of the wrong shape or with non-finite entries."""
     if init is None:
         return

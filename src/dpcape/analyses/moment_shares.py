@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Either, Release
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Number, choose
+
+if TYPE_CHECKING:
+    from dpcape.analyses.description import Public
 
 DESIGNS = ("auto", "full", "whitened")
 DESIGN = Parameter("design", CHOICE, "auto", words=DESIGNS)
@@ -19,7 +22,7 @@ RELATIVE_NOTE = (
 DESIGN_NOTE = "With design = 'auto', the first result decides between the whole third moment and few coordinates."
 
 
-def _refuse_share(share: Any, public: Any) -> None:
+def _refuse_share(share: object, public: Public) -> None:
     if isinstance(share, str) and share == "auto":
         return
     if not is_number(share) or not 0.01 <= float(share) <= 0.99:
@@ -31,7 +34,7 @@ def _refuse_share(share: Any, public: Any) -> None:
 SECOND_MOMENT_SHARE = Parameter("second_moment_share", OTHER, "auto", refuse=_refuse_share)
 
 
-def second_moment_share(share: float | str, *, n_features: Number, n_components: Number) -> Any:
+def second_moment_share(share: float | str, *, n_features: Number, n_components: Number) -> Number:
     """Return the share of mu^2 for the second moment; "auto" follows measurements (experiments/topics).
 
     The second moment determines n_features x n_components numbers and the third n_components^3, so the second moment

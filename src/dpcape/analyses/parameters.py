@@ -6,21 +6,28 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from dpcape.errors import InvalidParameter
+from dpcape.formula import Number
+
+if TYPE_CHECKING:
+    from dpcape.analyses.description import Public
+
+End: TypeAlias = "Number | Callable[[Public], Number] | None"
+"""End of a range: a number, or a function from public numbers to it; None where there is no range."""
 
 
-def check_whole(name: str, value: Any, least: int, most: int) -> int:
+def check_whole(name: str, value: object, least: int, most: int) -> int:
     """Return a whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         raise InvalidParameter(f"{name} must be a whole number from {least} to {most} here; got {shown(value)}.")
     return int(value)
 
 
-def check_number(name: str, value: Any, least: float, most: float) -> float:
+def check_number(name: str, value: object, least: float, most: float) -> float:
     """Return a finite number from ``least`` to ``most``, which may be infinite."""
     if not is_number(value) or not least <= float(value) <= min(most, 1e300):
         ends = f"of at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
@@ -28,28 +35,28 @@ def check_number(name: str, value: Any, least: float, most: float) -> float:
     return float(value)
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: object) -> float:
     """Return a positive finite number."""
     if not is_number(value) or not 0 < float(value) < math.inf:
         raise InvalidParameter(f"{name} must be a positive finite number; got {shown(value)}.")
     return float(value)
 
 
-def check_confidence(value: Any) -> float:
+def check_confidence(value: object) -> float:
     """Return the confidence level of intervals, strictly between 0 and 1."""
     if not is_number(value) or not 0 < float(value) < 1:
         raise InvalidParameter(f"confidence must be strictly between 0 and 1; got {shown(value)}. Try 0.95.")
     return float(value)
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return a Boolean; text such as "no" is refused, because Python treats it as true."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidParameter(f"{name} must be True or False; got {shown(value)}.")
     return bool(value)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     """Return one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         words = ", ".join(repr(choice) for choice in choices)
@@ -57,23 +64,23 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value
 
 
-def check_seed(value: Any) -> None:
+def check_seed(value: object) -> None:
     """Refuse a value that is not a valid seed."""
-    if value is not None:
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if not whole or not 0 <= int(value) < 2**32:
-            raise InvalidParameter(
-                f"random_state must be a whole number from 0 to {2**32 - 1}, or None for a new start each time; "
-                f"got {shown(value)}."
-            )
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
+        raise InvalidParameter(
+            f"random_state must be a whole number from 0 to {2**32 - 1}, or None for a new start each time; "
+            f"got {shown(value)}."
+        )
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a real number; Booleans are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value for a message, on one line and shortened."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
@@ -131,27 +138,27 @@ class Parameter:
 
     name: str
     kind: str
-    default: Any = REQUIRED
-    least: Any = None
-    most: Any = None
+    default: object = REQUIRED
+    least: End = None
+    most: End = None
     optional: bool = False
     words: tuple[str, ...] = ()
-    planned: Any = REQUIRED
+    planned: object = REQUIRED
     title: str = ""
     left_out: str = ""
-    refuse: Callable[[Any, Any], object] | None = None
+    refuse: Callable[[object, Public], object] | None = None
 
     @property
-    def start(self) -> Any:
+    def start(self) -> object:
         """Initial value in plans."""
         return self.default if self.planned is REQUIRED else self.planned
 
-    def ends(self, public: Any) -> tuple[Any, Any]:
+    def ends(self, public: Public) -> tuple[Any, Any]:
         """Return the range for these public numbers."""
         least, most = (end(public) if callable(end) else end for end in (self.least, self.most))
         return least, most
 
-    def check(self, value: Any, public: Any) -> None:
+    def check(self, value: object, public: Public) -> None:
         """Refuse an invalid value."""
         if self.refuse is not None:
             self.refuse(value, public)
@@ -161,7 +168,7 @@ class Parameter:
             _CHECKS[self.kind](self, value, public)
 
 
-def _check_whole(parameter: Parameter, value: Any, public: Any) -> None:
+def _check_whole(parameter: Parameter, value: object, public: Public) -> None:
     if isinstance(value, str) and value in parameter.words:
         return
     least, most = parameter.ends(public)
@@ -177,7 +184,7 @@ def _check_whole(parameter: Parameter, value: Any, public: Any) -> None:
     check_whole(parameter.name, value, least, most)
 
 
-_CHECKS: dict[str, Callable[[Parameter, Any, Any], object]] = {
+_CHECKS: dict[str, Callable[[Parameter, object, Public], object]] = {
     WHOLE: _check_whole,
     NUMBER: lambda parameter, value, public: check_number(parameter.name, value, *parameter.ends(public)),
     POSITIVE: lambda parameter, value, public: check_positive(parameter.name, value),

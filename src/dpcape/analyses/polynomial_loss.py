@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Formula, written
 from dpcape.statistics import polynomial_coefficients
@@ -20,7 +17,7 @@ _NOTE = (
 )
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     if isinstance(p.n_features, Formula):
         # The planner page supports only the Poisson loss, with a numerical kernel of its own (measures.js).
         loss = f"poissonLoss({written(p.n_features)}, {written(p.bound)})"
@@ -35,7 +32,7 @@ def _schedule(p: Public) -> Generator[Step, Any, None]:
     yield Release(statistic.name, statistic.numbers, assumption=statistic.assumption)
 
 
-def _refuse_loss(value: Any, p: Public) -> None:
+def _refuse_loss(value: object, p: Public) -> None:
     if not isinstance(value, str):
         raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(value)}. Try 'poisson'.")
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public
 from dpcape.analyses.parameters import CHOICE, WHOLE, Parameter
 from dpcape.analyses.pca import ANALYZE_GAUSS, ONE_MOMENT
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 
 # Most features for which the Markov chain runs in reasonable time and memory.
 LARGEST_WIDTH = 1000
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     wide = (
         "A private second moment must have at most {most} features; got {n_features}. "
         "Reduce them first by a public method, such as averaging over the regions of an atlas."

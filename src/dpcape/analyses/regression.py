@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from typing import Any
 
 from dpcape.analyses.description import REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import FLAG, NUMBER, OTHER, Parameter, shown
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 
 INTERCEPT = Parameter("fit_intercept", FLAG, True, title="With an intercept")
@@ -17,17 +15,17 @@ RIDGE = Parameter("ridge", NUMBER, 0.0, 0, math.inf)
 JOINT_DEGREES = "all degrees in one release with the joint sensitivity"
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     numbers = {"n_features": p.n_features, "bound": p.bound, "intercept": p.fit_intercept}
     yield Release("regression_moment", numbers)
 
 
-def _linear(p: Public) -> Generator[Step, Any, None]:
+def _linear(p: Public) -> Steps:
     yield _wrong_labels(p, classes=False)
     yield from _schedule(p)
 
 
-def _logistic(p: Public) -> Generator[Step, Any, None]:
+def _logistic(p: Public) -> Steps:
     yield _wrong_labels(p, classes=True)
     many = "Labels for logistic regression must have two classes; got {n_classes}. "
     many += "Merge classes by a public rule, or use NetworkClassifier."
@@ -46,7 +44,7 @@ def _wrong_labels(p: Public, *, classes: bool) -> Refusal:
     return Refusal(p.kind != "labelled" or (p.n_classes is not None) != classes, text)
 
 
-def _refuse_rescale(value: Any, p: Public) -> None:
+def _refuse_rescale(value: object, p: Public) -> None:
     if not isinstance(value, bool | str) or value not in ("auto", True, False):
         raise InvalidParameter(f"rescale must be 'auto', True or False; got {shown(value)}.")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpcape.formula import Number
+from dpcape.formula import Condition, Number, Value
 from dpcape.statistics import Extent, extent_of
+
+if TYPE_CHECKING:
+    from dpcape.analyses.description import Public
 
 EXACT = "exact"
 RELATIVE = "relative"
@@ -42,11 +45,11 @@ class Release:
     """
 
     statistic: str
-    numbers: Mapping[str, Any]
+    numbers: Mapping[str, Number | None]
     share: Number = 1.0
     times: Number = 1
-    known: Any = EXACT
-    when: Any = True
+    known: Value = EXACT
+    when: Condition = True
     feeds: bool = False
     assumption: str = ""
 
@@ -86,13 +89,15 @@ class Refusal:
         Numbers that the message shows.
     """
 
-    when: Any
+    when: Condition
     text: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
 
 
-Step = Release | Either | Refusal
-Schedule = Callable[[Any], Generator[Step, Any, None]]
+Step: TypeAlias = Release | Either | Refusal
+Steps: TypeAlias = Generator[Step, Any, None]
+"""Steps of a schedule; what is sent back is the noise scale of a release that feeds others, or None."""
+Schedule: TypeAlias = "Callable[[Public], Steps]"
 """Generator function from public numbers to the releases, in order.
 
 A ``yield`` of a release that ``feeds`` others returns the standard deviation of its noise on the mean over all sites;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from dpcape.analyses.description import ENTRY, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
@@ -16,8 +15,8 @@ from dpcape.analyses.moment_shares import (
     second_moment_share,
 )
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Step
-from dpcape.formula import both, choose, given, sqrt
+from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Steps
+from dpcape.formula import Number, both, choose, given, sqrt
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.word_moments import LARGEST_TENSOR
 
@@ -31,26 +30,28 @@ _LENGTH_NOTE = (
 _OPTIONS = ("n_components", "n_words", "document_length")
 
 
-def share_clip(length: Any) -> Any:
+def share_clip(length: Any) -> Number:
     """Return the clip radius of word shares for documents with ``length`` different words."""
-    return choose(given(length), lambda: length**-0.5, 1.0)
+    radius: Number = choose(given(length), lambda: length**-0.5, 1.0)
+    return radius
 
 
-def pair_clip(length: Any) -> Any:
+def pair_clip(length: Any) -> Number:
     """Return the norm of the pair matrix of a document with ``length`` different words."""
     return choose(given(length), lambda: 1 / sqrt(length * (length - 1)), 1.0)
 
 
-def triple_clip(length: Any) -> Any:
+def triple_clip(length: Any) -> Number:
     """Return the norm of the triple tensor of a document with ``length`` different words."""
     return choose(given(length), lambda: 1 / sqrt(length * (length - 1) * (length - 2)), 1.0)
 
 
-def _width(p: Public) -> Any:
-    return choose(given(p.n_words), p.n_words, p.n_features)
+def _width(p: Public) -> Number:
+    width: Number = choose(given(p.n_words), p.n_words, p.n_features)
+    return width
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     chosen, width = given(p.n_words), _width(p)
     share = second_moment_share(p.second_moment_share, n_features=width, n_components=p.n_components)
     left = choose(chosen, 1 - WORD_SHARE, 1.0)

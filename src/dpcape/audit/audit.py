@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from dpcape.audit.protocol_run import ProtocolRun
 from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.noise import NoiseSource
 from dpcape.protocols.protocol import on_grid
+from dpcape.records import Records
 
 ALPHA = 1e-6
 # Coordinates per run of a release; keeps an audit within a few hundred megabytes.
@@ -71,7 +71,7 @@ class AuditResult:
         """Whether the guarantee was refuted."""
         return max(self.epsilon, self.gaussian_epsilon) > self.claimed_epsilon
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {**asdict(self), "refuted": self.refuted}
 
@@ -162,7 +162,7 @@ class _Attack:
             parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
         return np.concatenate(parts)
 
-    def _steps(self, number: int, records: Any) -> IntArray:
+    def _steps(self, number: int, records: Records) -> IntArray:
         """Return the victim's weighted total on the grid, as its site computes it."""
         total = self._transcript.statistics[number].total(records) * self._transcript.terms.coefficient(VICTIM)
         return on_grid(total, self._transcript.requests[number].plan.step)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,8 @@ from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
 from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import SITES
-from dpcape.records import documents, labelled, rows, subjects, views
+from dpcape.planning.estimator import Estimator
+from dpcape.records import Records, documents, labelled, rows, subjects, views
 
 _TIME_POINTS = 8
 
@@ -40,8 +40,8 @@ class Case:
     """
 
     name: str
-    make: Callable[[float, float], Any]
-    records: Callable[[FloatArray], Any]
+    make: Callable[[float, float], Estimator]
+    records: Callable[[FloatArray], Records]
     n_numbers: int
     n_units: int = 60
 
@@ -51,40 +51,40 @@ class Case:
         return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in SITES}
 
 
-def _counts(numbers: FloatArray) -> Any:
+def _counts(numbers: FloatArray) -> Records:
     """Return documents: about ten words for ordinary numbers, more for extreme numbers."""
     return documents(np.floor(8 * np.abs(numbers)).astype(np.int64))
 
 
-def _two_classes(numbers: FloatArray) -> Any:
+def _two_classes(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], (numbers[:, -1] > 0).astype(int), bound=1.0, classes=[0, 1])
 
 
-def _response(numbers: FloatArray) -> Any:
+def _response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], numbers[:, -1], bound=1.0, response=(-1, 1))
 
 
-def _count_response(numbers: FloatArray) -> Any:
+def _count_response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], 5 + 5 * numbers[:, -1], bound=1.0, response=(0, 10))
 
 
-def _people(numbers: FloatArray) -> Any:
+def _people(numbers: FloatArray) -> Records:
     return subjects(list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject")
 
 
-def _plain(numbers: FloatArray) -> Any:
+def _plain(numbers: FloatArray) -> Records:
     return rows(numbers, bound=1.0)
 
 
-def _two_views(numbers: FloatArray) -> Any:
+def _two_views(numbers: FloatArray) -> Records:
     return views(numbers[:, :2], numbers[:, 2:], bounds=(1.0, 1.0))
 
 
-def _time_points(numbers: FloatArray) -> Any:
+def _time_points(numbers: FloatArray) -> Records:
     return subjects([numbers], bound=3.0, unit="record")
 
 
-_MAKERS: dict[str, Callable[[FloatArray], Any]] = {
+_MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "rows": _plain,
     "views": _two_views,
     "documents": _counts,
@@ -97,8 +97,9 @@ _MAKERS: dict[str, Callable[[FloatArray], Any]] = {
 
 
 def _case(analysis: Analysis, case: AuditCase) -> Case:
-    def make(epsilon: float, delta: float) -> Any:
-        return analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
+    def make(epsilon: float, delta: float) -> Estimator:
+        made: Estimator = analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
+        return made
 
     return Case(case.name, make, _MAKERS[case.records], case.n_numbers)
 

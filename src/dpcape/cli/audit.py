@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +17,7 @@ from dpcape.protocols.dealer import DEALER
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpcape.audit import AuditResult
+    from dpcape.audit import Adversary, AuditResult, Case
     from dpcape.noise import NoiseSource
 
 _HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
@@ -65,6 +66,7 @@ def audit(
     epsilon.
     """
     from dpcape.audit import ADVERSARIES, CASES
+    from dpcape.audit import audit as attacked
 
     if listing:
         _list()
@@ -78,8 +80,12 @@ def audit(
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
     factors = _HALF if half_noise else {}
-    options = {"epsilon": epsilon, "delta": delta, "n_trials": trials, "noise": _noise(seed), "factors": factors}
-    findings = _run(jobs, options)
+    noise = _noise(seed)
+
+    def attack(case: Case, adversary: Adversary) -> AuditResult:
+        return attacked(case, adversary, epsilon=epsilon, delta=delta, n_trials=trials, noise=noise, factors=factors)
+
+    findings = _run(jobs, attack)
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings]))
     else:
@@ -87,7 +93,7 @@ def audit(
     sys.exit(any(finding.refuted for finding in findings))
 
 
-def _noise(seed: int | None) -> Any:
+def _noise(seed: int | None) -> Callable[[int], NoiseSource]:
     from dpcape.noise import OsNoise, Replay
 
     def source(batch: int) -> NoiseSource:
@@ -96,11 +102,9 @@ def _noise(seed: int | None) -> Any:
     return source
 
 
-def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
+def _run(jobs: Sequence[tuple[Case, Adversary]], attack: Callable[[Case, Adversary], AuditResult]) -> list[AuditResult]:
     from rich.console import Console
     from rich.progress import Progress
-
-    from dpcape.audit import audit as attack
 
     findings = []
     # Progress goes to standard error, so that --json stays clean.
@@ -108,7 +112,7 @@ def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
         task = progress.add_task("", total=len(jobs))
         for case, adversary in jobs:
             progress.update(task, description=f"{case.name}: {adversary.name}")
-            findings.append(attack(case, adversary, **options))
+            findings.append(attack(case, adversary))
             progress.advance(task)
     return findings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,12 +13,17 @@ from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
 from dpcape.protocols import PARAMETERS, PLANNABLE, make_protocol
 
+if TYPE_CHECKING:
+    from dpcape.planning.study_plan import ReleaseNumbers
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+_N = TypeVar("_N", int, float)
 # Options that a plan requires; the page does not.
 NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
 USUAL_RATIO = PARAMETERS["cancelling_ratio"].default
 
 
-def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
+def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
     options = (
         click.option("--sites", type=click.IntRange(min=1), required=required, help="Number of sites."),
         click.option(
@@ -37,7 +42,7 @@ def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."),
     )
 
-    def decorated(command: Any) -> Any:
+    def decorated(command: _Command) -> _Command:
         for option in options:
             command = option(command)
         return command
@@ -84,14 +89,14 @@ def plan(html: Path | None, as_json: bool, **given: Any) -> None:
         show(result if as_json else _readable(result), as_json)
 
 
-def _readable(result: dict[str, Any]) -> dict[str, Any]:
+def _readable(result: dict[str, Any]) -> dict[str, object]:
     """Return a plan with one line per release instead of all its numbers."""
     releases = enumerate(result.get("releases", []), start=1)
     lines = {f"release {number}": _line(entry) for number, entry in releases}
     return {**{name: value for name, value in result.items() if name != "releases"}, **lines}
 
 
-def _line(entry: dict[str, Any]) -> str:
+def _line(entry: ReleaseNumbers) -> str:
     often = f", {entry['times']} times" if entry["times"] > 1 else ""
     limit = {"relative": ", relative to the largest contribution", "at most": " at most"}.get(
         entry.get("known", ""), ""
@@ -114,7 +119,7 @@ def _planned(
     minimum_sites: int | None,
     delta: float,
     parameters: Sequence[str],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from dpcape.planning import study_plan as planning
     from dpcape.planning.consortium import Consortium
     from dpcape.planning.planned import releases_of
@@ -169,9 +174,9 @@ def _has_views(analysis: str) -> bool:
     return variants()[analysis][0].records == "views"
 
 
-def _parameters(texts: Sequence[str]) -> dict[str, Any]:
+def _parameters(texts: Sequence[str]) -> dict[str, object]:
     """Return the parameters in NAME=VALUE texts, with values as in a study file."""
-    read: dict[str, Any] = {}
+    read: dict[str, object] = {}
     for text in texts:
         name, _, value = text.partition("=")
         try:
@@ -210,10 +215,10 @@ def account(
         shared_scale=shared_scale,
         delta=delta,
     )
-    show(result, as_json)
+    show(dict(result), as_json)
 
 
-def _pair(text: str, kind: type, name: str, two: bool, *, halve: bool) -> tuple[Any, ...]:
+def _pair(text: str, kind: type[_N], name: str, two: bool, *, halve: bool) -> tuple[_N, ...]:
     """Return the numbers in a text: one, or two for two views (a single number is repeated, or halved)."""
     try:
         values = tuple(kind(part) for part in text.split(","))

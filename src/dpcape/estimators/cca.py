@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,7 +123,13 @@ class CCA(FederatedEstimator):
         self.correlations_ = correlations[:wanted]
         self.x_mean_, self.y_mean_ = mean[: widths[0]], mean[widths[0] :]
 
-    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
+    @overload
+    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
+
+    @overload
+    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
+
+    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the canonical variates of X; with Y, those of both views as a pair."""
         check_is_fitted(self, "guarantee_")
         x_rows = self._checked_rows(X, len(self.x_weights_))
@@ -134,7 +140,7 @@ class CCA(FederatedEstimator):
         y_scores: FloatArray = (y_rows - self.y_mean_) @ self.y_weights_
         return x_scores, y_scores
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the canonical variates."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)

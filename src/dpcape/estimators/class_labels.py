@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,7 +9,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 
 
-def codes_of(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.intp]:
+def codes_of(y: ArrayLike, classes: NDArray[np.str_]) -> NDArray[np.intp]:
     """Return the position in ``classes`` of each label, compared as text."""
     positions = {str(label): position for position, label in enumerate(classes)}
     labels = [str(label) for label in np.asarray(y).ravel().tolist()]
@@ -24,7 +22,7 @@ def codes_of(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.intp]:
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
 
-def accuracy_of(predicted: NDArray[Any], y: ArrayLike, classes: NDArray[Any]) -> float:
+def accuracy_of(predicted: NDArray[np.str_], y: ArrayLike, classes: NDArray[np.str_]) -> float:
     """Return the share of correctly predicted labels."""
     truth = codes_of(y, classes)
     _check_count(len(truth), len(predicted))

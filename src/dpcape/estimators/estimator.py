@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -45,6 +46,12 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
     Attributes
     ----------
+    analysis : Analysis or None
+        Description of the analysis; None if there is none.
+    epsilon : float or mapping
+        Privacy parameter epsilon, for all sites or per site.
+    delta : float
+        Privacy parameter delta.
     guarantee_ : Guarantee
         Privacy guarantee of the fitted model.
     releases_ : list of Release
@@ -241,7 +248,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
         return text + card_html(card_of(self.guarantee_, releases=self.releases_))
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
@@ -269,7 +276,7 @@ def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float
     return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
 
 
-def check_names(X: Any, names: list[str], *, subject: str) -> None:
+def check_names(X: object, names: list[str], *, subject: str) -> None:
     """Refuse a table whose column names or their order differ from the sites'."""
     given = [str(name) for name in getattr(X, "columns", [])]
     if names and given and given != names:
@@ -285,16 +292,17 @@ def _npz(path: str | Path) -> Path:
     return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> NpzFile:
     """Open a file of arrays; refuse any other format, and never unpickle."""
     with path.open("rb") as file:
         is_npz = zipfile.is_zipfile(file)
     if not is_npz:
         raise _unrecognised(path)
-    return np.load(path, allow_pickle=False)
+    opened: NpzFile = np.load(path, allow_pickle=False)
+    return opened
 
 
-def _about(stored: Any, path: str | Path) -> dict[str, Any]:
+def _about(stored: NpzFile, path: str | Path) -> dict[str, Any]:
     if "about" not in stored:
         raise _unrecognised(path)
     about: dict[str, Any] = json.loads(str(stored["about"]))
@@ -312,7 +320,7 @@ def _unrecognised(path: str | Path) -> InvalidParameter:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

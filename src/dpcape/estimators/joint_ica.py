@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -159,7 +159,7 @@ class JointICA(FederatedEstimator):
         result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
         return result
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,14 @@ from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
+
+
+class _Draws(Protocol):
+    """Source of public random numbers; they protect nothing."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray: ...
+
+    def uniform(self, *, size: int) -> FloatArray: ...
 
 
 class KMeans(FederatedEstimator):
@@ -119,7 +127,7 @@ class KMeans(FederatedEstimator):
         return nearest(self._checked_rows(X, width), self.cluster_centers_)
 
 
-def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> FloatArray:
+def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draws) -> FloatArray:
     """Return points far from each other in the ball of this bound, by greedy farthest-point selection."""
     candidates = source.standard_normal((200 * n_points, n_features))
     lengths = source.uniform(size=len(candidates)) ** (1 / n_features)
@@ -133,7 +141,7 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) 
     return points
 
 
-def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: Any) -> FloatArray:
+def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: _Draws) -> FloatArray:
     """Return the centres of one noisy Lloyd step."""
     # Shares are released times the bound, so their noise is that much smaller.
     level = _EMPTY_LEVEL * scale / bound

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,10 +152,10 @@ class LogisticRegression(FederatedEstimator):
         second = expit(self.decision_function(X))
         return np.stack([1 - second, second], axis=1)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
         """Return the more probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        chosen: NDArray[np.str_] = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

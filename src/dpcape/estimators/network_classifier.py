@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -158,10 +158,10 @@ class NetworkClassifier(FederatedEstimator):
         second = expit(outputs[:, 0])
         return np.stack([1 - second, second], axis=1)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
         """Return the most probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        chosen: NDArray[np.str_] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,7 +129,7 @@ class PCA(FederatedEstimator):
         rows: FloatArray = given @ self.components_ + self.mean_
         return rows
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"pca{index}" for index in range(len(self.components_))], dtype=object)
@@ -176,7 +176,7 @@ class ExpectedError:
     Attributes
     ----------
     energy_loss : float
-        Upper bound on the captured energy lost, 2 K eta.
+        Upper bound on the captured energy lost, at most 2 K eta.
     energy_share : float
         Lower bound on the captured energy, as a share of the optimum.
     subspace_distance : float

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse, sparray, spmatrix
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -19,6 +19,7 @@ from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, check_names
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
+from dpcape.formula import computed
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
     Whitening,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+WordCounts: TypeAlias = ArrayLike | sparray | spmatrix
+"""Word counts, one row per document: an array, or a sparse array or matrix."""
 # A document's tensor is clipped at this multiple of its expected norm for a document of the stated length.
 _CLIP_FACTOR = 1.7
 # Share of the uniform distribution mixed into topics before likelihoods are computed, because an estimated zero need
@@ -154,7 +157,7 @@ class TopicModel(FederatedEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.words_, length = self._chosen_words(federation, private)
-        moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
+        moment = private.mean(word_pairs(federation.facts, clip=computed(pair_clip(length)), words=self.words_))
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
         found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
@@ -167,7 +170,7 @@ class TopicModel(FederatedEstimator):
         length = self.document_length
         if self.n_words is None:
             return np.arange(federation.n_features, dtype=np.int64), length
-        shares = private.mean(word_shares(federation.facts, clip=share_clip(length)))
+        shares = private.mean(word_shares(federation.facts, clip=computed(share_clip(length))))
         words = np.sort(np.argsort(-shares, kind="stable")[: self.n_words]).astype(np.int64)
         if length is None:
             return words, None
@@ -187,7 +190,7 @@ class TopicModel(FederatedEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
+        whole = word_triples(federation.facts, clip=computed(triple_clip(length)), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):
@@ -207,30 +210,30 @@ class TopicModel(FederatedEstimator):
         self.weights_ = (scales**2 / np.sum(scales**2))[order]
         self.strengths_ = found.strengths[order]
 
-    def transform(self, counts: Any) -> FloatArray:
+    def transform(self, counts: WordCounts) -> FloatArray:
         """Return the probability of each topic given each document, (documents, n_components)."""
         joint = self._log_joint(self._checked_counts(counts))
         posteriors: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return posteriors
 
-    def predict(self, counts: Any) -> NDArray[np.intp]:
+    def predict(self, counts: WordCounts) -> NDArray[np.intp]:
         """Return the most probable topic of each document."""
         labels: NDArray[np.intp] = np.argmax(self._log_joint(self._checked_counts(counts)), axis=1)
         return labels
 
-    def score(self, counts: Any, y: None = None) -> float:
+    def score(self, counts: WordCounts, y: None = None) -> float:
         """Return the log-likelihood per word. For private documents this number is not protected."""
         checked = self._checked_counts(counts)
         n_words = float(checked.sum())
         total = float(logsumexp(self._log_joint(checked), axis=1).sum())
         return total / max(n_words, 1.0)
 
-    def _log_joint(self, counts: Any) -> FloatArray:
+    def _log_joint(self, counts: WordCounts) -> FloatArray:
         smooth = (1 - _SMOOTHING) * self.topics_ + _SMOOTHING / self.topics_.shape[1]
         joint: FloatArray = np.asarray(counts @ np.log(smooth).T) + np.log(np.maximum(self.weights_, 1e-300))
         return joint
 
-    def _checked_counts(self, counts: Any) -> Any:
+    def _checked_counts(self, counts: WordCounts) -> FloatArray | csr_array:
         check_is_fitted(self, "guarantee_")
         try:
             checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
@@ -266,7 +269,7 @@ class TopicModel(FederatedEstimator):
         check_is_fitted(self, "guarantee_")
         return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
 
-    def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[Any]:
+    def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
         """Draw the most probable words of each topic."""
         from dpcape.report.component_plots import top_words
 

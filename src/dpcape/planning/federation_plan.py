@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from dpcape.analyses.description import Analysis
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
@@ -17,6 +18,7 @@ from dpcape.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
 from dpcape.planning.declared import Declared
+from dpcape.planning.estimator import Estimator
 from dpcape.planning.measures import Measure, measure_of
 from dpcape.planning.outline import Outline, outline_of
 from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_releases
@@ -197,13 +199,14 @@ def _mu(step: PlannedStep) -> str:
     return round_up(max(step.plan.mus.values()), 4)
 
 
-def plan_estimator(federation: Federation, estimator: Any, declared: Declared | None) -> StudyPlan:
+def plan_estimator(federation: Federation, estimator: Estimator, declared: Declared | None) -> StudyPlan:
     """Return the plan of fitting ``estimator``, which is not changed; no site receives a request."""
     if declared is not None and not isinstance(declared, Declared):
         raise InvalidParameter(
             f"declared must be a Declared; got {type(declared).__name__}. Write Declared(energy=0.5), for example."
         )
-    planned = _described(federation, estimator) if estimator.analysis is not None else rehearsed(federation, estimator)
+    analysis = estimator.analysis
+    planned = rehearsed(federation, estimator) if analysis is None else _described(federation, estimator, analysis)
     supposed = declared or Declared()
     return StudyPlan(
         analysis=type(estimator).__name__,
@@ -218,18 +221,18 @@ def plan_estimator(federation: Federation, estimator: Any, declared: Declared | 
     )
 
 
-def _described(federation: Federation, estimator: Any) -> Outline:
+def _described(federation: Federation, estimator: Estimator, analysis: Analysis) -> Outline:
     """Return the outline that follows from the description of the estimator's analysis."""
 
     def terms_for(shares: Sequence[float]) -> Terms:
         return federation.terms(estimator.epsilon, estimator.delta, shares)
 
     facts, protocol = federation.facts, federation.protocol
-    releases = planned_releases(estimator.analysis, estimator.public(federation), facts, terms_for, protocol)
+    releases = planned_releases(analysis, estimator.public(federation), facts, terms_for, protocol)
     return outline_of(releases, terms_for, protocol)
 
 
-def rehearsed(federation: Federation, estimator: Any) -> Outline:
+def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
     """Return the outline of an estimator without a description, by fitting it to synthetic records."""
     from sklearn.base import clone
 
@@ -253,7 +256,7 @@ def rehearsed(federation: Federation, estimator: Any) -> Outline:
     return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans))
 
 
-def _measure(estimator: Any, facts: PublicFacts, declared: Declared) -> Measure | None:
+def _measure(estimator: Estimator, facts: PublicFacts, declared: Declared) -> Measure | None:
     options = estimator.get_params(deep=False)
     # "auto" keeps as many components as exceed the noise, so there is no number to compute an error for.
     if estimator.analysis is None or options.get("n_components") == "auto":

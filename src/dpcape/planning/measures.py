@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infoma
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
+from dpcape.formula import computed
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.postprocessing.eigen import noise_norm
@@ -50,25 +51,25 @@ class Measure:
 
 
 def measure_of(
-    analysis: Analysis, facts: PublicFacts, options: Mapping[str, Any], declared: Declared
+    analysis: Analysis, facts: PublicFacts, options: Mapping[str, object], declared: Declared
 ) -> Measure | None:
     """Return the expected error of an analysis, or the size of its noise; None if it has no measure."""
     make = MEASURES.get(analysis.measure)
     return make(facts, options, declared) if make is not None and facts.unit in analysis.units else None
 
 
-def _noise_of_mean(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_mean(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     bound = math.hypot(*facts.bounds)
     return Measure("noise of each entry of the mean, against the bound", "bound", lambda s: s[0] / bound)
 
 
-def _energy_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2
     wanted = checked_components(options["n_components"], facts.n_features)
     return Measure("captured energy lost to noise", "share", lambda s: 1 - kept_energy(spectrum, wanted, s[0]))
 
 
-def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the level that :class:`dpcape.CCA` compares correlations with: Chevet's bound on whitened noise."""
     spectra = [declared.spectrum(width) * bound**2 for width, bound in zip(facts.widths, facts.bounds, strict=True)]
 
@@ -85,7 +86,7 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, Any], declar
     return Measure("correlation that noise alone would reach", "share", reached)
 
 
-def _variance_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the share of the explained variance lost, for coefficients of common variance (as in ``shrinkage.py``).
 
     Responses in [-1, 1] are assumed uniform (variance 1/3), two classes equally frequent (variance 1). In direction j
@@ -108,7 +109,7 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, Any], declared: Dec
     return Measure("explained variance lost to noise", "share", lost)
 
 
-def checked_components(n_components: Any, largest: int) -> int:
+def checked_components(n_components: object, largest: int) -> int:
     """Return a number of components from 1 to ``largest``."""
     if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
         raise InvalidParameter(
@@ -117,40 +118,54 @@ def checked_components(n_components: Any, largest: int) -> int:
     return n_components
 
 
+def _whole(options: Mapping[str, object], name: str) -> int:
+    """Return a whole number among checked options."""
+    value = options[name]
+    assert isinstance(value, Integral)
+    return int(value)
+
+
+def _real(options: Mapping[str, object], name: str) -> float:
+    """Return a real number among checked options."""
+    value = options[name]
+    assert isinstance(value, Real)
+    return float(value)
+
+
 def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "ratio") -> Measure:
     return Measure(title, unit, value, is_error=False)
 
 
-def _noise_of_centres(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    bound, n_clusters = math.hypot(*facts.bounds), options["n_clusters"]
+def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    bound, n_clusters = math.hypot(*facts.bounds), _whole(options, "n_clusters")
     spread = n_clusters * math.sqrt(facts.n_features + 1) / bound
     title = "noise of a centre in each round, against the bound (clusters of equal size)"
     return _noise(title, lambda s: s[0] * spread, "bound")
 
 
-def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    classes, hidden = len(facts.classes or ()), options["n_hidden"]
+def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    classes, hidden = len(facts.classes or ()), _whole(options, "n_hidden")
     outputs = 1 if classes == 2 else classes
     size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
-    spread = math.sqrt(size) / float(options["clip"])
+    spread = math.sqrt(size) / _real(options, "clip")
     return _noise("length of the noise in each gradient, against the clip", lambda s: s[0] * spread)
 
 
-def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    n_words, first = options.get("n_words"), 0 if options.get("n_words") is None else 1
-    n_features = facts.n_features if n_words is None else int(n_words)
+def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    chosen = options.get("n_words") is not None
+    first, n_features = (1, _whole(options, "n_words")) if chosen else (0, facts.n_features)
     kept = _kept(declared.spectrum(n_features), options)
     return _moments(kept, n_features, first, whole=options.get("design") == "full", what=("word pairs", "topic"))
 
 
-def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
+def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the measure as for topics, with the noise variance subtracted from the second moment."""
-    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - float(options["noise_variance"])
+    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - _real(options, "noise_variance")
     kept, whole = _kept(spectrum, options), options.get("design") == "full"
     return _moments(kept, facts.n_features, 0, whole=whole, what=("second moment", "component"))
 
 
-def _kept(spectrum: FloatArray, options: Mapping[str, Any]) -> FloatArray:
+def _kept(spectrum: FloatArray, options: Mapping[str, object]) -> FloatArray:
     return spectrum[: checked_components(options["n_components"], spectrum.size)]
 
 
@@ -172,33 +187,36 @@ def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what
     return _noise(f"noise of {source} against the weakest {what[1]} (at 1 or more it cannot be found)", value)
 
 
-def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    n, by_record = options["n_components"], facts.unit == "record"
+def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    n, by_record = _whole(options, "n_components"), facts.unit == "record"
     if options["solver"] == "infomax":
-        reach = math.hypot(*infomax_clips(n)) if by_record else subject_infomax_clip(n, options["n_timepoints"])
+        if by_record:
+            reach = math.hypot(*map(computed, infomax_clips(n)))
+        else:
+            reach = computed(subject_infomax_clip(n, _whole(options, "n_timepoints")))
         title, size, at = "length of the noise in each gradient, against its bound", n * (n + 1), -1
     else:
-        reach, size = fourth_clip(n) ** 4 if by_record else 1.0, packed_size4(n)
+        reach, size = computed(fourth_clip(n)) ** 4 if by_record else 1.0, packed_size4(n)
         title = f"length of the noise in the {'fourth moment' if by_record else 'tensor'}, against its bound"
         # After the projector (if there is one), the logarithm and two covariances; polishing follows.
         at = -1 if by_record else 3 + (_n_columns(facts, options) > n)
     return _noise(title, lambda s: s[at] * math.sqrt(size) / reach)
 
 
-def _n_columns(facts: PublicFacts, options: Mapping[str, Any]) -> int:
-    basis, given = options.get("basis"), options.get("n_basis")
+def _n_columns(facts: PublicFacts, options: Mapping[str, object]) -> int:
+    basis = options.get("basis")
     if basis is not None:
         return int(np.asarray(basis).shape[1])
-    return facts.n_features if given is None else int(given)
+    return facts.n_features if options.get("n_basis") is None else _whole(options, "n_basis")
 
 
-def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, Any], declared: Declared) -> Measure:
-    statistic = polynomial_coefficients(facts, loss=options["loss"])
+def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    statistic = polynomial_coefficients(facts, loss=str(options["loss"]))
     spread = math.sqrt(statistic.size) / statistic.radius
     return _noise("length of the noise in the coefficients, against their bound", lambda s: s[0] * spread)
 
 
-MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, Any], Declared], Measure]] = {
+MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Measure]] = {
     "noise_of_mean": _noise_of_mean,
     "energy_lost": _energy_lost,
     "correlation_of_noise": _correlation_of_noise,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis, Public, Variant, alternatives, public_facts
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
@@ -25,7 +25,8 @@ from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.statistics import Extent
 
-Options = Mapping[str, Any]
+Options: TypeAlias = Mapping[str, object]
+"""Values of parameters and facts by name."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def planned_releases(
                 _statistic(release, shape),
                 computed(release.share),
                 int(computed(release.times)),
-                release.known,
+                str(release.known),
                 instead,
             )
         )
@@ -164,6 +165,7 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
     analysis, chosen = variants()[variant]
     kind, unit = analysis.records, chosen.unit
     n_classes = options.get("n_classes", chosen.classes)
+    assert n_classes is None or isinstance(n_classes, int)
     return PublicFacts(
         kind=kind,
         unit=unit,
@@ -177,12 +179,12 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
     )
 
 
-def start_of(analysis: Analysis, variant: Variant) -> dict[str, Any]:
+def start_of(analysis: Analysis, variant: Variant) -> dict[str, object]:
     """Return a variant's options with their initial values in plans."""
     return {name: analysis.parameter(name).start for name in variant.options}
 
 
-def options_of(variant: str, given: Options) -> dict[str, Any]:
+def options_of(variant: str, given: Options) -> dict[str, object]:
     """Return a variant's options with the given values; refuse unknown names and invalid values."""
     if variant not in variants():
         raise InvalidParameter(f"analysis must be one of {', '.join(variants())}; got {variant!r}.")
@@ -196,7 +198,7 @@ def options_of(variant: str, given: Options) -> dict[str, Any]:
     return options
 
 
-def parameters_of(variant: str, options: Options) -> dict[str, Any]:
+def parameters_of(variant: str, options: Options) -> dict[str, object]:
     """Return the parameters an expected error may depend on: options and the variant's fixed values."""
     return {**options, **variants()[variant][1].fixed}
 
@@ -206,7 +208,7 @@ def least_asked(parameter: Parameter) -> int:
     return 2 if parameter.name == "n_classes" else 1
 
 
-def _checked(parameter: Parameter, value: Any) -> Any:
+def _checked(parameter: Parameter, value: object) -> object:
     """Return a value of the parameter's kind; its range is checked elsewhere."""
     name = parameter.name
     if parameter.optional and value is None:

@@ -17,9 +17,11 @@ from dpcape.errors import DpcapeWarning, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.release_record import Release
+from dpcape.planning.estimator import Estimator
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
+from dpcape.records import Records
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.statistics.statistic import AnyStatistic
 from dpcape.study.made_up import MadeUp
@@ -33,12 +35,12 @@ _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
 
 
 def rehearse(
-    estimator: Any,
+    estimator: Estimator,
     facts: Mapping[str, PublicFacts],
     *,
     protocol: Protocol,
     weights: Mapping[str, float],
-    made_up: Callable[[int], Any],
+    made_up: Callable[[int], Records],
 ) -> RecordingAllowance:
     """Fit an estimator to synthetic records at simulated sites; return what it requested.
 
@@ -95,7 +97,7 @@ class _RehearsedFederation(Federation):
     """Federation whose allowances record the requested statistics and answer from synthetic records."""
 
     def __init__(
-        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Any]
+        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Records]
     ) -> None:
         super().__init__(sites, protocol=protocol, weights=dict(weights) or None)
         self._made_up = made_up
@@ -115,12 +117,19 @@ class RecordingAllowance(Allowance):
     """Allowance that records every requested statistic; its means are of synthetic records, without noise.
 
     Records are generated only for releases that a later one may depend on; after the last release the fit is stopped.
+
+    Attributes
+    ----------
+    statistics : list of Statistic
+        Requested statistics, in order.
+    releases : list of Release
+        Records of the requested releases, without noise.
     """
 
-    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Any]) -> None:
+    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Records]) -> None:
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
         self._made_up = made_up
-        self._records: Any = None
+        self._records: Records | None = None
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
         self.statistics: list[AnyStatistic] = []
@@ -157,7 +166,7 @@ class RecordingAllowance(Allowance):
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
 
 
-def made_up_records(facts: PublicFacts, n_records: int) -> Any:
+def made_up_records(facts: PublicFacts, n_records: int) -> Records:
     """Return synthetic records with these public facts; raw columns are not mapped."""
     splits = np.cumsum((0, *facts.widths))
     tables = tuple(

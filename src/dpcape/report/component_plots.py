@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +16,7 @@ from dpcape.report.plots import new_axes
 
 def top_words(
     topics: Sequence[Sequence[tuple[str, float]]], weights: FloatArray, axes: Sequence[Axes] | None = None
-) -> NDArray[Any]:
+) -> NDArray[np.object_]:
     """Draw one panel of horizontal bars per topic, most probable word on top; return the array of Axes."""
     panels = _panels(len(topics)) if axes is None else np.asarray(axes, dtype=object).ravel()
     for index, (words, weight, panel) in enumerate(zip(topics, weights, panels, strict=False)):
@@ -34,7 +33,7 @@ def top_words(
     return panels
 
 
-def _panels(count: int) -> NDArray[Any]:
+def _panels(count: int) -> NDArray[np.object_]:
     n_columns = min(count, 5)
     n_rows = -(-count // n_columns)
     size = (2.4 * n_columns, 2.2 * n_rows)

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpcape.analyses.description import Analysis
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_slices
 from dpcape.report.page import Picture, ReportSection, Table
 
-Maker = Callable[[Any, Sequence[str]], ReportSection | None]
+
+class FittedModel(Protocol):
+    """Fitted estimator, whose fitted arrays are attributes.
+
+    Attributes
+    ----------
+    analysis : Analysis or None
+        Description of its analysis, if there is one.
+    """
+
+    @property
+    def analysis(self) -> Analysis | None: ...
+
+    @property
+    def _fitted(self) -> tuple[str, ...]: ...
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+Maker: TypeAlias = Callable[[FittedModel, Sequence[str]], ReportSection | None]
+"""Function from a fitted model and feature names to a section; None if the model lacks the attributes."""
 _SHOWN_ROWS, _SHOWN_FEATURES, _SHOWN_WORDS = 12, 6, 8
 
 
 def loading_section(attribute: str, title: str, *, by_column: bool = False, row: str = "component") -> Maker:
     """Return a function that makes a section about an array: a heat map and each row's largest weights."""
 
-    def make(model: Any, names: Sequence[str]) -> ReportSection | None:
+    def make(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
         array = getattr(model, attribute, None)
         if array is None or np.ndim(array) != 2:
             return None
@@ -51,7 +72,7 @@ def weights_section(weights: FloatArray, names: Sequence[str], title: str, *, ro
 def directions(attribute: str, title: str, *, second: bool) -> Maker:
     """Return a function that makes a section about the directions in one of two views."""
 
-    def make(model: Any, names: Sequence[str]) -> ReportSection | None:
+    def make(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
         if not hasattr(model, attribute):
             return None
         width = len(model.x_weights_)
@@ -61,7 +82,7 @@ def directions(attribute: str, title: str, *, second: bool) -> Maker:
     return make
 
 
-def topics(model: Any, names: Sequence[str]) -> ReportSection | None:
+def topics(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     """Return the section about topics and their words."""
     if not hasattr(model, "topics_"):
         return None
@@ -85,7 +106,7 @@ def topics(model: Any, names: Sequence[str]) -> ReportSection | None:
     )
 
 
-def maps(model: Any, names: Sequence[str], inside: BoolArray | None = None) -> ReportSection | None:
+def maps(model: FittedModel, names: Sequence[str], inside: BoolArray | None = None) -> ReportSection | None:
     """Return the section about the maps of the sources: slices if there is a mask, otherwise rows of weights."""
     if not hasattr(model, "mixing_"):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import strengths
 from dpcape.report.loading_sections import (
+    FittedModel,
     Maker,
     directions,
     figure_of,
@@ -27,7 +27,9 @@ _SHOWN_MEANS, _DRAWN = 60, 30
 MAPS = "maps"
 
 
-def model_sections(model: Any, feature_names: Sequence[str], *, inside: BoolArray | None = None) -> list[ReportSection]:
+def model_sections(
+    model: FittedModel, feature_names: Sequence[str], *, inside: BoolArray | None = None
+) -> list[ReportSection]:
     """Return the report sections about a fitted model.
 
     Parameters
@@ -47,14 +49,14 @@ def model_sections(model: Any, feature_names: Sequence[str], *, inside: BoolArra
     return [section for section in sections if section is not None]
 
 
-def arrays_section(model: Any) -> ReportSection:
+def arrays_section(model: FittedModel) -> ReportSection:
     """Return the section that lists the contents of the result file."""
     rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
     text = "model.npz contains these arrays, the parameters and the guarantee; it contains no code."
     return ReportSection("Contents of the result file", text=[text], tables=[Table(["array", "shape or value"], rows)])
 
 
-def _spectrum(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _spectrum(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "explained_") and hasattr(model, "noise_norm_")):
         return None
     values, noise = np.asarray(model.explained_), float(model.noise_norm_)
@@ -66,7 +68,7 @@ def _spectrum(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Strength of the components", pictures=[picture])
 
 
-def _correlations(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     values = np.atleast_1d(np.asarray(getattr(model, "correlations_", [])))
     if not values.size:
         return None
@@ -84,7 +86,7 @@ def _correlations(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Canonical correlations", text=[text], pictures=[picture])
 
 
-def _strengths(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "strengths_") and hasattr(model, "noise_level_")):
         return None
     values, noise = np.atleast_1d(np.asarray(model.strengths_)), float(model.noise_level_)
@@ -99,7 +101,7 @@ def _strengths(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Strength of the components", pictures=[strong, weights])
 
 
-def _coefficients(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _coefficients(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     values, interval = getattr(model, "coef_", None), getattr(model, "interval_", None)
     if values is None:
         return None
@@ -114,7 +116,7 @@ def _coefficients(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
 
 
-def _coefficient_table(model: Any, labels: Sequence[str], ends: FloatArray | None) -> Table:
+def _coefficient_table(model: FittedModel, labels: Sequence[str], ends: FloatArray | None) -> Table:
     rows = [[name, f"{value:.4g}"] for name, value in zip(labels, model.coef_, strict=True)]
     intervals = [] if ends is None else [f"{low:.4g} to {high:.4g}" for low, high in ends.T]
     if hasattr(model, "intercept_"):
@@ -128,7 +130,7 @@ def _coefficient_table(model: Any, labels: Sequence[str], ends: FloatArray | Non
     )
 
 
-def _mean(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _mean(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     interval = getattr(model, "interval_", None)
     if not hasattr(model, "mean_") or interval is None or hasattr(model, "coef_"):
         return None
@@ -145,18 +147,18 @@ def _mean(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Means", text=["In units of the prepared records."], pictures=[picture], tables=[table])
 
 
-def _level(model: Any) -> str:
+def _level(model: FittedModel) -> str:
     return f"{100 * model.confidence:g}%"
 
 
-def _caption(model: Any, count: int, *, has_interval: bool) -> str:
+def _caption(model: FittedModel, count: int, *, has_interval: bool) -> str:
     """Return a caption: what the intervals cover, and how many entries are drawn."""
     counted = f"{_level(model)} intervals; they cover sampling and privacy noise." if has_interval else ""
     drawn = f"The {_DRAWN} largest of {count} are drawn." if count > _DRAWN else ""
     return f"{counted} {drawn}".strip() or "In the order of the columns."
 
 
-def _sizes(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _sizes(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "shares_"):
         return None
     axes = bars(np.asarray(model.shares_), "share of records")
@@ -166,7 +168,7 @@ def _sizes(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Sizes of the clusters", pictures=[picture])
 
 
-def _network(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _network(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "hidden_"):
         return None
     hidden = np.asarray(model.hidden_)
@@ -174,7 +176,7 @@ def _network(model: Any, names: Sequence[str]) -> ReportSection | None:
     return weights_section(hidden, labels, "Weights of the hidden units", row="unit")
 
 
-def _shape(value: Any) -> str:
+def _shape(value: object) -> str:
     array = np.asarray(value)
     if array.ndim == 0:
         return f"{array.item():.6g}" if array.dtype.kind in "iuf" else str(array.item())

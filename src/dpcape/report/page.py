@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -118,7 +117,7 @@ def write_page(
     lead: str,
     sections: Sequence[ReportSection],
     guarantee: Guarantee | None,
-    data: Mapping[str, Any],
+    data: Mapping[str, object],
     card: Card | None = None,
     details: Sequence[ReportSection] = (),
     facts: Sequence[tuple[str, str]] = (),
@@ -183,7 +182,7 @@ class _Shown:
         self._anchors: dict[str, int] = {}
         self._n_figures = 0
 
-    def section(self, section: ReportSection) -> dict[str, Any]:
+    def section(self, section: ReportSection) -> dict[str, object]:
         count = self._anchors[section.anchor] = self._anchors.get(section.anchor, 0) + 1
         return {
             "title": section.title,
@@ -195,7 +194,7 @@ class _Shown:
             "pictures": [self._picture(picture) for picture in section.pictures],
         }
 
-    def _picture(self, picture: Picture) -> dict[str, Any]:
+    def _picture(self, picture: Picture) -> dict[str, object]:
         self._n_figures += 1
         svg = svg_of(picture.figure, alt=picture.alt, prefix=f"f{self._n_figures}-")
         return {"svg": Markup(svg), "caption": picture.caption, "wide": picture.wide}
@@ -206,12 +205,12 @@ def _are_numbers(cells: Sequence[str]) -> bool:
     return bool(filled) and all(_NUMBER.match(cell) for cell in filled)
 
 
-def _script_json(data: Mapping[str, Any]) -> str:
+def _script_json(data: Mapping[str, object]) -> str:
     # "<" could end the script element that contains the numbers.
     return json.dumps(_finite(data), indent=1, allow_nan=False).replace("<", "\\u003c")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """Return plain values with None for infinity and NaN, which JSON cannot represent."""
     if isinstance(value, Mapping):
         return {str(key): _finite(entry) for key, entry in value.items()}

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import ArrayLike
 
 from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.protocols import PROTOCOLS, Cape
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
+LineStyle: TypeAlias = str | tuple[int, tuple[int, ...]]
+
+STYLES: tuple[LineStyle, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
 # Each method has the same colour in every figure, also in `dpcape_papers` and on the planner page.
-WAYS = {
+WAYS: Mapping[str, tuple[str, LineStyle]] = {
     "pooled": (COLOURS[0], ":"),
     Cape.name: (COLOURS[2], "-"),
     "conventional": (COLOURS[1], "--"),
@@ -90,7 +93,7 @@ def curves(
     return axes
 
 
-def _look(name: str, index: int) -> tuple[str, Any]:
+def _look(name: str, index: int) -> tuple[str, LineStyle]:
     if any(name == protocol.title for protocol in PROTOCOLS.values()):
         # Every protocol has the same colour when it is compared with the other methods.
         return WAYS[Cape.name]
@@ -115,7 +118,7 @@ def images(maps: FloatArray, shape: tuple[int, int], titles: Sequence[str] | Non
 
 
 def scatter(
-    x: FloatArray, y: FloatArray, *, labels: tuple[str, str], groups: Any = None, ax: Axes | None = None
+    x: FloatArray, y: FloatArray, *, labels: tuple[str, str], groups: ArrayLike | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw points, coloured by group if groups are given."""
     axes = new_axes(ax, 4.2, 3.6)

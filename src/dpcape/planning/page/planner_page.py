@@ -14,7 +14,6 @@ import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
@@ -50,7 +49,7 @@ SCRIPTS = (
 )
 
 
-def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
+def write_planner(path: Path, start: Mapping[str, object] | None = None) -> None:
     """Write the planner page.
 
     Parameters
@@ -80,7 +79,7 @@ def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
     path.write_text(page, encoding="utf-8")
 
 
-def constants() -> dict[str, Any]:
+def constants() -> dict[str, object]:
     """Return the constants that the scripts take from Python: calibration, words of the guarantee, analyses."""
     small, large = 1e-3, 1e9
     return {
@@ -105,7 +104,7 @@ def _group(item: tuple[str, tuple[Analysis, Variant]]) -> str:
     return item[1][0].group
 
 
-def _options() -> dict[str, Any]:
+def _options() -> dict[str, dict[str, object]]:
     """Return titles, kinds and limits of the options of all variants."""
     found = {}
     for analysis, variant in variants().values():
@@ -122,7 +121,7 @@ def _options() -> dict[str, Any]:
     return found
 
 
-def _analysis(name: str) -> dict[str, Any]:
+def _analysis(name: str) -> dict[str, object]:
     analysis, variant = variants()[name]
     widths, bounds = ((2, 2), (1.0, 1.0)) if analysis.records == "views" else ((8,), (1.0,))
     start = start_of(analysis, variant)
@@ -151,7 +150,7 @@ def _analysis(name: str) -> dict[str, Any]:
     }
 
 
-def _constants(start: Mapping[str, Any]) -> str:
+def _constants(start: Mapping[str, object]) -> str:
     # "<" could end the script element, or begin a comment that hides its end.
     return "\n".join(
         f"const {name} = {json.dumps(value).replace('<', chr(92) + 'u003c')};"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from dpcape.analyses.description import Analysis, Public, Variant, alternatives
 from dpcape.analyses.parameters import REQUIRED, WHOLE, Parameter
@@ -26,7 +25,7 @@ def schedule_script() -> str:
 
 def traced(analysis: Analysis, variant: Variant) -> Public:
     """Return public numbers as formulas, each the JavaScript expression that reads it."""
-    values: dict[str, Any] = {name: Formula(f"p.{name}") for name in _FACTS}
+    values: dict[str, object] = {name: Formula(f"p.{name}") for name in _FACTS}
     for parameter in (*analysis.parameters, *analysis.facts):
         if parameter.name in variant.options:
             values[parameter.name] = Formula(f"p.{parameter.name}")
