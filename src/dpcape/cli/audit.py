@@ -58,12 +58,12 @@ def audit(
     half_noise: bool,
     as_json: bool,
 ) -> None:
-    """Attack analyses and compare measured leakage with the guarantee; exit with 1 if a guarantee is refuted.
+    """Attack analyses and compare measured leakage with the guarantee.
 
     Each audit runs the analysis once on synthetic records of four sites and searches for the two people whose data
     change the releases most. It then repeats the releases many times through the real protocol code, with the data of
     either person, and applies the best test to the adversary's whole view. Hits and false alarms give lower bounds on
-    epsilon.
+    epsilon. The exit status is 1 if a guarantee is refuted.
     """
     from dpcape.audit import ADVERSARIES, CASES
     from dpcape.audit import audit as attacked
