@@ -1,6 +1,6 @@
-"""Simulated fMRI after the papers: smooth maps, and time courses whose volatility comes in bursts (GARCH).
+"""Simulated fMRI as in the papers: smooth maps, and time courses with bursts of volatility (GARCH).
 
-For examples, tests and reproductions. The generator is handed in, so that whoever simulates decides the seed.
+For examples, tests and reproductions. Callers pass the random generator and so choose the seed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ KINDS = ("garch", "laplace", "heterogeneous")
 
 @dataclass(frozen=True)
 class SimulatedFmri:
-    """Subjects that share maps, each with time courses of its own.
+    """Simulated subjects that share maps and have individual time courses.
 
     Attributes
     ----------
-    mixing : (voxels, components)
+    mixing : array of shape (voxels, components)
         The true maps, one per column.
-    shape : tuple[int, int]
-        Side lengths of the image.
-    arrays : list of ndarray
-        One (time points, voxels) array per subject, ``mixing`` times its sources.
+    shape : tuple of int
+        Height and width of the image.
+    arrays : list of array
+        One array of shape (time points, voxels) per subject: its sources times the transposed ``mixing``.
     """
 
     mixing: FloatArray
@@ -50,6 +50,21 @@ def simulated_fmri(
 
     Arrays are float32, so that 1,024 subjects take 0.9 GB.
 
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Random generator.
+    n_subjects : int
+        Number of subjects.
+    n_components : int
+        Number of maps.
+    shape : tuple of int
+        Height and width of the image.
+    n_timepoints : int
+        Time points per subject.
+    kind : str
+        Time courses: "garch", "laplace", or "heterogeneous" (GARCH with strengths that differ between subjects).
+
     Examples
     --------
     >>> import numpy as np
@@ -57,14 +72,14 @@ def simulated_fmri(
     (250, 900)
     """
     if kind not in KINDS:
-        raise InvalidParameter(f"kind must be one of {KINDS}; got {kind!r}.")
+        raise InvalidParameter(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
     mixing = smooth_maps(rng, n_components, shape)
     courses = sources(rng, n_subjects=n_subjects, n_components=n_components, n_timepoints=n_timepoints, kind=kind)
     return SimulatedFmri(mixing, shape, [(series @ mixing.T).astype(np.float32) for series in courses])
 
 
 def smooth_maps(rng: Generator, n_components: int, shape: tuple[int, int]) -> FloatArray:
-    """Return maps as columns of norm one: a main blob and a weaker one each, spread over the image."""
+    """Return maps as columns of norm one, each with a main blob and a weaker one, spread over the image."""
     rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]].reshape(2, -1, 1)
     centres = _spread_centres(rng, n_components, shape)
     others = rng.permutation(centres)
@@ -82,7 +97,7 @@ def smooth_maps(rng: Generator, n_components: int, shape: tuple[int, int]) -> Fl
 
 
 def _spread_centres(rng: Generator, n_components: int, shape: tuple[int, int]) -> FloatArray:
-    """Return jittered centres on a grid, so that maps overlap but differ."""
+    """Return jittered centres on a grid, so that maps overlap but are distinct."""
     n_rows = int(np.floor(np.sqrt(n_components)))
     n_columns = -(-n_components // n_rows)
     grid = np.stack(np.meshgrid(np.arange(n_rows), np.arange(n_columns), indexing="ij"), axis=-1).reshape(-1, 2)
@@ -95,7 +110,7 @@ def _spread_centres(rng: Generator, n_components: int, shape: tuple[int, int]) -
 def sources(
     rng: Generator, *, n_subjects: int, n_components: int, n_timepoints: int, kind: str = "garch"
 ) -> Iterator[FloatArray]:
-    """Yield each subject's (time points, components) courses, of variance one in expectation."""
+    """Yield the time courses of each subject, (time points, components), with expected variance one."""
     for _ in range(n_subjects):
         if kind == "laplace":
             yield rng.laplace(scale=np.sqrt(0.5), size=(n_timepoints, n_components))

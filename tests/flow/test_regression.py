@@ -324,7 +324,7 @@ def test_responses_outside_their_bound_are_clipped_or_refused() -> None:
     [
         (LogisticRegression, {"response": None, "classes": [0, 1, 2]}, "two classes"),
         (LogisticRegression, {}, "two classes"),
-        (LinearRegression, {"response": None, "classes": [0, 1]}, "a response"),
+        (LinearRegression, {"response": None, "classes": [0, 1]}, r"response=\(low, high\)"),
     ],
 )
 def test_labels_of_the_wrong_kind_are_refused(model: Any, options: dict[str, Any], words: str) -> None:

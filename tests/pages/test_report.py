@@ -107,7 +107,7 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         3,
     ),
 }
-ALWAYS = ("Who took part", "Noise against signal", "Warnings", "How to cite", "What the result file holds")
+ALWAYS = ("Who took part", "Noise and signal", "Warnings", "How to cite", "Contents of the result file")
 
 
 def study_of(label: str, folder: Path, *, epsilon: float = 2.0, protocol: str = 'cape"\nn_colluding = "1') -> Study:
@@ -277,7 +277,7 @@ def test_noise_is_measured_against_signal() -> None:
     assert weak is not None
     assert strong > 0.99
     assert weak < 0.6
-    assert "more than 99 %" in " ".join(noise_section(releases[0]).text)
+    assert "more than 99%" in " ".join(noise_section(releases[0]).text)
     for (release,) in releases:
         assert noise_length(release) == pytest.approx(release.scale * np.sqrt(release.size))
     plt.close("all")
@@ -321,7 +321,7 @@ def test_maps_are_drawn_on_a_mask() -> None:
     assert "Slices of the mask" in section.pictures[0].alt
     plain = maps(Model(), [], np.ones((2, 2, 2), dtype=bool))
     assert plain is not None
-    assert "Table of colours" in plain.pictures[0].alt
+    assert "Heat map" in plain.pictures[0].alt
     image = plot_slices(mixing, inside).get_images()[0].get_array()
     assert image is not None
     # Seven sources in rows of five slices, each 5 wide and 6 high; every drawn slice holds its map's largest value.
@@ -480,8 +480,8 @@ def test_no_coefficient_lies_on_the_axis() -> None:
 
 def test_intervals_name_their_level_and_say_when_some_are_left_out(tmp_path: Path) -> None:
     page = page_of(rehearsed("linear", tmp_path))
-    assert "95 % interval" in [node.text for node in page.all("th")]
-    assert "Intervals of 95 %" in page.text
+    assert "95% interval" in [node.text for node in page.all("th")]
+    assert "95% intervals" in page.text
     assert "are drawn" not in page.text
 
     class Model:

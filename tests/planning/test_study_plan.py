@@ -205,7 +205,7 @@ def test_both_designs_are_named_where_the_first_result_chooses() -> None:
 def test_no_error_is_expected_of_as_many_components_as_noise_leaves() -> None:
     plan = federation("rows").plan(PCA("auto", **PRIVACY))
     assert plan.expected_error is None
-    with pytest.raises(InvalidParameter, match="must have a formula"):
+    with pytest.raises(InvalidParameter, match="formula"):
         plan.smallest_epsilon(0.1)
 
 
@@ -271,7 +271,7 @@ def test_command_prints_a_line_for_each_release() -> None:
     first, second = (f"aggregate scale {entry['aggregate_scale']:.6g}" for entry in entries)
     assert f"release 1 second moment: {first}; share 0.6 of mu^2" in printed
     assert f"release 2 whitened third moment: {second}, relative to the largest contribution;" in printed
-    assert "note How large a contribution to the last release may be is set by the first result" in printed
+    assert "note The first result" in printed
     assert "{" not in printed
 
 
@@ -290,8 +290,8 @@ def test_rounds_cost_noise_not_privacy() -> None:
     [
         (("--analysis", "pca"), "Missing option '--features'."),
         (("--analysis", "kmeans", "--parameter", "n_iter", *USUAL.split()), "must be NAME=VALUE"),
-        (("--analysis", "kmeans", "--parameter", "n_iter=0", *USUAL.split()), "n_iter must be a whole number"),
-        (("--analysis", "kmeans", "--parameter", "speed=2", *USUAL.split()), "parameters of kmeans must be"),
+        (("--analysis", "kmeans", "--parameter", "n_iter=0", *USUAL.split()), "n_iter must be"),
+        (("--analysis", "kmeans", "--parameter", "speed=2", *USUAL.split()), "n_clusters, n_iter"),
         (("--analysis", "linear-regression", "--parameter", "fit_intercept=1", *USUAL.split()), "true or false"),
     ],
 )
@@ -305,10 +305,10 @@ def test_command_refuses(words: tuple[str, ...], text: str) -> None:
     ("words", "text"),
     [
         # What would be another study than the page's, or break its script.
-        (("--protocol", "cape", "--cancelling-ratio", "1"), "plans with --cancelling-ratio 100"),
-        (("--parameter", 'n_components="<!--<script>"'), "n_components must be a whole number"),
-        (("--analysis", "kmeans", "--parameter", "n_iter=1979-05-27"), "n_iter must be a whole number"),
-        (("--analysis", "pca", "--parameter", "speed=3"), "parameters of pca must be"),
+        (("--protocol", "cape", "--cancelling-ratio", "1"), "--cancelling-ratio 100"),
+        (("--parameter", 'n_components="<!--<script>"'), "n_components must be"),
+        (("--analysis", "kmeans", "--parameter", "n_iter=1979-05-27"), "n_iter must be"),
+        (("--analysis", "pca", "--parameter", "speed=3"), "one of n_components"),
     ],
 )
 def test_page_refuses(tmp_path: Any, words: tuple[str, ...], text: str) -> None:
@@ -329,12 +329,12 @@ def test_no_start_value_can_end_the_script(tmp_path: Any) -> None:
 def test_bounds_are_positive_numbers(bound: str) -> None:
     result = run("--analysis", "pca", *USUAL.split(), "--bound", bound)
     assert result.exit_code == 2
-    assert "bound must be positive" in result.output
+    assert "bound" in result.output
 
 
 def test_page_is_written_without_numbers(tmp_path: Any) -> None:
     result = run("--html", str(tmp_path / "plan.html"))
     assert result.exit_code == 0, result.output
     text = (tmp_path / "plan.html").read_text(encoding="utf-8")
-    assert "What would this study cost?" in text
+    assert "<title>Plan a private study" in text
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")

@@ -1,4 +1,4 @@
-"""Canonical correlations of two views."""
+"""Description of canonical correlation analysis (CCA)."""
 
 from __future__ import annotations
 

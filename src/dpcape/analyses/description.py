@@ -1,4 +1,4 @@
-"""The one description of an analysis, and what can be read off it without its estimator."""
+"""Description of an analysis, and what follows from it without loading its estimator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOUND, SQUARED_BOUND, CLIP, ENTRY, RADIUS = (
     "of the largest entry",
     "of its largest length",
 )
-# How records of each kind are called and built, for messages.
+# Names of the kinds of records, and the calls that build them, for error messages.
 _WORDS = {
     "rows": "rows",
     "views": "two views",
@@ -44,29 +44,35 @@ BUILDERS = {
     "subjects": "subjects(arrays, bound=..., unit=...)",
 }
 Planner = Callable[[tuple[float, ...], int, Release], float]
-"""From all shares, the number of a release and the release to the noise on its mean."""
+"""Maps all shares, the number of a release and the release to the noise scale on its mean."""
 
 
 class Public:
-    """The public numbers a schedule may use, as attributes.
+    """Public numbers that a schedule may use, as attributes.
 
-    Parameters of the analysis; what :func:`public_facts` returns of the records; ``mu``, the smallest of all sites. A
-    value that is given as a function is computed when it is asked for.
+    They are the parameters of the analysis, what :func:`public_facts` returns, and ``mu``, the smallest over all sites.
+
+    Parameters
+    ----------
+    values : mapping
+        The numbers by name.
+    **later : callable
+        Numbers that are computed when first used, by name.
     """
 
-    def __init__(self, values: Mapping[str, Any], **later: Callable[[], Any]) -> None:
+    def __init__(self, values: Mapping[str, object], **later: Callable[[], object]) -> None:
         self.__dict__.update(values)
         self._later = later
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._later:
-            raise AttributeError(f"a schedule has no public number {name!r}")
+            raise AttributeError(f"no public number {name!r} is available to a schedule")
         self.__dict__[name] = self._later[name]()
         return self.__dict__[name]
 
 
-def public_facts(facts: PublicFacts, n_records: int) -> dict[str, Any]:
-    """Return what a schedule may know of records, for ``n_records`` at all sites together."""
+def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
+    """Return the public facts that a schedule may use, for ``n_records`` records over all sites."""
     return {
         "facts": facts,
         "kind": facts.kind,
@@ -81,32 +87,32 @@ def public_facts(facts: PublicFacts, n_records: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Variant:
-    """An analysis at fixed choices, as plans and the planner's page list it.
+    """Analysis with some parameters fixed, as plans and the planner page list it.
 
     Attributes
     ----------
     name : str
-        For ``dpcape plan --analysis``.
+        Name for ``dpcape plan --analysis``.
     title : str
-        What people call it.
+        Title on the planner page.
     options : tuple of str
-        Parameters (and facts) a plan may be asked about.
+        Parameters and facts that a plan accepts.
     fixed : mapping
-        Parameters that make it this variant.
+        Values of the parameters that define the variant.
     unit : str
-        What is protected.
+        Unit of protection: "record" or "subject".
     classes : int or None
-        How many classes its records have, where that is not an option.
+        Number of classes of its records, where that is not an option.
     yardstick : str
-        What the noise of its first release is compared with, in words.
+        Public quantity with which the noise of the first release is compared, in words.
     note : str
-        What is not known before the run, in words.
+        What a plan cannot know before the run, in words.
     """
 
     name: str
     title: str
     options: tuple[str, ...] = ()
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     unit: str = "record"
     classes: int | None = None
     yardstick: str = SQUARED_BOUND
@@ -115,68 +121,74 @@ class Variant:
 
 @dataclass(frozen=True)
 class AuditCase:
-    """A small instance that ``dpcape audit`` attacks.
+    """Small instance of an analysis that ``dpcape audit`` attacks.
 
     Attributes
     ----------
     name : str
-        For ``dpcape audit``.
+        Name for ``dpcape audit``.
     parameters : mapping
-        Of the estimator, besides epsilon and delta.
+        Parameters of the estimator, except epsilon and delta.
     records : str
-        Name of a maker of records from plain numbers (``audit.cases``).
+        Name of the function that makes records from plain numbers (``audit.cases``).
     n_numbers : int
-        Numbers per unit.
+        How many plain numbers make one unit.
     """
 
     name: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     records: str
     n_numbers: int
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything dpcape knows of an analysis before it runs. Importing one imports no estimator.
+    """Description of an analysis: everything dpcape knows before it runs. Importing one imports no estimator.
 
     Attributes
     ----------
     name : str
-        In study files.
+        Name in study files.
     estimator : str
-        ``"module:Class"``, imported by the coordinator alone.
+        ``"module:Class"``, imported only by the coordinator.
     group : str
-        Heading it stands under in lists; ``place`` orders analyses below it.
+        Heading under which lists show it.
     kinds : frozenset of str
-        Kinds of records it applies to.
-    units : frozenset of str
-        What it can protect: "record", "subject" or both.
+        Kinds of records it accepts.
     records : str
         Kind of records in plans.
-    labels : str
-        What records are labelled with: "response", "counts", "classes", or nothing.
     parameters : tuple of Parameter
-        The estimator's, besides epsilon and delta.
+        Parameters of the estimator, except epsilon and delta.
     schedule : callable
-        From public numbers to releases.
+        Generator function from public numbers to releases.
+    labels : str
+        What records are labelled with: "response", "counts", "classes", or empty for no labels.
+    units : frozenset of str
+        Units it can protect: "record", "subject" or both.
     variants : tuple of Variant
+        Variants that can be planned.
     measure : str
-        Name of an expected error or noise measure (``planning.measures``).
+        Name of its expected error or noise measure (``planning.measures``).
     sections : tuple of str
-        What its report draws, by name (``report.model_sections``).
+        Names of the sections of its report (``report.model_sections``).
     audit : tuple of AuditCase
+        Instances for ``dpcape audit``.
     facts : tuple of Parameter
-        Facts of records that a plan must be told besides columns, bounds and sizes.
+        Facts about records that a plan needs in addition to columns, bounds and sizes.
     derived : callable or None
-        From given parameters to further public numbers.
+        Function from the parameters to further public numbers.
     standing : str
-        "verified" or "conditional".
-    reason, reference : str
-        Why, and where it is shown.
+        Status of its guarantee: "verified" or "conditional".
+    reason : str
+        Why it has that status.
+    reference : str
+        Where the reason is documented.
+    place : int
+        Position under the heading.
     in_studies : bool
         Whether a study file may name it.
     package : str
-        Distribution it comes from.
+        Distribution that provides it.
     """
 
     name: str
@@ -193,7 +205,7 @@ class Analysis:
     sections: tuple[str, ...] = ()
     audit: tuple[AuditCase, ...] = ()
     facts: tuple[Parameter, ...] = ()
-    derived: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None
     standing: str = CONDITIONAL
     reason: str = ""
     reference: str = ""
@@ -207,39 +219,39 @@ class Analysis:
         return self.estimator.partition(":")[2]
 
     def load(self) -> type:
-        """Import the estimator (at the coordinator)."""
+        """Import and return the estimator class (at the coordinator)."""
         module, _, name = self.estimator.partition(":")
         found: type = getattr(importlib.import_module(module), name)
         return found
 
     def parameter(self, name: str) -> Parameter:
-        """Return the parameter, or the fact of records, of this name."""
+        """Return the parameter or fact of this name."""
         return next(entry for entry in (*self.parameters, *self.facts) if entry.name == name)
 
-    def public(self, given: Mapping[str, Any], facts: Mapping[str, Any], **later: Callable[[], Any]) -> Public:
-        """Return the public numbers of a study: its parameters over defaults, facts and sizes."""
+    def public(self, given: Mapping[str, object], facts: Mapping[str, object], **later: Callable[[], object]) -> Public:
+        """Return the public numbers of a study: given parameters, defaults for the rest, facts and sizes."""
         usual = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
         parameters = {**usual, **given}
         derived = {} if self.derived is None else self.derived(parameters)
         return Public({**parameters, **derived, **facts}, **later)
 
     def check(self, public: Public) -> None:
-        """Refuse records and parameters that cannot be, in one sentence, before anything is charged."""
+        """Refuse invalid records or parameters before any charge."""
         if public.kind not in self.kinds:
             raise InvalidParameter(
-                f"records for {self.python} must be {_WORDS[self.records]}; got {public.kind!r}. "
+                f"Records for {self.python} must be {_WORDS[self.records]}; got {public.kind!r}. "
                 f"Build them with {BUILDERS[self.records]}."
             )
         if public.unit not in self.units:
             raise InvalidParameter(
                 f"unit for {self.python} must be {' or '.join(sorted(self.units))}; got {public.unit!r}. "
-                "Whole subjects are protected by JointICA only; elsewhere give each person one row."
+                "Only JointICA protects whole subjects; for other analyses give each person one row."
             )
         for entry in (*self.parameters, *self.facts):
             entry.check(getattr(public, entry.name), public)
 
     def statistics(self, public: Public) -> frozenset[str]:
-        """Return the names of all statistics the analysis may ask for: what a site checks requests against."""
+        """Return the names of all statistics the analysis may request; sites refuse any other."""
         return frozenset(entry.statistic for step in self._steps(public, _one) for entry in alternatives(step))
 
     def shares(self, public: Public) -> tuple[float, ...]:
@@ -247,7 +259,7 @@ class Analysis:
         return tuple(share for step in self._steps(public, _one) for share in _repeated(step))
 
     def steps(self, public: Public, planner: Planner) -> list[Release | Either]:
-        """Return what is released, with clip radii that follow from the noise ``planner`` gives."""
+        """Return the releases, with clip radii computed from the noise that ``planner`` returns."""
         shares = self.shares(public)
         steps = list(self._steps(public, lambda number, release: planner(shares, number, release)))
         if tuple(share for step in steps for share in _repeated(step)) != shares:
@@ -255,7 +267,7 @@ class Analysis:
         return steps
 
     def _steps(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
-        """Run the schedule on numbers: refuse what it refuses, leave out what is not released."""
+        """Run the schedule on numbers: raise its refusals and skip releases that are not made."""
         running, number = self.schedule(public), 0
         answer: float | None = None
         while True:
@@ -283,7 +295,7 @@ def stated_of(analysis: Analysis) -> tuple[str, ...]:
 
 
 def alternatives(step: Release | Either) -> Sequence[Release]:
-    """Return the releases of a step: one, or the two of which an earlier result chooses."""
+    """Return the releases of a step: one, or two if an earlier result chooses between them."""
     return (step.first, step.second) if isinstance(step, Either) else (step,)
 
 

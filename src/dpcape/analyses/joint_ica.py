@@ -1,24 +1,22 @@
-"""Joint independent components, with one time point or one whole person as the unit; both solvers."""
+"""Description of joint ICA with unit "record" (a time point) or "subject", for both solvers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import CHOICE, NUMBER, OTHER, WHOLE, Parameter
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Number, both, choose, given, negation, sqrt
 
-# Per time point: shares of mu^2 for PCA and whitening, and for whitening alone where the basis is small already.
+# Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
 _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15
-# Per person: PCA; then of what is left, logarithms, covariances, and the rest for the rotation.
+# Per person: the share for PCA; then, of the rest, logarithms and covariances. The rotation gets what remains.
 PCA_SHARE, LOG_SHARE, COVARIANCE_SHARE = 0.22, 0.05, 0.10
 N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS = 2, 4
 # Clip radii in units of sqrt(components), for whitened time points.
@@ -28,49 +26,49 @@ LOG_CLIP = 3.0
 LEFT_BY_LOGS = 0.3 * LOG_CLIP
 SOLVERS = ("moment", "infomax")
 CONTRASTS = ("positive", "negative", "mixed")
-_NOTE = "What is asked for depends on earlier results; how much noise it gets does not, so these numbers are exact."
+_NOTE = "Later requests depend on earlier results, but their noise does not, so these numbers are exact."
 _PEOPLE_NOTE = (
-    f"{_NOTE} Clip radii of covariances follow from the noise of the releases before, as it is when every site "
+    f"{_NOTE} Clip radii of covariances are computed from the noise of earlier releases, assuming that every site "
     "finishes."
 )
 
 
-def whitening_clip(n_components: Number) -> Any:
-    """Return the radius of time points whose second moment whitens them."""
+def whitening_clip(n_components: Number) -> Number:
+    """Return the clip radius of time points for the second moment that whitens them."""
     return _WHITENING_CLIP * sqrt(n_components)
 
 
-def fourth_clip(n_components: Number) -> Any:
-    """Return the radius of white time points whose fourth moment is taken."""
+def fourth_clip(n_components: Number) -> Number:
+    """Return the clip radius of whitened time points for the fourth moment."""
     return _FOURTH_CLIP * sqrt(n_components)
 
 
-def infomax_clips(n_components: Number) -> tuple[Any, Any]:
-    """Return the radii of a time point's gradient and of its bias.
+def infomax_clips(n_components: Number) -> tuple[Number, Number]:
+    """Return the clip radii of a time point's gradient and of its bias.
 
-    Near a solution |G| is about .45 R; a smaller radius slows the start, a larger one is paid for in noise.
+    Near a solution |G| is about .45 R; a smaller radius slows the first rounds, a larger one adds noise.
     """
     return 0.4 * n_components, 0.5 * sqrt(n_components)
 
 
-def subject_infomax_clip(n_components: Number, n_timepoints: Number) -> Any:
-    """Return the radius of a subject's mean gradient."""
+def subject_infomax_clip(n_components: Number, n_timepoints: Number) -> Number:
+    """Return the clip radius of a subject's mean gradient."""
     return n_components / sqrt(n_timepoints)
 
 
-def covariance_clip(n: Number, n_timepoints: Number, scale: Number, *, residual: float = 0.0) -> Any:
-    """Return the radius that holds nearly all subjects: sampling, the last release's noise, what was left by it."""
+def covariance_clip(n: Number, n_timepoints: Number, scale: Number, *, residual: float = 0.0) -> Number:
+    """Return a clip radius that covers nearly all subjects: sampling, the last release's noise and its residual."""
     return 1.2 * sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     yield from _of_people(p) if p.unit == "subject" else _of_time_points(p)
 
 
-def _of_time_points(p: Public) -> Generator[Step, Any, None]:
+def _of_time_points(p: Public) -> Steps:
     n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
     reduces = columns > n
-    few = "time points must be more than the {n} components; got {n_records}. Ask for fewer components."
+    few = "Time points must outnumber the {n} components; got {n_records}. Use fewer components."
     yield Refusal(p.n_records <= n, few, {"n": n, "n_records": p.n_records})
     pca = choose(reduces, _RECORD_PCA, 0.0)
     whitening = choose(reduces, _RECORD_WHITENING, _RECORD_WHITENING_ALONE)
@@ -90,13 +88,12 @@ def _of_time_points(p: Public) -> Generator[Step, Any, None]:
         yield Release("fourth_moment", fourth, (1 - pca - whitening) / 1)
 
 
-def _of_people(p: Public) -> Generator[Step, Any, None]:
+def _of_people(p: Public) -> Steps:
     n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
     reduces = columns > n
     left = choose(reduces, 1 - PCA_SHARE, 1.0)
     alone = (
-        "subjects must be at least two to hide one among others; got one. Use more subjects, or unit='record' "
-        "if protecting a time point is what you want."
+        "unit='subject' must have at least 2 subjects; got 1. Add subjects, or protect time points with unit='record'."
     )
     yield Refusal(p.n_records < 2, alone)
     yield Release("subject_projector", {"n_columns": columns, "n_components": n}, PCA_SHARE, when=reduces)
@@ -119,14 +116,14 @@ def _of_people(p: Public) -> Generator[Step, Any, None]:
         yield Release("subject_polish", {"n_components": n}, share, N_POLISH_ROUNDS)
 
 
-def _tensor_share(p: Public, left: Number) -> Any:
-    """Return the tensor's share: the less privacy noise there is, the more polishing gains."""
+def _tensor_share(p: Public, left: Number) -> Number:
+    """Return the tensor's share: smaller where there is less noise, because refinement then gains more."""
     strength = p.n_records * p.mu * sqrt(left)
     return choose(strength < 330, 0.60, choose(strength < 600, 0.50, 0.35))
 
 
-def _derived(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how many columns a public basis has."""
+def _derived(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the number of columns of the public basis."""
     if "n_basis" in given:
         return {}
     basis = given.get("basis")
@@ -134,15 +131,15 @@ def _derived(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"n_basis": shape[1] if len(shape) == 2 else None}
 
 
-def as_numbers(basis: ArrayLike) -> FloatArray:
-    """Return a basis as an array; one without shape, which is refused, if it does not hold numbers."""
+def as_numbers(basis: object) -> FloatArray:
+    """Return a basis as an array; if it is not numeric, an array without dimensions, which is refused."""
     try:
         return np.asarray(basis, dtype=np.float64)
     except (TypeError, ValueError):
         return np.full((), np.nan)
 
 
-def _refuse_basis(given: Any, p: Public) -> None:
+def _refuse_basis(given: object, p: Public) -> None:
     if given is None:
         return
     basis = as_numbers(given)
@@ -150,10 +147,12 @@ def _refuse_basis(given: Any, p: Public) -> None:
     if not fits or not np.isfinite(basis).all():
         raise InvalidParameter(
             f"basis must be finite, with {p.n_features} rows (voxels) and at least {p.n_components} "
-            f"columns; got shape {basis.shape}."
+            f"columns; got shape {basis.shape}. Use a basis of the voxels of the mask."
         )
     if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
-        raise InvalidParameter("basis must have orthonormal columns; got others. Use numpy.linalg.qr(basis)[0].")
+        raise InvalidParameter(
+            "basis must have orthonormal columns; got columns that are not. Use numpy.linalg.qr(basis)[0]."
+        )
 
 
 _TIME_POINT = ("n_components", "n_basis")
@@ -233,6 +232,6 @@ JOINT_ICA = Analysis(
         AuditCase("joint-ica-infomax", {"n_components": 2, "solver": "infomax", "n_iter": 3}, "time_points", 2),
     ),
     standing=VERIFIED,
-    reason="clipped moments or gradients; every release counted; the unit is printed",
+    reason="clipped moments or gradients; every release is counted; the guarantee names the unit",
     reference="docs/analyses/joint_ica.md",
 )

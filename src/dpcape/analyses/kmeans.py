@@ -1,28 +1,25 @@
-"""Clusters of rows."""
+"""Description of k-means clustering."""
 
 from __future__ import annotations
-
-from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
 from dpcape.analyses.description import BOUND, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed
-from dpcape.analyses.release import Release, Step
+from dpcape.analyses.release import Release, Steps
 from dpcape.errors import InvalidParameter
 
 SEED = Parameter("random_state", OTHER, 0, refuse=lambda value, public: check_seed(value))
-EVERY_ROUND = "clipped gradients or sums; every round counted whether used or not"
+EVERY_ROUND = "clipped gradients or sums; every round is counted, whether used or not"
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     numbers = {"n_features": p.n_features, "bound": p.bound, "n_clusters": p.n_clusters}
     yield Release("cluster_sums", numbers, 1 / p.n_iter, p.n_iter)
 
 
-def _refuse_start(init: Any, p: Public) -> None:
-    """Refuse public centres that do not fit."""
+def _refuse_start(init: object, p: Public) -> None:
+    """Refuse initial centres of the wrong shape or with non-finite entries."""
     if init is None:
         return
     try:
@@ -31,7 +28,9 @@ def _refuse_start(init: Any, p: Public) -> None:
         centres = np.full((), np.nan)
     shape = (p.n_clusters, p.n_features)
     if centres.shape != shape or not np.isfinite(centres).all():
-        raise InvalidParameter(f"init must be finite numbers of shape {shape}; got shape {centres.shape}.")
+        raise InvalidParameter(
+            f"init must be finite numbers of shape {shape}; got shape {centres.shape}. Pass one row per cluster."
+        )
 
 
 KMEANS = Analysis(

@@ -1,18 +1,15 @@
-"""The mean of rows."""
+"""Description of the mean."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, Parameter, check_confidence
-from dpcape.analyses.release import Release, Step
+from dpcape.analyses.release import Release, Steps
 
 CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: check_confidence(value))
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound})
 
 
@@ -30,6 +27,6 @@ MEAN = Analysis(
     sections=("means",),
     audit=(AuditCase("mean", {}, "rows", 3),),
     standing=VERIFIED,
-    reason="diameter of (x, x^2) proved at FirstMoments",
+    reason="the diameter of (x, x^2) is proved at FirstMoments",
     reference="docs/analyses",
 )

@@ -1,4 +1,4 @@
-"""What may be relied on: mechanisms of dpcape, with their standing and the reason for it."""
+"""Mechanisms of dpcape, each with its status (verified, published claim only or broken) and the reason."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ VERIFIED, PUBLISHED, BROKEN = "verified", "published claim only", "broken"
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A mechanism and its standing.
+    """Mechanism with its status.
 
     Attributes
     ----------
+    name : str
+        What it is, with the name in Python.
     status : str
-        VERIFIED (accounting proved or computed exactly from the whole view, audited), PUBLISHED (the guarantee is what
-        a paper claims; the noise gives another one, which dpcape computes) or BROKEN (no useful guarantee).
+        VERIFIED (accounting proved, or computed exactly from the adversary's whole view, and audited), PUBLISHED (the
+        noise gives a different guarantee from the one a paper claims; dpcape computes it) or BROKEN (no useful
+        guarantee).
+    reason : str
+        Why it has that status.
+    reference : str
+        Where the reason is documented.
     analyses : tuple of str
         Names for ``dpcape audit``.
     claims : tuple of str
@@ -35,12 +42,12 @@ class Mechanism:
 
 
 def verified(name: str, reason: str, reference: str, *analyses: str) -> Mechanism:
-    """Return a mechanism whose accounting is proved or computed, and audited."""
+    """Return a verified mechanism: its accounting is proved or computed, and audited."""
     return Mechanism(name, VERIFIED, reason, reference, analyses=analyses)
 
 
 def published(name: str, reason: str, reference: str, *claims: str) -> Mechanism:
-    """Return a mechanism that has another guarantee than its paper claims."""
+    """Return a mechanism whose guarantee differs from what its paper claims."""
     return Mechanism(name, PUBLISHED, reason, reference, claims=claims)
 
 
@@ -52,12 +59,12 @@ def broken(name: str, reason: str, reference: str, *claims: str) -> Mechanism:
 _FOUNDATIONS = (
     verified(
         "exact integer Gaussian noise (OsNoise)",
-        "exact sampler from AES-256-CTR; what integers and cut-off cost is counted",
+        "exact sampler from AES-256-CTR; the cost of integers and of the cut-off is counted",
         "docs/noise.md; Canonne, Kamath and Steinke 2020",
     ),
     verified(
         ", ".join(protocol.__name__ for protocol in PLANNABLE.values()),
-        "mu computed from the adversary's whole view, colluding and lost sites included",
+        "mu is computed from the adversary's whole view, including colluding and lost sites",
         "docs/secure_sum.md",
         "pca",
     ),
@@ -65,19 +72,19 @@ _FOUNDATIONS = (
 _BROKEN = (
     broken(
         "release of latent factors (FactorRelease)",
-        "a function of the data; an empirical risk report is given instead of a guarantee",
+        "computed directly from the data; an empirical risk report replaces a guarantee",
         "Kundu and Suthaharan, privacy preserving factor analysis",
         "factor-guarantee",
     ),
     broken(
         "bounds, scaling or centring taken from the data",
-        "what is estimated from data is a release of its own",
+        "an estimate from the data is itself a release, and it is not protected",
         "all papers",
         "preparation",
     ),
     broken(
         "noise drawn in floating point",
-        "outputs that only one of two neighbours can produce",
+        "some outputs are possible under only one of two neighbouring data sets",
         "Mironov 2012",
         "floating-point",
     ),
@@ -85,12 +92,12 @@ _BROKEN = (
 
 
 def mechanisms() -> tuple[Mechanism, ...]:
-    """Return what dpcape's guarantees rest on, its analyses as they describe themselves, and what is broken."""
+    """Return the foundations of dpcape's guarantees, its analyses, and broken mechanisms."""
     return (*_FOUNDATIONS, *_described(), *_BROKEN)
 
 
 def _described() -> list[Mechanism]:
-    """Return one mechanism for all analyses that stand on the same ground."""
+    """Return one mechanism for each group of analyses with the same status and reason."""
     grounds: dict[tuple[str, str, str], list[Analysis]] = {}
     for analysis in own_analyses().values():
         grounds.setdefault((analysis.standing, analysis.reason, analysis.reference), []).append(analysis)

@@ -1,8 +1,7 @@
-"""Mixtures of Gaussians: second and third moment of rows, the third one whole or in few coordinates."""
+"""Description of the mixture model: second and third moments, the third one whole or in few coordinates."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
@@ -16,14 +15,14 @@ from dpcape.analyses.moment_shares import (
     second_moment_share,
 )
 from dpcape.analyses.parameters import NUMBER, OTHER, WHOLE, Parameter, is_number, shown
-from dpcape.analyses.release import RELATIVE, Release, Step
+from dpcape.analyses.release import RELATIVE, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.statistics.third_moments import checked_variance
 
 _OPTIONS = ("n_components", "noise_variance")
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     share = second_moment_share(p.second_moment_share, n_features=p.n_features, n_components=p.n_components)
     yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound}, share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
@@ -34,9 +33,13 @@ def _schedule(p: Public) -> Generator[Step, Any, None]:
     yield chosen_design(p.design, whole, whitened)
 
 
-def _refuse_clip_factor(value: Any, p: Public) -> None:
+def _refuse_variance(value: Any, p: Public) -> None:
+    checked_variance(value)
+
+
+def _refuse_clip_factor(value: object, p: Public) -> None:
     if not is_number(value) or not 0.5 <= float(value) <= 10:
-        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {shown(value)}. Leave it at 1.7.")
+        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {shown(value)}. The default is 1.7.")
 
 
 MIXTURE_MODEL = Analysis(
@@ -53,7 +56,7 @@ MIXTURE_MODEL = Analysis(
             NUMBER,
             planned=0.01,
             title="Noise variance",
-            refuse=lambda value, public: checked_variance(value),
+            refuse=_refuse_variance,
         ),
         DESIGN,
         SECOND_MOMENT_SHARE,

@@ -1,20 +1,17 @@
-"""A classifier with one hidden layer, trained by clipped gradients."""
+"""Description of the classifier with one hidden layer, trained by clipped gradients."""
 
 from __future__ import annotations
-
-from collections.abc import Generator
-from typing import Any
 
 from dpcape.analyses.description import CLIP, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
 from dpcape.analyses.parameters import POSITIVE, WHOLE, Parameter
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.formula import choose
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     text = (
-        f"records for a classifier must be labelled with classes; got {p.kind!r} without. "
+        f"Records for a classifier must be labelled with classes; got {p.kind!r} without classes. "
         "Build them with labelled(X, y, bound=..., classes=[...])."
     )
     yield Refusal(p.n_classes is None, text)

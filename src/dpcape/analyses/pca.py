@@ -1,21 +1,18 @@
-"""Principal components of rows, and what centring changes in a release."""
+"""Description of principal component analysis (PCA), plain and centred."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
-from dpcape.analyses.release import Release, Step
+from dpcape.analyses.release import Release, Steps
 
 CENTER = Parameter("center", FLAG, False)
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
-ONE_MOMENT = "one second moment, sqrt(2) B^2 / N; centred: mean and moment jointly"
+ONE_MOMENT = "one second moment, sensitivity sqrt(2) B^2 / N; if centred, mean and moment jointly"
 
 
-def moments(p: Public) -> Generator[Step, Any, None]:
-    """Yield the second moment of rows, with their mean if they are centred."""
+def moments(p: Public) -> Steps:
+    """Yield the release of the second moment; if centred, of mean and second moment."""
     name = "centred_moments" if p.center else "second_moment"
     yield Release(name, {"n_features": p.n_features, "bound": p.bound})
 

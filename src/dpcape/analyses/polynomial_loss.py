@@ -1,43 +1,40 @@
-"""Minimising a registered polynomial loss: all its coefficients in one release."""
+"""Description of minimising a registered polynomial loss: all its coefficients in one release."""
 
 from __future__ import annotations
-
-from collections.abc import Generator
-from typing import Any
 
 from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Formula, written
 from dpcape.statistics import polynomial_coefficients
 from dpcape.statistics.polynomials import LARGEST_SIZE
 
 _NOTE = (
-    "Planned for the loss 'poisson' and counts from 0; the noise does not depend on the largest count. A loss of your "
-    "own is planned in Python."
+    "Planned for the loss 'poisson' with counts from 0; the noise does not depend on the largest count. Plan your own "
+    "losses in Python."
 )
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     if isinstance(p.n_features, Formula):
-        # The page has the Poisson loss alone, as a numerical kernel of its own (measures.js).
+        # The planner page supports only the Poisson loss, with a numerical kernel of its own (measures.js).
         loss = f"poissonLoss({written(p.n_features)}, {written(p.bound)})"
         numbers = {name: Formula(f"{loss}.{name}") for name in ("size", "diameter", "radius")}
-        text = f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
+        text = f"A loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
         text += "Use fewer features or a smaller degree."
         yield Refusal(numbers["size"] > LARGEST_SIZE, text, {"size": numbers["size"]})
         yield Release("polynomial_coefficients", {**numbers, "n_features": p.n_features, "degree": 4})
         return
-    # Searches for two possible records that break the diameter, and refuses if it finds them.
+    # Searches for two possible records that violate the diameter, and raises if it finds them.
     statistic = polynomial_coefficients(p.facts, loss=p.loss)
     yield Release(statistic.name, statistic.numbers, assumption=statistic.assumption)
 
 
-def _refuse_loss(value: Any, p: Public) -> None:
+def _refuse_loss(value: object, p: Public) -> None:
     if not isinstance(value, str):
-        raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(value)}.")
+        raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(value)}. Try 'poisson'.")
 
 
 POLYNOMIAL_LOSS = Analysis(

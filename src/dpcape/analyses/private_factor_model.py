@@ -1,28 +1,25 @@
-"""A Bayesian factor model of a private second moment (``dpcape.factor_release``)."""
+"""Description of the Bayesian factor model of a private second moment (``dpcape.factor_release``)."""
 
 from __future__ import annotations
-
-from collections.abc import Generator
-from typing import Any
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public
 from dpcape.analyses.parameters import CHOICE, WHOLE, Parameter
 from dpcape.analyses.pca import ANALYZE_GAUSS, ONE_MOMENT
-from dpcape.analyses.release import Refusal, Release, Step
+from dpcape.analyses.release import Refusal, Release, Steps
 
-# What a chain can be run on in reasonable time and memory.
+# Most features for which the Markov chain runs in reasonable time and memory.
 LARGEST_WIDTH = 1000
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     wide = (
-        "a private second moment must have at most {most} features; got {n_features}. "
-        "Reduce them first by something public, such as averages over regions of an atlas."
+        "A private second moment must have at most {most} features; got {n_features}. "
+        "Reduce them first by a public method, such as averaging over the regions of an atlas."
     )
     yield Refusal(p.n_features > LARGEST_WIDTH, wide, {"most": LARGEST_WIDTH, "n_features": p.n_features})
     few = (
-        "records must be more than twice the features; got {n_records} and {n_features}. "
-        "Reduce the features first by something public."
+        "Records must number more than twice the features; got {n_records} records and {n_features} features. "
+        "Reduce the features first by a public method."
     )
     numbers = {"n_records": p.n_records, "n_features": p.n_features}
     yield Refusal(p.n_records <= 2 * p.n_features, few, numbers)

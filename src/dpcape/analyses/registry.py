@@ -1,4 +1,4 @@
-"""All analyses by name: dpcape's own, and those of other packages where they are allowed."""
+"""Registry of analyses by name: dpcape's own, and those of other packages that are allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "dpcape.analyses"
 
 
 class _Anything:
-    """Contains every package: for whoever chose what is installed."""
+    """Container of all packages, for a user who chose what is installed."""
 
     def __contains__(self, package: object) -> bool:
         return True
@@ -29,7 +29,7 @@ NO_PACKAGE: Container[str] = ()
 
 @cache
 def own_analyses() -> Mapping[str, Analysis]:
-    """Return dpcape's own analyses by name: whatever the files of this package describe."""
+    """Return dpcape's own analyses by name: those that the modules of this package describe."""
     modules = sorted(entry.name for entry in pkgutil.iter_modules(dpcape.analyses.__path__))
     found = [
         entry
@@ -39,14 +39,15 @@ def own_analyses() -> Mapping[str, Analysis]:
     ]
     named = {entry.name: entry for entry in found}
     if len(named) != len({id(entry) for entry in found}):
-        raise AssertionError("every analysis must have a name of its own")
+        raise AssertionError("names of analyses must be unique")
     return named
 
 
 def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
     """Return the analyses a study may name: dpcape's own, and those of ``packages`` (distributions).
 
-    A description from elsewhere is conditional, whatever it says of itself. Loading one runs its package's code.
+    A description from another package has the status "conditional", whatever it declares. Loading it runs that
+    package's code.
     """
     own = {name: entry for name, entry in own_analyses().items() if entry.in_studies}
     foreign = {point.name: point for point in entry_points(group=GROUP) if package_of(point) in packages}
@@ -54,22 +55,22 @@ def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
 
 
 def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis:
-    """Return an analysis, or say which there are."""
+    """Return the analysis of this name; the error lists all names."""
     known = analyses(packages)
     if name not in known:
-        raise InvalidParameter(f"an analysis must be one of {', '.join(sorted(known))}; got {name!r}.")
+        raise InvalidParameter(f"analysis must be one of {', '.join(sorted(known))}; got {name!r}.")
     return known[name]
 
 
 @cache
 def variants() -> Mapping[str, tuple[Analysis, Variant]]:
-    """Return what can be planned from public numbers, by name, in the order of their groups."""
+    """Return the variants that can be planned from public numbers, by name, ordered by group."""
     found = [(entry, variant) for entry in own_analyses().values() for variant in entry.variants]
     return {variant.name: (entry, variant) for entry, variant in sorted(found, key=_place)}
 
 
 def package_of(point: EntryPoint) -> str:
-    """Return the distribution an entry point comes from."""
+    """Return the name of the distribution that declares an entry point."""
     return "" if point.dist is None else point.dist.name
 
 
@@ -77,7 +78,8 @@ def _foreign(point: EntryPoint) -> Analysis:
     found = point.load()
     if not isinstance(found, Analysis):
         raise InvalidParameter(
-            f"the entry point {point.name!r} of {package_of(point)} must be an Analysis; got {type(found).__name__}."
+            f"The entry point {point.name!r} of {package_of(point)} must be an Analysis; got {type(found).__name__}. "
+            "Report this to the package's authors."
         )
     return dataclasses.replace(found, name=point.name, standing=CONDITIONAL, package=package_of(point))
 

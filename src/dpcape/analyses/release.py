@@ -1,51 +1,55 @@
-"""What a schedule is made of: releases, alternatives, refusals."""
+"""Steps of a schedule: releases, alternatives and refusals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpcape.formula import Number
+from dpcape.formula import Condition, Number, Value
 from dpcape.statistics import Extent, extent_of
+
+if TYPE_CHECKING:
+    from dpcape.analyses.description import Public
 
 EXACT = "exact"
 RELATIVE = "relative"
-"""An earlier result sets how large a contribution may be: scales are in units of the largest one."""
+"""An earlier result sets the largest contribution: scales are relative to it."""
 AT_MOST = "at most"
-"""An earlier result can only make the clip radius smaller: scales are upper bounds."""
+"""An earlier result can only reduce the clip radius: scales are upper bounds."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """One entry of a schedule: what is released, with which share of mu^2, and how often.
+    """Release in a schedule: a statistic, its share of mu^2, and the number of times it is made.
 
     Attributes
     ----------
     statistic : str
         Name of the statistic.
     numbers : mapping
-        What its extent follows from.
+        Public numbers that determine its extent.
     share : float
-        Part of mu^2, each time.
+        Share of mu^2, each time.
     times : int
-        How often it is made.
+        How many times it is made.
     known : str
-        Whether its noise is known exactly, relative to the largest contribution, or as an upper bound.
+        Whether its noise is known exactly (EXACT), relative to the largest contribution (RELATIVE), or as an upper
+        bound (AT_MOST).
     when : bool
         Whether it is made at all.
     feeds : bool
-        Whether later clip radii follow from its noise; only then does ``yield`` return it.
+        Whether later clip radii depend on its noise; only then does ``yield`` return the noise scale.
     assumption : str
-        What the diameter rests on besides proof, in words; empty for a proved one.
+        Assumption under which the diameter holds, in words; empty if the diameter is proved.
     """
 
     statistic: str
-    numbers: Mapping[str, Any]
+    numbers: Mapping[str, Number | None]
     share: Number = 1.0
     times: Number = 1
-    known: Any = EXACT
-    when: Any = True
+    known: Value = EXACT
+    when: Condition = True
     feeds: bool = False
     assumption: str = ""
 
@@ -57,7 +61,15 @@ class Release:
 
 @dataclass(frozen=True)
 class Either:
-    """Two releases of which an earlier result chooses one; both take the same share."""
+    """Two alternative releases with the same share; an earlier result chooses one.
+
+    Attributes
+    ----------
+    first : Release
+        Release that plans count.
+    second : Release
+        Release that may replace it.
+    """
 
     first: Release
     second: Release
@@ -65,27 +77,29 @@ class Either:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What cannot be done, and the text that says so.
+    """Refusal of a study: a condition and the error message.
 
     Attributes
     ----------
     when : bool
-        Whether it applies.
+        Whether the study is refused.
     text : str
-        The error, with names in braces for ``values``.
+        Error message, with the names of ``values`` in braces.
     values : mapping
-        Numbers the text shows.
+        Numbers that the message shows.
     """
 
-    when: Any
+    when: Condition
     text: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
 
 
-Step = Release | Either | Refusal
-Schedule = Callable[[Any], Generator[Step, Any, None]]
-"""Yields what is released, in order, from public numbers.
+Step: TypeAlias = Release | Either | Refusal
+Steps: TypeAlias = Generator[Step, Any, None]
+"""Steps of a schedule; what is sent back is the noise scale of a release that feeds others, or None."""
+Schedule: TypeAlias = "Callable[[Public], Steps]"
+"""Generator function from public numbers to the releases, in order.
 
-Each ``yield`` of a release that ``feeds`` others returns the standard deviation of its noise on the mean over all
-sites, and None of any other. Clip radii may use it; shares, times and conditions may not.
+A ``yield`` of a release that ``feeds`` others returns the standard deviation of its noise on the mean over all sites;
+any other ``yield`` returns None. Clip radii may depend on it; shares, times and conditions may not.
 """

@@ -1,8 +1,7 @@
-"""Topics of documents: moments of words, the third one whole or in few coordinates."""
+"""Description of the topic model: moments of words, the third one whole or in few coordinates."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from dpcape.analyses.description import ENTRY, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
@@ -16,50 +15,52 @@ from dpcape.analyses.moment_shares import (
     second_moment_share,
 )
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Step
-from dpcape.formula import both, choose, given, sqrt
+from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Steps
+from dpcape.formula import Number, both, choose, given, sqrt
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.word_moments import LARGEST_TENSOR
 
-# Part of mu^2 for finding the most frequent words, when asked for.
+# Share of mu^2 for finding the most frequent words, if n_words is given.
 WORD_SHARE = 0.05
 _SHORTEST = 3
 _LENGTH_NOTE = (
-    "If words are chosen and a length is given, how many words of a document are left is known when the words are "
-    "found: noise of pairs and triples is then an upper bound."
+    "If both n_words and document_length are given, the number of kept words per document is known only after the "
+    "first release, so the noise of pairs and triples is an upper bound."
 )
 _OPTIONS = ("n_components", "n_words", "document_length")
 
 
-def share_clip(length: Any) -> Any:
-    """Return the clip radius of a document's word shares, for documents of so many different words."""
-    return choose(given(length), lambda: length**-0.5, 1.0)
+def share_clip(length: Any) -> Number:
+    """Return the clip radius of word shares for documents with ``length`` different words."""
+    radius: Number = choose(given(length), lambda: length**-0.5, 1.0)
+    return radius
 
 
-def pair_clip(length: Any) -> Any:
-    """Return the length of the pair matrix of a document of so many different words."""
+def pair_clip(length: Any) -> Number:
+    """Return the norm of the pair matrix of a document with ``length`` different words."""
     return choose(given(length), lambda: 1 / sqrt(length * (length - 1)), 1.0)
 
 
-def triple_clip(length: Any) -> Any:
-    """Return the length of the triple tensor of a document of so many different words."""
+def triple_clip(length: Any) -> Number:
+    """Return the norm of the triple tensor of a document with ``length`` different words."""
     return choose(given(length), lambda: 1 / sqrt(length * (length - 1) * (length - 2)), 1.0)
 
 
-def _width(p: Public) -> Any:
-    return choose(given(p.n_words), p.n_words, p.n_features)
+def _width(p: Public) -> Number:
+    width: Number = choose(given(p.n_words), p.n_words, p.n_features)
+    return width
 
 
-def _schedule(p: Public) -> Generator[Step, Any, None]:
+def _schedule(p: Public) -> Steps:
     chosen, width = given(p.n_words), _width(p)
     share = second_moment_share(p.second_moment_share, n_features=width, n_components=p.n_components)
     left = choose(chosen, 1 - WORD_SHARE, 1.0)
-    # How many words of a document are left is known when the words are found; radii are largest for the fewest.
+    # The number of kept words per document is known only after the first release; radii are largest for the fewest.
     guessed = both(both(chosen, given(p.document_length)), p.document_length != _SHORTEST)
     length, known = choose(guessed, _SHORTEST, p.document_length), choose(guessed, AT_MOST, EXACT)
     if p.design == "full":
         text = (
-            "a third moment released whole must have at most {most} entries; got {size} for {width} words. "
+            "A third moment released whole must have at most {most} entries; got {size} for {width} words. "
             "Use design='whitened', or fewer words."
         )
         size = packed_tensor_size(width)

@@ -1,4 +1,4 @@
-"""Empirical audits: what an adversary who holds its whole view can tell, against what is promised."""
+"""Empirical audits: attacks with the adversary's whole view, compared with the guarantee."""
 
 from dpcape.audit.adversaries import ADVERSARIES, Adversary
 from dpcape.audit.audit import AuditResult, audit

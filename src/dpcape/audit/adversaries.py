@@ -12,7 +12,19 @@ VICTIM = SITES[0]
 
 @dataclass(frozen=True)
 class Adversary:
-    """A protocol, which sites collude with the aggregator, and which are lost after the noise agreement."""
+    """Adversary: the aggregator with colluding sites, under one protocol.
+
+    Attributes
+    ----------
+    name : str
+        Name in the results of an audit.
+    protocol : Protocol
+        Protocol the sites run.
+    colluding : tuple of str
+        Sites that share everything they know with the aggregator.
+    lost : tuple of str
+        Sites that drop out after the noise is agreed.
+    """
 
     name: str
     protocol: Protocol

@@ -1,7 +1,7 @@
-"""The best test between two neighbouring data sets, given everything the adversary holds.
+"""The best test between two neighbouring data sets, given the adversary's whole view.
 
-Every row of the view is written down with how the victim's statistic and the noise sources enter it; noise is Gaussian
-to all practical purposes, so the best test is linear, and the scores of several releases add up.
+Each row of the view is recorded with its dependence on the victim's statistic and on the noise sources. Noise is
+Gaussian for all practical purposes, so the best test is linear, and the scores of several releases add up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpcape.privacy.calibration import ReleaseNoise
 
 
 class _View:
-    """Rows the adversary holds: values, how the victim's statistic enters, how draws and own noises enter."""
+    """View of the adversary: values, and their dependence on the victim's statistic, draws and own noises."""
 
     def __init__(self) -> None:
         self.values: list[FloatArray] = []
@@ -63,7 +63,7 @@ def _view(adversary: Adversary, held: Observed) -> _View:
             view.add(held.sums["correction"], draw[survivors].sum(axis=0))
     if protocol.needs_dealer:
         for name in adversary.colluding:
-            # A colluding site knows what was dealt to it: its release less its own noise.
+            # A colluding site knows what it received from the dealer: its release minus its own noise.
             view.add(held.releases[name] - held.drawn[name, "own"], cancelling[index[name]])
     return view
 

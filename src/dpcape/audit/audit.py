@@ -1,4 +1,4 @@
-"""An audit from start to end: run, search for the worst neighbours, attack, bound."""
+"""Audit of an analysis: run it, search for the worst neighbours, attack, and bound epsilon."""
 
 from __future__ import annotations
 
@@ -25,22 +25,38 @@ from dpcape.site.site import Site
 from dpcape.transport.messages import Agreed, Open, decode_from_site, encode
 
 ALPHA = 1e-6
-# Coordinates of one run of a stage; keeps an audit within a few hundred megabytes.
+# Coordinates per run of a release; keeps an audit within a few hundred megabytes.
 _ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit came to.
+    """Result of an audit.
 
     Attributes
     ----------
-    claimed_epsilon, delta : float
-        What is promised.
-    epsilon, gaussian_epsilon : float
-        Lower bounds, both true except with probability ``alpha``.
+    analysis : str
+        Name of the audited case.
+    adversary : str
+        Name of the adversary.
+    status : str
+        Status of the guarantee.
+    n_releases : int
+        Number of releases.
+    claimed_epsilon : float
+        Epsilon of the guarantee.
+    delta : float
+        Delta of the guarantee.
+    epsilon : float
+        Lower bound from hits and false alarms only.
+    gaussian_epsilon : float
+        Lower bound from the largest mu they refute. Both bounds hold except with probability ``alpha``.
     reached : float
-        Part of the allowed mu that the worst pair of persons found uses.
+        Share of the allowed mu that the worst pair found uses.
+    n_trials : int
+        Number of trials with each of the pair.
+    alpha : float
+        Probability that a bound is wrong.
     """
 
     analysis: str
@@ -57,10 +73,10 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the promise was found false."""
+        """Whether the guarantee was refuted."""
         return max(self.epsilon, self.gaussian_epsilon) > self.claimed_epsilon
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {**asdict(self), "refuted": self.refuted}
 
@@ -76,16 +92,26 @@ def audit(
     seed: int = 1,
     factors: Mapping[str, float] | None = None,
 ) -> AuditResult:
-    """Attack one analysis under one protocol.
+    """Attack one analysis under one protocol; return lower bounds on epsilon.
 
     Parameters
     ----------
+    case : Case
+        Analysis to attack.
+    adversary : Adversary
+        Protocol, colluding and lost sites.
+    epsilon : float
+        Privacy parameter epsilon of the analysis.
+    delta : float
+        Privacy parameter delta of the analysis.
+    n_trials : int
+        Number of trials with each of the two neighbouring data sets.
     noise : callable
-        ``noise(k)`` returns the source of the k-th batch of trials.
+        ``noise(k)`` returns the noise source of the k-th batch of trials.
     seed : int
-        Of the made-up records and of the search for the worst neighbours.
+        Seed of the synthetic records and of the search for the worst neighbours.
     factors : mapping or None
-        Fractions of the noise to leave ("own", "draw", "dealer"), to see the audit object; None: all of it.
+        Fractions of the noise to keep ("own", "draw", "dealer"), to test that the audit detects it; None keeps all.
     """
     transcript = run_once(case, adversary.protocol, epsilon=epsilon, delta=delta, seed=seed)
     pair = worst_pair(case, transcript, seed=seed)

@@ -1,7 +1,7 @@
-"""Small instances of every analysis, as described there, with units (records, documents, subjects) made from numbers.
+"""Cases for audits: small instances of every analysis, with records, documents or subjects made from plain numbers.
 
-Any numbers are legal, also beyond the public bound: what clips at a site clips here too, so a search over the numbers
-is a search over everything a person may bring.
+Any numbers are allowed, also beyond the public bound. They are clipped as at a site, so a search over the numbers
+covers every possible unit.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
 from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import SITES, VICTIM
-from dpcape.records import documents, labelled, rows, subjects, views
+from dpcape.planning.estimator import Estimator
+from dpcape.records import Records, documents, labelled, rows, subjects, views
 
 _TIME_POINTS = 8
 
 
 @dataclass(frozen=True)
 class Case:
-    """An analysis at one small setting.
+    """Small instance of an analysis.
 
     Attributes
     ----------
+    name : str
+        Name for ``dpcape audit``.
     make : callable
         ``make(epsilon, delta)`` returns the estimator.
     records : callable
         Makes a site's records from numbers, one row per unit.
     n_numbers : int
-        Numbers per unit.
+        How many plain numbers make one unit.
     n_units : int
         Units per site.
     weights : mapping or None
@@ -42,8 +45,8 @@ class Case:
     """
 
     name: str
-    make: Callable[[float, float], Any]
-    records: Callable[[FloatArray], Any]
+    make: Callable[[float, float], Estimator]
+    records: Callable[[FloatArray], Records]
     n_numbers: int
     n_units: int = 60
     sites: tuple[str, ...] = SITES
@@ -51,25 +54,25 @@ class Case:
     victim: str = VICTIM
 
     def numbers(self, seed: int) -> dict[str, FloatArray]:
-        """Return what the sites hold, as numbers; made up."""
+        """Return synthetic numbers for each site."""
         generator = np.random.default_rng(seed)  # protects nothing
         return {site: 0.5 * generator.standard_normal((self.n_units, self.n_numbers)) for site in self.sites}
 
 
-def _counts(numbers: FloatArray) -> Any:
-    """Return documents: about ten words for ordinary numbers, long ones for extreme numbers."""
+def _counts(numbers: FloatArray) -> Records:
+    """Return documents: about ten words for ordinary numbers, more for extreme numbers."""
     return documents(np.floor(8 * np.abs(numbers)).astype(np.int64))
 
 
-def _two_classes(numbers: FloatArray) -> Any:
+def _two_classes(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], (numbers[:, -1] > 0).astype(int), bound=1.0, classes=[0, 1])
 
 
-def _response(numbers: FloatArray) -> Any:
+def _response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], numbers[:, -1], bound=1.0, response=(-1, 1))
 
 
-def _count_response(numbers: FloatArray) -> Any:
+def _count_response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], 5 + 5 * numbers[:, -1], bound=1.0, response=(0, 10))
 
 
@@ -79,19 +82,19 @@ def _people(numbers: FloatArray) -> Any:
     )
 
 
-def _plain(numbers: FloatArray) -> Any:
+def _plain(numbers: FloatArray) -> Records:
     return rows(numbers, bound=1.0)
 
 
-def _two_views(numbers: FloatArray) -> Any:
+def _two_views(numbers: FloatArray) -> Records:
     return views(numbers[:, :2], numbers[:, 2:], bounds=(1.0, 1.0))
 
 
-def _time_points(numbers: FloatArray) -> Any:
+def _time_points(numbers: FloatArray) -> Records:
     return subjects([numbers], bound=3.0, unit="record")
 
 
-_MAKERS: dict[str, Callable[[FloatArray], Any]] = {
+_MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "rows": _plain,
     "views": _two_views,
     "documents": _counts,
@@ -104,8 +107,9 @@ _MAKERS: dict[str, Callable[[FloatArray], Any]] = {
 
 
 def _case(analysis: Analysis, case: AuditCase) -> Case:
-    def make(epsilon: float, delta: float) -> Any:
-        return analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
+    def make(epsilon: float, delta: float) -> Estimator:
+        made: Estimator = analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
+        return made
 
     return Case(case.name, make, _MAKERS[case.records], case.n_numbers)
 

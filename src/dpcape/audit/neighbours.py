@@ -1,4 +1,4 @@
-"""Two persons who can be told apart best: a search over everything a person may bring.
+"""Search for the two units that are easiest to distinguish.
 
 Totals are compared, not single contributions: a statistic that lets one record change what others contribute is found.
 """
@@ -22,12 +22,16 @@ _BACKGROUND = 2
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Numbers of one unit and of the unit put in its place, and how far apart they are.
+    """A unit, the unit that replaces it, and their distance.
 
     Attributes
     ----------
+    first : array of shape (n_numbers,)
+        Numbers of the unit.
+    second : array of shape (n_numbers,)
+        Numbers of the unit that replaces it.
     reached : float
-        Part of the allowed mu that the pair uses; 1 where the stated diameter is attained in every release.
+        Share of the allowed mu that the pair uses; 1 if it attains the stated diameter in every release.
     """
 
     first: FloatArray

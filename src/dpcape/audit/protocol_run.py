@@ -1,7 +1,7 @@
-"""Real coordinators and site halves, run on many copies of a release at once.
+"""Runs of the real protocol code on many copies of a release at once.
 
-Noise is independent from coordinate to coordinate, so one run on a vector repeated N times shows N times what an
-adversary sees of the release. Other sites hold 0: what they hold is a constant the adversary may know anyway.
+Noise is independent across coordinates, so one run on a vector repeated N times gives N views of the release. The other
+sites contribute 0: their contributions are constants that the adversary may know anyway.
 """
 
 from __future__ import annotations
@@ -24,14 +24,24 @@ from dpcape.transport import messages as m
 
 @dataclass
 class Observed:
-    """What the adversary holds after a run, in grid steps: what the aggregator reads, what colluding sites drew."""
+    """View of the adversary after a run, in grid steps.
+
+    Attributes
+    ----------
+    releases : dict
+        Vector that the aggregator reads from each site.
+    sums : dict
+        Sums that the aggregator reads, by purpose.
+    drawn : dict
+        Noise of colluding sites, by site and purpose ("draw" or "own").
+    """
 
     releases: dict[str, IntArray] = field(default_factory=dict)
     sums: dict[str, IntArray] = field(default_factory=dict)
     drawn: dict[tuple[str, str], IntArray] = field(default_factory=dict)  # (site, "draw" or "own")
 
     def read(self, what: str, site: str, vector: IntArray) -> None:
-        """Keep what the coordinator could read."""
+        """Store a vector that the coordinator read."""
         if what == "release":
             self.releases[site] = vector
         else:
@@ -39,9 +49,20 @@ class Observed:
 
 
 class WatchedNoise(NoiseSource):
-    """Noise of another source, with what some sites draw written down; at a fraction of its scale if asked.
+    """Noise source that records the draws of some sites and can reduce the scale of noise.
 
-    ``factors`` maps a purpose ("own", "draw", "dealer") to the fraction: what an audit with teeth must notice.
+    Parameters
+    ----------
+    inner : NoiseSource
+        Source that draws the noise.
+    held : Observed
+        View to which draws are added.
+    watched : collection of str
+        Sites whose draws are recorded.
+    factors : mapping
+        Fraction of the scale to keep, by purpose ("own", "draw", "dealer"); an audit must detect a fraction below 1.
+    labels : tuple of str or int
+        Labels of this source.
     """
 
     replayable: ClassVar[bool] = False
@@ -80,7 +101,7 @@ class WatchedNoise(NoiseSource):
 
 
 class _RepeatedContext:
-    """Hands a site half its plan and its statistic, repeated."""
+    """Site context for audits: the same total, repeated once per trial."""
 
     def __init__(self, name: str, stage: ProtocolRun, steps: IntArray) -> None:
         self.name, self.terms = name, stage.terms
@@ -102,7 +123,21 @@ class _RepeatedContext:
 
 
 class ProtocolRun:
-    """One run of a protocol's release; also the coordinator's line to the site halves."""
+    """Run of a protocol's release; also the transport between the coordinator and the sites.
+
+    Parameters
+    ----------
+    adversary : Adversary
+        Protocol, colluding and lost sites.
+    terms : Terms
+        Terms of the analysis.
+    request : Request
+        Request for the release.
+    noise : NoiseSource
+        Source of all noise.
+    factors : mapping
+        Fraction of the noise scale to keep, by purpose.
+    """
 
     def __init__(
         self,
@@ -123,7 +158,7 @@ class ProtocolRun:
         self._dealer.pin(self.pinned)
 
     def run(self, victim_steps: IntArray, n_trials: int) -> Observed:
-        """Run the release on ``n_trials`` copies and return what the adversary then holds."""
+        """Run the release on ``n_trials`` copies and return the adversary's view."""
         repeated = np.tile(victim_steps, n_trials)
         zeros = np.zeros_like(repeated)
         protocol = self._adversary.protocol
@@ -145,7 +180,7 @@ class ProtocolRun:
 
     @property
     def keys(self) -> Mapping[str, bytes]:
-        """Box keys of the site halves."""
+        """Encryption keys of the sites."""
         return {name: half.key() for name, half in self._halves.items()}
 
     @property
@@ -154,7 +189,7 @@ class ProtocolRun:
         return DEALER
 
     def ask(self, messages: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Hand messages to the halves; sites that are to be lost do not answer when asked for their release."""
+        """Deliver messages to the sites; lost sites do not answer requests for their release."""
         replies, missing = {}, []
         for name, message in messages.items():
             if name in self._adversary.lost and isinstance(message, m.Submit):

@@ -1,9 +1,10 @@
-"""``dpcape audit``: attack analyses through the real protocols and compare with what is promised."""
+"""``dpcape audit``: attack analyses through the real protocols and compare the result with the guarantee."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from dpcape.protocols.dealer import DEALER
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpcape.audit import AuditResult
+    from dpcape.audit import Adversary, AuditResult, Case
     from dpcape.noise import NoiseSource
 
 _TRIALS = 100_000
@@ -59,7 +60,7 @@ def audit(
     run_folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Attack analyses with everything an adversary would hold; exit with 1 if a promise is found false.
+    """Attack analyses and compare measured leakage with the guarantee.
 
     Each audit runs the analysis once on made-up records of four sites, searches for the two persons that differ most in
     what it releases, repeats its releases many times through the real halves of the protocol, once with either
@@ -70,6 +71,7 @@ def audit(
     sets.
     """
     from dpcape.audit import ADVERSARIES, CASES
+    from dpcape.audit import audit as attacked
 
     if listing:
         _list()
@@ -88,12 +90,16 @@ def audit(
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:
-        got = ", ".join(unknown) or "none"
-        raise InvalidParameter(f"analyses must be some of {', '.join(CASES)}; got {got}. Or ask for --all.")
+        got = f"got {', '.join(unknown)}" if unknown else "none was named"
+        raise InvalidParameter(f"ANALYSES must be some of {', '.join(CASES)}; {got}. Name them, or use --all.")
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
-    shared = {"epsilon": epsilon, "delta": delta, "noise": _noise(seed), "factors": factors}
-    findings = _run(jobs, {**shared, "n_trials": trials or _TRIALS})
+    noise, n_trials = _noise(seed), trials or _TRIALS
+
+    def attack(case: Case, adversary: Adversary) -> AuditResult:
+        return attacked(case, adversary, epsilon=epsilon, delta=delta, n_trials=n_trials, noise=noise, factors=factors)
+
+    findings = _run(jobs, attack)
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings]))
     else:
@@ -126,11 +132,9 @@ def _noise(seed: int | None) -> Any:
     return source
 
 
-def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
+def _run(jobs: Sequence[tuple[Case, Adversary]], attack: Callable[[Case, Adversary], AuditResult]) -> list[AuditResult]:
     from rich.console import Console
     from rich.progress import Progress
-
-    from dpcape.audit import audit as attack
 
     findings = []
     # Progress goes to standard error, so that --json stays clean.
@@ -138,7 +142,7 @@ def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
         task = progress.add_task("", total=len(jobs))
         for case, adversary in jobs:
             progress.update(task, description=f"{case.name}: {adversary.name}")
-            findings.append(attack(case, adversary, **options))
+            findings.append(attack(case, adversary))
             progress.advance(task)
     return findings
 
@@ -149,14 +153,14 @@ def _show(findings: list[AuditResult], half_noise: bool) -> None:
     first = findings[0]
     console = Console()
     if half_noise:
-        console.print("[bold]With half the noise[/]: every promise should be refuted.\n")
+        console.print("[bold]With half the noise[/]: every guarantee should be refuted.\n")
     for name, found in groupby(findings, lambda finding: finding.analysis):
         _show_analysis(console, name, list(found))
     console.print(
-        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with either person. 'At least' follows "
-        f"from hits and false alarms alone, 'Gaussian' from the largest mu they exclude; a bound above the promise "
-        f"is wrong with probability at most {first.alpha:g}. 'Reached': how much of the sensitivity the most different "
-        "pair of persons found uses. An audit can refute a promise, never prove it.",
+        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with each of two people. 'At least' is the "
+        "lower bound from hits and false alarms only, 'Gaussian' the one from the largest mu they exclude; a bound "
+        f"above the guarantee is wrong with probability at most {first.alpha:g}. 'Reached' is the share of the "
+        "sensitivity that the worst pair found uses. An audit can refute a guarantee, never prove it.",
         style="dim",
     )
 
@@ -168,7 +172,7 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
     console.print(f"[bold]{name}[/], {n_releases} release{'s' if n_releases > 1 else ''}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("adversary")
-    for title in ("promised", "at least", "Gaussian", "reached"):
+    for title in ("guaranteed", "at least", "Gaussian", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("finding", no_wrap=True)
     for found in findings:
@@ -177,7 +181,7 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
             f"{found.claimed_epsilon:.4g}",
             f"{found.epsilon:.3f}",
             f"{found.gaussian_epsilon:.3f}",
-            f"{100 * found.reached:.0f} %",
+            f"{100 * found.reached:.0f}%",
             "[bold red]REFUTED[/]" if found.refuted else "not refuted",
         )
     console.print(table)

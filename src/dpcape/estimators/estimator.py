@@ -1,4 +1,4 @@
-"""What every private analysis shares: parameters, a guarantee, and files without code."""
+"""Base class of all estimators: fitting, planning, the guarantee, saving and loading."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from dpcape.planning.federation_plan import StudyPlan
 
 _FORMAT = "dpcape model 1"
-# New rows whose entries are this many times longer than any record's row were hardly prepared in the same way.
+# Entries this many times larger than any record's norm suggest that new rows were not prepared as the sites' were.
 _FAR_TOO_LONG = 10
 # What reading a damaged file of arrays raises besides Python's usual errors.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, MemoryError, RecursionError, NotImplementedError)
@@ -42,30 +43,38 @@ _PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).appl
 
 
 class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """An analysis whose ``fit`` takes a :class:`Federation`.
+    """Base class of estimators whose ``fit`` takes a :class:`Federation`.
 
     A subclass stores its parameters in ``__init__``, names the description of its analysis, lists its fitted arrays in
-    ``_fitted``, and writes ``_fit``, which asks an allowance for means and post-processes them.
+    ``_fitted``, and implements ``_fit``, which requests private means and post-processes them.
 
     Attributes
     ----------
+    analysis : Analysis or None
+        Description of the analysis; None if there is none.
+    epsilon : float or mapping
+        Privacy parameter epsilon, for all sites or per site.
+    delta : float
+        Privacy parameter delta.
     guarantee_ : Guarantee
-        What may be claimed for the fitted model.
+        Privacy guarantee of the fitted model.
     releases_ : list of Release
-        What was released, with its noise.
+        The releases that were made, with their noise.
     warnings_ : list of str
-        What was warned of during the fit, for the report.
+        Texts of the warnings issued during the fit; the report repeats them.
+    n_features_in_ : int
+        Number of columns, of all views together.
     feature_names_in_ : array of str
         Only when the sites name their columns.
     uncertain_ : list of str
         What nobody outside the sites can know about the result, in words; empty if nothing.
     bounds_in_ : tuple of float
-        Public largest length of a record's row, one per view.
+        Public maximum norm of a record, one per view.
     """
 
     analysis: ClassVar[Analysis | None] = None
     _fitted: ClassVar[tuple[str, ...]]
-    # How records for this analysis are built, for messages.
+    # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
     delta: float
@@ -76,19 +85,24 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     bounds_in_: tuple[float, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
-        """Fit to the records of all sites.
+        """Fit the model to the records of all sites.
 
         Parameters
         ----------
         federation : Federation
-            The sites, and the protocol they run.
+            The sites and the protocol they run.
         y : None
-            Ignored, present for scikit-learn's convention.
+            Ignored; present because scikit-learn's estimators take it.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
         """
         if not isinstance(federation, Federation):
             raise InvalidParameter(
-                f"fit must be given a Federation; got {type(federation).__name__}. Write "
-                f"Federation(in_process({{'here': {self._builder}}}), protocol=Independent()) for data of one holder."
+                f"The argument of fit() must be a Federation; got {type(federation).__name__}. For one data holder, "
+                f"write Federation(in_process({{'here': {self._builder}}}), protocol=Independent())."
             )
         with _kept_warnings() as texts:
             shares = self._shares(federation)
@@ -109,23 +123,23 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         return self
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
-        """Return what fitting would release, how noisy, and what it would cost; spends nothing.
+        """Return the releases that fitting would make, their noise and the privacy loss; spends nothing.
 
-        The analysis runs on made-up records with the public facts of the federation: no site is asked for anything.
+        The plan follows from the public facts of the federation; no site receives a request.
 
         Parameters
         ----------
         federation : Federation
-            The sites, and the protocol they run.
-        declared : dpcape.planning.Declared
-            What is known in public about the records, for the expected error.
+            The sites and the protocol they run.
+        declared : dpcape.planning.Declared or None
+            Public knowledge about the records, for the expected error; None assumes :class:`Declared`'s defaults.
         """
         from dpcape.planning.federation_plan import plan_estimator
 
         return plan_estimator(federation, self, declared)
 
     def public(self, federation: Federation) -> Public:
-        """Return the public numbers that releases follow from: parameters, facts, sizes and mu."""
+        """Return the public numbers that determine the releases: parameters, facts, sizes and mu."""
         assert self.analysis is not None
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
         known = public_facts(federation.facts, federation.n_records)
@@ -138,10 +152,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         return (f"the analysis {type(self).__name__}, which is not part of dpcape, is what its author says",)
 
     def _mu(self, federation: Federation) -> float:
-        """Return the smallest mu of all sites; infinite without noise."""
+        """Return the smallest mu over all sites; infinite if the protocol adds no noise."""
         if not federation.protocol.adds_noise:
             return math.inf
-        # Refuses meaningless numbers in its own words.
+        # Raises if epsilon or delta is invalid.
         federation.terms(self.epsilon, self.delta)
         epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
         return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
@@ -185,7 +199,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         )
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        """Return the shares of mu^2, one per release; refuse parameters that cannot be. No data is seen."""
+        """Check the parameters and return the shares of mu^2, one per release; reads no data."""
         if self.analysis is None:
             return (1.0,)
         public = self.public(federation)
@@ -194,12 +208,15 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
     @abstractmethod
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        """Ask for means and set the fitted attributes."""
+        """Request private means and set the fitted attributes."""
 
     def save(self, path: str | Path) -> None:
-        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that holds no code.
+        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that contains no code.
 
-        A path without ``.npz`` gets it; :meth:`load` reads it by either name.
+        Parameters
+        ----------
+        path : str or Path
+            File to write; ``.npz`` is appended if it is missing, here and in :meth:`load`.
         """
         check_is_fitted(self, "guarantee_")
         arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted}
@@ -245,7 +262,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             about = _about(stored, path)
             if about["class"] != cls.__name__:
                 raise InvalidParameter(
-                    f"the model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
+                    f"The model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
                     f"Load it with {about['class']}.load(...)."
                 )
             model = cls(**about["params"])
@@ -262,33 +279,34 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         return model
 
     def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> FloatArray:
-        """Return new data as float64 rows of the fitted width; ``first`` is the column a view starts at."""
+        """Return new data as float64 rows of the fitted width; ``first`` is the first column of the view."""
         check_is_fitted(self, "guarantee_")
-        subject = f"data for {type(self).__name__}"
+        subject = f"Data for {type(self).__name__}"
         try:
             rows: FloatArray = check_array(X, dtype=np.float64, input_name="X")
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
             raise InvalidParameter(
-                f"{subject} must be a table of finite numbers, one row per record; got another ({reason}). {_PREPARE}"
+                f"{subject} must be a two-dimensional array of finite numbers; got invalid data ({reason}). {_PREPARE}"
             ) from error
         if rows.shape[1] != width:
             raise InvalidParameter(
-                f"{subject} must have the {width} columns it was fitted with; got {rows.shape[1]}. {_PREPARE}"
+                f"{subject} must have the {width} columns the model was fitted with; got {rows.shape[1]}. {_PREPARE}"
             )
         names = list(getattr(self, "feature_names_in_", []))[first : first + width]
-        check_names(X, names, subject=subject)
+        check_names(X, names, subject=f"data for {type(self).__name__}")
         self._warn_of_raw_units(rows)
         return rows
 
     def _warn_of_raw_units(self, rows: FloatArray) -> None:
-        """Warn of rows in years and kilograms where the sites have mapped theirs to [-1, 1]."""
+        """Warn of rows in raw units (years, kilograms) where the sites mapped theirs to [-1, 1]."""
         bounds = getattr(self, "bounds_in_", ())
         longest = math.hypot(*bounds) if bounds else math.inf
         if float(np.abs(rows).max()) > _FAR_TOO_LONG * longest:
             warnings.warn(
-                f"rows for {type(self).__name__} must be about as long as those of the sites, which are clipped to "
-                f"{longest:g}; got some more than {_FAR_TOO_LONG} times as long: results mean little. {_PREPARE}",
+                f"Rows for {type(self).__name__} must be scaled like the sites' rows, whose norm is at most "
+                f"{longest:g}; got entries more than {_FAR_TOO_LONG} times as large, so results are unreliable. "
+                f"{_PREPARE}",
                 UtilityWarning,
                 stacklevel=4,
             )
@@ -301,13 +319,13 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
         return text + card_html(card_of(self.guarantee_, releases=self.releases_))
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
 @contextmanager
 def _kept_warnings() -> Iterator[list[str]]:
-    """Note the texts of dpcape's warnings; every warning is issued at the end, where it came from."""
+    """Collect the texts of dpcape's warnings; all warnings are issued at the end, from where they arose."""
     texts: list[str] = []
     caught: list[warnings.WarningMessage] = []
     try:
@@ -322,50 +340,60 @@ def _kept_warnings() -> Iterator[list[str]]:
 
 
 def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
-    """Return sum of w_s^2 / N_s: one over the number of records unless sites are weighted otherwise."""
+    """Return the sum of w_s^2 / N_s over sites: one over the number of records unless sites have weights."""
     if not federation.weights:
         return 1.0 / sum(federation.sites[site] for site in survivors)
     total = math.fsum(federation.weights[site] for site in survivors)
     return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
 
 
-def check_names(X: Any, names: list[str], *, subject: str) -> None:
-    """Refuse a table whose columns have other names, or another order, than those the sites have."""
+def check_names(X: object, names: list[str], *, subject: str) -> None:
+    """Refuse a table whose column names or their order differ from the sites'."""
     given = [str(name) for name in getattr(X, "columns", [])]
     if names and given and given != names:
         position = next(place for place, name in enumerate(names) if given[place] != name)
         raise InvalidParameter(
-            f"column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
+            f"Column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
             "the order of feature_names_in_, or pass an array."
         )
 
 
 def _npz(path: str | Path) -> Path:
-    """Return the path numpy writes to: it ends in ``.npz``."""
+    """Return the path with the suffix ``.npz``."""
     return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
 
 
-def _opened(path: Path) -> Any:
-    """Open a file of arrays; one that holds something else is refused, never unpickled."""
+def _opened(path: Path) -> NpzFile:
+    """Open a file of arrays; refuse any other format, and never unpickle."""
     with path.open("rb") as file:
         is_npz = zipfile.is_zipfile(file)
     if not is_npz:
-        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
-    return np.load(path, allow_pickle=False)
+        raise _unrecognised(path)
+    opened: NpzFile = np.load(path, allow_pickle=False)
+    return opened
 
 
-def _about(stored: Any, path: str | Path) -> dict[str, Any]:
+def _about(stored: NpzFile, path: str | Path) -> dict[str, Any]:
     if "about" not in stored:
-        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
+        raise _unrecognised(path)
     about: dict[str, Any] = json.loads(str(stored["about"]))
     if about.get("format") != _FORMAT:
-        raise InvalidParameter(f"{str(path)!r} must be of format {_FORMAT!r}; got {about.get('format')!r}.")
+        raise InvalidParameter(
+            f"{str(path)!r} must have the format {_FORMAT!r}; got {about.get('format')!r}. Load it with the "
+            "dpcape version that wrote it."
+        )
     return about
 
 
-def _plain(value: Any) -> Any:
+def _unrecognised(path: str | Path) -> InvalidParameter:
+    return InvalidParameter(
+        f"{str(path)!r} must be a model written by save(); got an unrecognised format. Check the path."
+    )
+
+
+def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    raise TypeError(f"cannot write {type(value).__name__}")
+    raise TypeError(f"a parameter of type {type(value).__name__} cannot be saved")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,48 +28,49 @@ if TYPE_CHECKING:
 
 
 class JointICA(FederatedEstimator):
-    """Maps whose time courses are independent, over the subjects of all sites (group temporal ICA).
+    """Joint ICA (group temporal ICA) of the subjects of all sites: maps with independent time courses.
 
     Parameters
     ----------
     n_components : int
         Number of components, at least 2.
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     solver : str
-        "moment" releases one tensor of fourth moments and rotates it, which is post-processing; "infomax" is algorithm
-        6.1, one release per round.
+        "moment" releases one tensor of fourth moments and finds the rotation by post-processing; "infomax" is algorithm
+        6.1, with one release per round.
     basis : array_like or None
         Public orthonormal columns, (voxels, columns), such as :func:`~dpcape.postprocessing.cosine_basis`; the private
-        PCA searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
+        PCA is restricted to their span. With as many columns as components there is no PCA. None uses all voxels.
     kurtosis : str
-        "positive" (bursts and sparse courses, as in fMRI), "negative", or "mixed" signs.
+        Sign of the sources' excess kurtosis: "positive" (bursts and sparse courses, as in fMRI), "negative" or "mixed".
     n_timepoints : int
-        Usual number of time points of a subject, from public knowledge; sets clip radii at the subject unit and does
-        not enter the guarantee.
+        Typical number of time points per subject, from public knowledge. It sets clip radii for unit "subject" and does
+        not affect the guarantee.
     n_iter : int
-        Rounds of infomax, declared and paid for in advance.
+        Number of infomax rounds, fixed and charged in advance.
     learning_rate : float
-        Step of infomax.
+        Step size of infomax.
     tolerance : float
-        Infomax stops when the squared change falls below it; nothing is paid back.
+        Infomax stops when the squared change falls below this; unused rounds stay charged.
 
     Attributes
     ----------
-    unmixing_ : (n_components, n_features)
-        Rows times this' are the sources.
-    mixing_ : (n_features, n_components)
+    unmixing_ : array of shape (n_components, n_features)
+        Unmixing matrix: the sources are rows @ ``unmixing_.T``.
+    mixing_ : array of shape (n_features, n_components)
         The maps, one per column.
     clearance_ : float
-        Values of the found directions relative to those of pure noise; NaN for infomax.
+        Fourth moments along the components, relative to what the same search finds in pure noise; NaN for infomax.
 
     Privacy
     -------
     Unit "record" protects one time point: x x' (diameter sqrt(2) B^2), z z' of the whitened row z clipped to c
-    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). A person owns many
-    time points, and if series were filtered or standardised over time beforehand, a *recorded* time point spreads
-    over several. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance (2
+    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). A person has many
+    time points, and if series were filtered or standardised over time beforehand, one *recorded* time point affects
+    several rows. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance (2
     clip), tensor and polish (2), or per round the subject's own clipped mean gradient (2 clip). Everything else is
     post-processing.
 
@@ -78,8 +79,8 @@ class JointICA(FederatedEstimator):
     ==========================================  =============================================================
     one subject at the subject unit             refused
     no more time points than components         refused
-    constant voxels                             maps are noise or zero there; a warning if directions drown
-    subjects with other voxels, other masks     refused when records or the federation are built
+    constant voxels                             maps are noise or zero there; UtilityWarning if noise dominates
+    subjects with different voxels or masks     refused when records or the federation are built
     noise dominates                             UtilityWarning; the result is returned
     ==========================================  =============================================================
 
@@ -163,33 +164,33 @@ class JointICA(FederatedEstimator):
         result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
         return result
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return names of the components."""
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the components."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)
 
     def plot_maps(self, shape: tuple[int, int]) -> Axes:
-        """Draw the maps as images of this shape, side by side."""
+        """Draw the maps side by side, as images of this shape."""
         from dpcape.report.map_plots import plot_maps
 
         check_is_fitted(self, "guarantee_")
         if np.prod(shape) != len(self.mixing_):
             raise InvalidParameter(
-                f"shape must have as many pixels as there are voxels ({len(self.mixing_)}); got {tuple(shape)}. For "
-                "maps in space use dpcape.neuro.write_maps."
+                f"shape must have one pixel per voxel ({len(self.mixing_)}); got {tuple(shape)}. For three-dimensional "
+                "maps use dpcape.neuro.write_maps."
             )
 
         return plot_maps({"": self.mixing_}, shape)
 
     def _basis(self, federation: Federation) -> FloatArray | None:
-        """Return the public basis; all voxels as they are if they are as few as components."""
+        """Return the public basis; the identity if there are as many voxels as components."""
         if self.basis is None:
             few = federation.n_features == self.n_components
             return np.eye(federation.n_features) if few else None
         return as_numbers(self.basis)
 
     def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: FloatArray) -> None:
-        """Warn, before anything is released, when subject-level noise must win."""
+        """Warn, before the first release, when noise at the subject unit must dominate."""
         if self.solver != "moment" or not federation.protocol.adds_noise:
             return
         n_before = 3 + (basis.shape[1] > self.n_components)
@@ -200,9 +201,9 @@ class JointICA(FederatedEstimator):
         share = shares[n_before] / (1 - (shares[0] if n_before == 4 else 0.0))
         if too_noisy(scale, share, self.n_components):
             warnings.warn(
-                f"subjects must be more for {self.n_components} components here; got {federation.n_records}. Noise is "
-                "expected to dominate, judging from public sizes alone: use a larger epsilon, a public basis, or fewer "
-                "components.",
+                f"Noise is expected to dominate with {self.n_components} components and {federation.n_records} "
+                "subjects, judging from public sizes alone. Use more subjects, a larger epsilon, a public basis or "
+                "fewer components.",
                 UtilityWarning,
                 stacklevel=2,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,40 +21,51 @@ from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
 _EMPTY_LEVEL = 3.0
 
 
+class _Draws(Protocol):
+    """Source of public random numbers; they protect nothing."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray: ...
+
+    def uniform(self, *, size: int) -> FloatArray: ...
+
+
 class KMeans(FederatedEstimator):
-    """Centres of clusters of the rows of all sites, by a declared number of private Lloyd rounds.
+    """k-means clustering of the rows of all sites by a fixed number of private Lloyd rounds.
 
     Parameters
     ----------
     n_clusters : int
+        Number of clusters.
     epsilon : float or mapping
-        For all rounds together; one number, or one per site.
+        Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     n_iter : int
-        Rounds; all of them are paid for.
+        Number of rounds, fixed in advance; the budget is divided among them.
     init : array_like or None
-        (n_clusters, n_features) public centres to start from, or None for points spread over the ball of the bound.
-    random_state : int
-        Public seed of the start and of where empty clusters go.
+        Public initial centres, of shape (n_clusters, n_features); None spreads points over the ball of the bound.
+    random_state : int or None
+        Public seed of the initial centres and of the positions of empty clusters; None uses a new one each time.
 
     Attributes
     ----------
-    cluster_centers_ : (n_clusters, n_features)
-    shares_ : (n_clusters,)
-        Private shares of records per cluster, adding to one.
+    cluster_centers_ : array of shape (n_clusters, n_features)
+        Private centres.
+    shares_ : array of shape (n_clusters,)
+        Private share of the records in each cluster; they add up to one.
     noise_scale_ : float
-        Standard deviation of the noise per entry of the last round's sums.
+        Standard deviation of the noise on each entry of the last round's sums.
 
     Privacy
     -------
     ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters jointly, diameter 2
-    B, which is that of the sums alone. Everything else is post-processing.
+    B, which is the diameter of the sums alone. Everything else is post-processing.
 
     Edge cases
     ----------
     ===========================  ====================================================================
-    empty cluster                moved beside the largest one
-    centre outside the bound     pulled back to the ball
+    empty cluster                moved next to the largest one
+    centre outside the bound     projected onto the ball
     more clusters than records   refused
     ===========================  ====================================================================
 
@@ -114,13 +125,13 @@ class KMeans(FederatedEstimator):
         self.noise_scale_ = scale
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Return the position of the nearest centre of each row."""
+        """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         return nearest(self._checked_rows(X, width), self.cluster_centers_)
 
 
-def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> FloatArray:
-    """Return points far from each other in the ball of this bound: greedily the farthest of random candidates."""
+def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draws) -> FloatArray:
+    """Return points far from each other in the ball of this bound, by greedy farthest-point selection."""
     candidates = source.standard_normal((200 * n_points, n_features))
     lengths = source.uniform(size=len(candidates)) ** (1 / n_features)
     candidates *= (0.7 * bound * lengths / np.linalg.norm(candidates, axis=1))[:, np.newaxis]
@@ -133,7 +144,7 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) 
     return points
 
 
-def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: Any) -> FloatArray:
+def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: _Draws) -> FloatArray:
     """Return the centres of one noisy Lloyd step."""
     # Shares are released times the bound, so their noise is that much smaller.
     level = _EMPTY_LEVEL * scale / bound

@@ -18,35 +18,36 @@ from dpcape.statistics import first_moments
 
 
 class Mean(FederatedEstimator):
-    """Mean of the rows of all sites, with a confidence interval that counts sampling and privacy noise.
+    """Mean of the rows of all sites, with confidence intervals that cover sampling and privacy noise.
 
     Parameters
     ----------
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     confidence : float
-        Probability with which each entry's interval holds the population mean.
+        Probability with which each interval contains its entry of the population mean.
 
     Attributes
     ----------
-    mean_ : (n_features,)
-        The private mean of the (clipped) rows.
-    variance_ : (n_features,)
-        Private variance of the entries, at least 0.
-    interval_ : (2, n_features)
-        Lower and upper end, entry by entry.
+    mean_ : array of shape (n_features,)
+        Private mean of the (clipped) rows.
+    variance_ : array of shape (n_features,)
+        Private variance of each column, at least 0.
+    interval_ : array of shape (2, n_features)
+        Lower and upper end of each column's interval.
 
     Privacy
     -------
-    One release of :func:`~dpcape.statistics.first_moments`, diameter 2 B: the squares that give the variance ride along
-    at no cost. The rest is post-processing.
+    One release of :func:`~dpcape.statistics.first_moments`, diameter 2 B. Releasing the squares as well, for the
+    variance, does not increase the diameter. The rest is post-processing.
 
     Edge cases
     ----------
     =================================  ==========================================================
     rows longer than the bound         clipped at the site; the mean is that of clipped rows
-    variance drowned in noise          counted as one standard deviation of its noise, not as 0
+    variance hidden by noise           counted as one standard deviation of its noise, not as 0
     a site is lost                     mean over the sites that finished
     =================================  ==========================================================
 

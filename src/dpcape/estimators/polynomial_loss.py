@@ -23,45 +23,45 @@ _STARTS, _CLIMBS = 64, 4
 
 
 class PolynomialLoss(FederatedEstimator):
-    """Minimise a polynomial loss over the records of all sites, in one release.
+    """Minimiser of a polynomial loss over the records of all sites, from one release.
 
-    The released polynomial is minimised within the loss's public ball, plus what noise can add at most at
-    parameters of that length: the result is no worse than parameters zero unless the noise exceeds its expected
-    norm.
+    The fit minimises, within the loss's public ball, the released polynomial plus a bound on the noise at parameters of
+    that norm. The result is no worse than zero parameters unless the noise exceeds its expected norm.
 
     Parameters
     ----------
     loss : str
-        Name of a loss registered with :func:`~dpcape.statistics.known_loss`, for instance "poisson".
+        Name of a loss registered with :func:`~dpcape.statistics.known_loss`, for example "poisson".
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
 
     Attributes
     ----------
-    coef_ : (n_parameters,)
-        The minimiser.
+    coef_ : array of shape (n_parameters,)
+        Parameters that minimise the loss.
     polynomial_ : array
         Released coefficients, packed, degree by degree.
     improvement_ : float
-        By how much the released loss is lower than at zero.
+        Released loss at zero minus released loss at ``coef_``.
     noise_scale_ : float
         Standard deviation of the noise per weighted packed coefficient.
 
     Privacy
     -------
-    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or what the
-    library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author states. Before
-    anything is released, coordinator and sites search for two possible records that break it. An author's statement
-    is listed among the guarantee's assumptions, and its status is then conditional, not verified.
+    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or the one the
+    library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or the one the loss's author states. Before
+    the release, coordinator and sites search for two possible records that violate it. A stated diameter is listed
+    among the guarantee's assumptions, and the status is then conditional, not verified.
 
     Edge cases
     ----------
     ==================================  ==============================================================
-    stated diameter too small           refused if the search finds it; otherwise an assumption
-    coefficients longer than the bound  scaled down at the site
+    stated diameter too small           refused if the search finds a violation; otherwise an assumption
+    coefficients above the bound        scaled down at the site
     polynomial unbounded below          minimised within the public ball
-    noise above every signal            parameters zero
+    noise above every signal            zero parameters
     ==================================  ==============================================================
 
     References
@@ -104,7 +104,7 @@ class PolynomialLoss(FederatedEstimator):
         self.noise_scale_ = scale
 
     def predictor(self, X: ArrayLike) -> FloatArray:
-        """Return the linear predictor x.w of rows prepared as the sites prepare theirs."""
+        """Return the linear predictor x.w of new rows, prepared as the sites prepare theirs."""
         scores: FloatArray = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
         return scores
 

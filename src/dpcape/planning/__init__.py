@@ -1,4 +1,4 @@
-"""Planning before anything is spent: which releases an analysis makes, what their noise costs, a page to try it."""
+"""Planning from public numbers, without spending budget: releases, their noise, expected errors, a planner page."""
 
 from dpcape.planning.declared import Declared
 

@@ -1,4 +1,4 @@
-"""The consortium a plan is for: sites with their sizes, the protocol they run, and the guarantee they want."""
+"""Consortium that a plan is for: sites with their sizes, the protocol, and the guarantee."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from dpcape.protocols import Protocol
 
 @dataclass(frozen=True)
 class Consortium:
-    """Sites with their numbers of records, the protocol they run, and the guarantee they want."""
+    """Consortium that a plan is for.
+
+    Attributes
+    ----------
+    sizes : mapping
+        Number of records of each site.
+    protocol : Protocol
+        Protocol the sites run.
+    epsilon : float
+        Privacy parameter epsilon, the same at all sites.
+    delta : float
+        Privacy parameter delta.
+    """
 
     sizes: Mapping[str, int]
     protocol: Protocol
@@ -20,7 +32,7 @@ class Consortium:
     delta: float
 
     def terms(self, facts: PublicFacts, shares: Sequence[float], weights: Mapping[str, float] | None = None) -> Terms:
-        """Return the terms of releases with these shares, or refuse what cannot be."""
+        """Return the terms of releases with these shares; invalid terms raise."""
         terms = Terms(
             allowance="plan",
             settings=self.protocol.settings(len(self.sizes)),

@@ -1,4 +1,4 @@
-"""What somebody knows or supposes in public about records: the spectrum an expected error is computed from."""
+"""Public knowledge or assumptions about records, from which an expected error is computed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ SHAPES = ("power", "geometric", "flat")
 
 @dataclass(frozen=True)
 class Declared:
-    """What somebody knows or supposes about the records.
+    """Public knowledge or assumptions about the records; never computed from them.
 
     Attributes
     ----------
     shape : str
-        "power" (eigenvalue j is proportional to j^-decay), "geometric" (to decay^(j-1)) or "flat".
+        Shape of the spectrum: "power" (eigenvalue j proportional to j^-decay), "geometric" (to decay^(j-1)) or "flat".
     decay : float
-        The exponent, or the ratio.
+        Exponent for "power", ratio for "geometric".
     energy : float
-        Mean squared length of a record over the squared bound.
+        Mean squared norm of a record, divided by the squared bound.
     values : tuple of float
-        Eigenvalues over the squared bound, instead of shape, decay and energy; zeros are added at the end.
+        Eigenvalues divided by the squared bound, instead of shape, decay and energy; padded with zeros.
     explained : float
         For regressions, the share of the response's variance that the features explain.
 
@@ -42,7 +42,7 @@ class Declared:
     explained: float = 0.5
 
     def spectrum(self, size: int) -> FloatArray:
-        """Return so many eigenvalues, descending, for a bound of one."""
+        """Return ``size`` eigenvalues in descending order, for a bound of one."""
         if self.values:
             return self._own(size)
         self._check()
@@ -58,8 +58,8 @@ class Declared:
         own = np.array(self.values, dtype=np.float64)
         if own.size > size or not (own >= 0).all() or (np.diff(own) > 0).any() or not 0 < own.sum() <= 1 + 1e-9:
             raise InvalidParameter(
-                f"eigenvalues must be at most {size} numbers, descending, not negative, adding to at most 1 (the "
-                "squared bound); got others."
+                f"eigenvalues must be at most {size} nonnegative numbers in descending order that add up to at most 1 "
+                f"(the squared bound); got {own.size} numbers. Check their order and sum."
             )
         return np.concatenate([own, np.zeros(size - own.size)])
 

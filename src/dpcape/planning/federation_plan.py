@@ -1,15 +1,16 @@
-"""What a federation would release for an analysis, and at what price: ``Federation.plan``."""
+"""Plan of fitting an estimator in a federation: ``Federation.plan``."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from dpcape.analyses.description import Analysis
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
@@ -17,6 +18,7 @@ from dpcape.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
 from dpcape.planning.declared import Declared
+from dpcape.planning.estimator import Estimator
 from dpcape.planning.measures import Measure, measure_of
 from dpcape.planning.outline import Outline, outline_of
 from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_releases
@@ -36,22 +38,22 @@ _TITLES = {"pooled": "pooled data", "conventional": "conventional", "alone": "la
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """One release of a plan.
+    """Planned release.
 
     Attributes
     ----------
     statistic : PlannedStatistic
-        Its name and extent.
+        Name and extent of the statistic.
     share : float
-        Of mu^2.
+        Share of mu^2.
     scale : float
         Standard deviation of the noise on the mean over all sites, at an entry of multiplicity one.
     plan : ReleaseNoise
-        Own and shared scales, and mu, of every site.
+        Own and shared noise scales, and mu, of each site.
     known : str
         Whether the scale is exact, relative to the largest contribution, or an upper bound.
     instead : str
-        Name of the statistic that an earlier result may put in its place; empty if there is none.
+        Name of the statistic that an earlier result may choose instead; empty if there is none.
     """
 
     statistic: PlannedStatistic
@@ -64,20 +66,28 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What fitting an analysis would release, how noisy, and what it would cost each site. Nothing was spent.
+    """Plan of fitting an analysis: its releases, their noise and the privacy loss of each site. Nothing was spent.
 
     Attributes
     ----------
     analysis : str
         Name of the analysis.
     guarantee : Guarantee
-        What could be claimed.
+        Guarantee that the result would have.
     steps : sequence of PlannedStep
         The releases, in order.
     declared : Declared
-        What the expected error supposes about the records.
+        Assumptions about the records, for the expected error.
     measure : Measure or None
-        The expected error, or how large the noise is where no formula gives an error.
+        The expected error, or the size of the noise where no formula gives an error.
+    epsilon : float or mapping
+        Privacy parameter epsilon, for all sites or per site.
+    protocol : Protocol
+        Protocol the sites run.
+    sizes : mapping
+        Number of records of each site.
+    weights : mapping
+        Weight of each site in the mean; empty for weights by size.
     """
 
     analysis: str
@@ -92,25 +102,25 @@ class StudyPlan:
 
     @property
     def sites(self) -> Mapping[str, SiteGuarantee]:
-        """What each site would spend: mu, epsilon and delta."""
+        """Privacy loss of each site: mu, epsilon and delta."""
         return self.guarantee.sites
 
     @property
     def scales(self) -> list[float]:
-        """Noise on the mean over all sites, per release."""
+        """Noise scale on the mean over all sites, per release."""
         return [step.scale for step in self.steps]
 
     @property
     def expected_error(self) -> float | None:
-        """What noise is expected to cost under ``declared``; None where there is no formula."""
+        """Expected error under ``declared``; None where there is no formula."""
         return None if self.measure is None else self.measure.value(self.scales)
 
     def smallest_epsilon(self, error: float) -> float | None:
-        """Return the smallest epsilon, the same at all sites, with at most this expected error; or None."""
+        """Return the smallest epsilon, the same at all sites, with at most this expected error, or None."""
         return self._scenarios()["chosen"].smallest_epsilon(self._required_measure(), error)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the expected error over epsilon (the noise, where there is no formula), beside the alternatives."""
+        """Draw the expected error (or the noise) against epsilon, for this study and its alternatives."""
         from dpcape.report.plots import curves
 
         epsilons = np.geomspace(0.1, 10, 9).tolist()
@@ -136,7 +146,9 @@ class StudyPlan:
 
     def _required_measure(self) -> Measure:
         if self.measure is None:
-            raise InvalidParameter(f"an expected error must have a formula; got {self.analysis}, which has none.")
+            raise InvalidParameter(
+                f"There is no formula for the expected error of {self.analysis}. Fit it to synthetic records instead."
+            )
         return self.measure
 
     def _noise(self) -> Measure:
@@ -145,10 +157,10 @@ class StudyPlan:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as labelled lines."""
-        lines = [("analysis", self.analysis), ("nothing spent", "planned from public facts; no site was asked")]
+        lines = [("analysis", self.analysis), ("nothing spent", "planned from public facts; no site was contacted")]
         if self.measure is not None and self.expected_error is not None:
             value = self.expected_error
-            shown = f"{value:.3g}" if self.measure.unit == "ratio" else f"{100 * value:.3g} %"
+            shown = f"{value:.3g}" if self.measure.unit == "ratio" else f"{100 * value:.3g}%"
             lines.append(("expected error" if self.measure.is_error else "noise", f"{shown} {self.measure.title}"))
         lines += [(f"release {number + 1}", _release_line(step)) for number, step in enumerate(self.steps[:4])]
         if len(self.steps) > 4:
@@ -187,13 +199,14 @@ def _mu(step: PlannedStep) -> str:
     return round_up(max(step.plan.mus.values()), 4)
 
 
-def plan_estimator(federation: Federation, estimator: Any, declared: Declared | None) -> StudyPlan:
-    """Return the plan of fitting ``estimator``; it is not changed, and no site is asked for anything."""
+def plan_estimator(federation: Federation, estimator: Estimator, declared: Declared | None) -> StudyPlan:
+    """Return the plan of fitting ``estimator``, which is not changed; no site receives a request."""
     if declared is not None and not isinstance(declared, Declared):
         raise InvalidParameter(
-            f"declared must be a Declared; got {type(declared).__name__}. Write for example Declared(energy=0.5)."
+            f"declared must be a Declared; got {type(declared).__name__}. Write Declared(energy=0.5), for example."
         )
-    planned = _described(federation, estimator) if estimator.analysis is not None else rehearsed(federation, estimator)
+    analysis = estimator.analysis
+    planned = rehearsed(federation, estimator) if analysis is None else _described(federation, estimator, analysis)
     supposed = declared or Declared()
     return StudyPlan(
         analysis=type(estimator).__name__,
@@ -208,19 +221,19 @@ def plan_estimator(federation: Federation, estimator: Any, declared: Declared | 
     )
 
 
-def _described(federation: Federation, estimator: Any) -> Outline:
-    """Return the outline that the description of the estimator's analysis gives."""
+def _described(federation: Federation, estimator: Estimator, analysis: Analysis) -> Outline:
+    """Return the outline that follows from the description of the estimator's analysis."""
 
     def terms_for(shares: Sequence[float]) -> Terms:
         return federation.terms(estimator.epsilon, estimator.delta, shares)
 
     facts, protocol = federation.facts, federation.protocol
-    releases = planned_releases(estimator.analysis, estimator.public(federation), facts, terms_for, protocol)
+    releases = planned_releases(analysis, estimator.public(federation), facts, terms_for, protocol)
     return outline_of(releases, terms_for, protocol)
 
 
-def rehearsed(federation: Federation, estimator: Any) -> Outline:
-    """Return what an estimator without a description asks for when it is fitted to made-up records."""
+def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
+    """Return the outline of an estimator without a description, by fitting it to synthetic records."""
     from sklearn.base import clone
 
     noted = rehearse(
@@ -243,9 +256,9 @@ def rehearsed(federation: Federation, estimator: Any) -> Outline:
     return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans))
 
 
-def _measure(estimator: Any, facts: PublicFacts, declared: Declared) -> Measure | None:
+def _measure(estimator: Estimator, facts: PublicFacts, declared: Declared) -> Measure | None:
     options = estimator.get_params(deep=False)
-    # "auto" takes as many components as the noise leaves: there is no number to expect an error of.
+    # "auto" keeps as many components as exceed the noise, so there is no number to compute an error for.
     if estimator.analysis is None or options.get("n_components") == "auto":
         return None
     return measure_of(estimator.analysis, facts, options, declared)

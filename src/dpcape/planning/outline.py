@@ -1,6 +1,6 @@
-"""What a study or an estimator would release, in order, with its noise and its guarantee; nothing is spent.
+"""Outline of a study or an estimator: its releases in order, their noise and the guarantee; nothing is spent.
 
-A steward reads it before approving.
+Stewards read it before they approve a study.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from dpcape.study.study import Study
 
 @dataclass(frozen=True)
 class Step:
-    """One release as it concerns one site.
+    """Release from the point of view of one site.
 
     Attributes
     ----------
     statistic : str
-        Its name; two names where an earlier result chooses.
+        Name of the statistic.
     size : int
-        How many numbers it holds.
+        How many numbers it contains.
     mean_scale : float
         Standard deviation of the noise in the mean over all sites, at a diagonal entry.
     site_scale : float
         Standard deviation of all noise on this site's own mean.
     reach : float
-        How far one record can move this site's own mean.
+        Largest change that replacing one record makes to this site's own mean.
     instead : str
-        Name of the statistic that an earlier result may put in its place; empty if there is none.
+        Name of the statistic that an earlier result may choose instead; empty if there is none.
     """
 
     statistic: str
@@ -47,17 +47,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Outline:
-    """Releases with their noise, under terms that were not opened.
+    """Planned releases with their noise.
 
     Attributes
     ----------
     terms : Terms
-        What the noise is calibrated for.
+        Terms for which the noise is calibrated.
     protocol : Protocol
+        Protocol the sites run.
     releases : tuple of PlannedRelease
-        In order; one that is made several times stands once.
+        Releases in order; a repeated release is listed once.
     plans : tuple of ReleaseNoise
-        The noise of each.
+        Noise of each release.
     """
 
     terms: Terms
@@ -66,7 +67,7 @@ class Outline:
     plans: tuple[ReleaseNoise, ...]
 
     def each(self) -> list[tuple[PlannedRelease, ReleaseNoise]]:
-        """Return every release with its noise, repeated ones as often as they are made."""
+        """Return every release with its noise; repeated releases appear as often as they are made."""
         return [
             (release, plan)
             for release, plan in zip(self.releases, self.plans, strict=True)
@@ -82,11 +83,11 @@ class Outline:
         )
 
     def scale(self, plan: ReleaseNoise) -> float:
-        """Return the noise on the mean over all sites."""
+        """Return the noise scale on the mean over all sites."""
         return plan.sum_scale(self.terms.sites) / self.terms.divisor(self.terms.sites)
 
     def steps(self, site: str) -> list[Step]:
-        """Return what the releases mean for a site."""
+        """Return the releases from the point of view of a site."""
         return [self._step(release, plan, site) for release, plan in self.each()]
 
     def _step(self, release: PlannedRelease, plan: ReleaseNoise, site: str) -> Step:
@@ -102,7 +103,7 @@ class Outline:
 
 
 def outline_of(releases: Sequence[PlannedRelease], terms_for: TermsFor, protocol: Protocol) -> Outline:
-    """Return releases with their noise under the terms that these shares have."""
+    """Return the outline of these releases, under the terms for their shares."""
     terms = terms_for([entry.share for entry in releases for _ in range(entry.times)])
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     plans = [
@@ -112,7 +113,7 @@ def outline_of(releases: Sequence[PlannedRelease], terms_for: TermsFor, protocol
 
 
 def outline(study: Study, n_records: Mapping[str, int]) -> Outline:
-    """Return what a study would release at sites of these sizes."""
+    """Return the outline of a study at sites of these sizes."""
     protocol, facts = study.protocol(), study.facts()
 
     def terms_for(shares: Sequence[float]) -> Terms:
@@ -135,7 +136,7 @@ def outline(study: Study, n_records: Mapping[str, int]) -> Outline:
 
 
 def _left_of_draw(plan: ReleaseNoise, site: str) -> float:
-    """Return the scale of a site's draw once the mean of all draws is removed."""
+    """Return the scale of a site's cancelling noise: its draw minus the mean of all draws."""
     scales, n_sites = plan.shared_scales, len(plan.shared_scales)
     others = math.fsum(scale**2 for name, scale in scales.items() if name != site)
     return math.sqrt((scales[site] * (n_sites - 1)) ** 2 + others) / n_sites

@@ -1,4 +1,4 @@
-"""Releases of an analysis before any record is read: names, sizes, diameters, shares, and so their noise.
+"""Planned releases of an analysis, from public numbers: names, sizes, diameters and shares, which determine the noise.
 
 Where a later release depends on an earlier result, its noise still follows from public numbers, or is known relative
 to the largest contribution (:data:`dpcape.analyses.release.RELATIVE`).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis, Public, Variant, alternatives, public_facts
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
@@ -25,12 +25,25 @@ from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.statistics import Extent
 
-Options = Mapping[str, Any]
+Options: TypeAlias = Mapping[str, object]
+"""Values of parameters and facts by name."""
 
 
 @dataclass(frozen=True)
 class PlannedStatistic:
-    """A statistic as far as a plan looks at it: its name and extent."""
+    """Statistic of a plan, without arrays: its name and extent.
+
+    Attributes
+    ----------
+    name : str
+        Name of the statistic.
+    facts : PublicFacts
+        Public facts of the records.
+    extent : Extent
+        Size, diameter, radius and rounding error.
+    assumption : str
+        Assumption under which the diameter holds, in words; empty if the diameter is proved.
+    """
 
     name: str
     facts: PublicFacts
@@ -44,39 +57,39 @@ class PlannedStatistic:
 
     @property
     def diameter(self) -> float:
-        """Largest distance between the contributions of two units."""
+        """Maximum distance between the contributions of two units."""
         return computed(self.extent.diameter)
 
     @property
     def radius(self) -> float:
-        """Largest length of one unit's contribution."""
+        """Maximum norm of one unit's contribution."""
         return computed(self.extent.radius)
 
     def rounding(self, n_records: int) -> float:
-        """Bound the error that floating point leaves in a total."""
+        """Return a bound on the floating-point error in a total."""
         return computed(self.extent.rounding(n_records))
 
     def sensitivity(self, n_records: int) -> float:
-        """Return how far replacing one unit moves the computed total."""
+        """Return the largest change in the computed total when one unit is replaced."""
         return computed(self.extent.sensitivity(n_records))
 
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """A release, how often it is made, and the share of mu^2 it takes each time.
+    """Planned release: a statistic, its share of mu^2, and the number of times it is made.
 
     Attributes
     ----------
     statistic : PlannedStatistic
-        Name and extent of what is released.
+        Name and extent of the statistic.
     share : float
-        Part of mu^2, each time.
+        Share of mu^2, each time.
     times : int
-        How often it is made.
+        How many times it is made.
     known : str
         Whether the scales are those of the run (``EXACT``), ``RELATIVE`` or ``AT_MOST``; mu is exact in each case.
     instead : str
-        Name of the statistic that an earlier result may put in its place; empty if there is none.
+        Name of the statistic that an earlier result may choose instead; empty if there is none.
     """
 
     statistic: PlannedStatistic
@@ -87,17 +100,17 @@ class PlannedRelease:
 
 
 Releases = Callable[[Consortium], Sequence[PlannedRelease]]
-"""Shares and clip radii may follow from sizes and from noise: what is released is known for a consortium."""
+"""Function from a consortium to its releases: shares and clip radii may depend on sizes and noise."""
 
 
 TermsFor = Callable[[Sequence[float]], Terms]
-"""From the shares of all releases to the terms they are made under."""
+"""Function from the shares of all releases to their terms."""
 
 
 def planned_releases(
     analysis: Analysis, public: Public, facts: PublicFacts, terms_for: TermsFor, protocol: Protocol
 ) -> tuple[PlannedRelease, ...]:
-    """Return what an analysis releases, for these public numbers and terms."""
+    """Return the releases of an analysis, for these public numbers and terms."""
     shape = facts.shape_facts()
 
     def noise(shares: tuple[float, ...], number: int, release: Release) -> float:
@@ -115,7 +128,7 @@ def planned_releases(
                 _statistic(release, shape),
                 computed(release.share),
                 int(computed(release.times)),
-                release.known,
+                str(release.known),
                 instead,
             )
         )
@@ -129,7 +142,7 @@ def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
 def releases_of(
     variant: str, widths: Sequence[int], bounds: Sequence[float], given: Options | None = None, *, setting: Consortium
 ) -> tuple[PlannedRelease, ...]:
-    """Return what a variant of an analysis releases, for records of these public dimensions."""
+    """Return the releases of a variant, for records of these public dimensions."""
     options = options_of(variant, given or {})
     facts = facts_of(variant, widths, bounds, options)
     analysis, chosen = variants()[variant]
@@ -143,14 +156,14 @@ def releases_of(
     return planned_releases(analysis, public, facts, lambda shares: setting.terms(facts, shares), setting.protocol)
 
 
-def _fitting(analysis: Analysis, options: Options, given: Options, public: Public) -> dict[str, Any]:
-    """Return options in which a whole number that nobody gave is moved into its range here."""
+def _fitting(analysis: Analysis, options: Options, given: Options, public: Public) -> dict[str, object]:
+    """Return options in which a whole number that was not given is moved into its range."""
     moved = dict(options)
     for name, value in options.items():
         parameter = analysis.parameter(name)
-        if name not in given and parameter.kind == WHOLE and value is not None:
+        if name not in given and parameter.kind == WHOLE and isinstance(value, int):
             least, most = parameter.ends(public)
-            moved[name] = min(max(value, least), most)
+            moved[name] = min(max(value, int(least)), int(most))
     return moved
 
 
@@ -159,12 +172,13 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
     if any(width < 1 for width in widths) or any(not SMALLEST_BOUND <= bound <= LARGEST_BOUND for bound in bounds):
         given = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
         raise InvalidParameter(
-            f"features and bound must be positive, a bound between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
-            f"got {given[0]} and bound {given[1]}."
+            f"features must be positive, and bound between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
+            f"got features {given[0]} and bound {given[1]}."
         )
     analysis, chosen = variants()[variant]
     kind, unit = analysis.records, chosen.unit
     n_classes = options.get("n_classes", chosen.classes)
+    assert n_classes is None or isinstance(n_classes, int)
     return PublicFacts(
         kind=kind,
         unit=unit,
@@ -178,37 +192,37 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
     )
 
 
-def start_of(analysis: Analysis, variant: Variant) -> dict[str, Any]:
-    """Return a variant's options with the values a plan starts from."""
+def start_of(analysis: Analysis, variant: Variant) -> dict[str, object]:
+    """Return a variant's options with their initial values in plans."""
     return {name: analysis.parameter(name).start for name in variant.options}
 
 
-def options_of(variant: str, given: Options) -> dict[str, Any]:
-    """Return a variant's options with what was given; refuse others, and numbers that cannot be."""
+def options_of(variant: str, given: Options) -> dict[str, object]:
+    """Return a variant's options with the given values; refuse unknown names and invalid values."""
     if variant not in variants():
         raise InvalidParameter(f"analysis must be one of {', '.join(variants())}; got {variant!r}.")
     analysis, chosen = variants()[variant]
     options = start_of(analysis, chosen)
     for name, value in given.items():
         if name not in options:
-            wanted = ", ".join(options) or "left out"
-            raise InvalidParameter(f"parameters of {variant} must be {wanted}; got {name!r}.")
+            wanted = f"one of {', '.join(options)}" if options else "left out"
+            raise InvalidParameter(f"A parameter of {variant} must be {wanted}; got {name!r}.")
         options[name] = _checked(analysis.parameter(name), value)
     return options
 
 
-def parameters_of(variant: str, options: Options) -> dict[str, Any]:
-    """Return all that an expected error may depend on: options, and what the variant always has."""
+def parameters_of(variant: str, options: Options) -> dict[str, object]:
+    """Return the parameters an expected error may depend on: options and the variant's fixed values."""
     return {**options, **variants()[variant][1].fixed}
 
 
 def least_asked(parameter: Parameter) -> int:
-    """Return the least whole number that is worth a plan: one, or two classes; the rest is the analysis' to refuse."""
+    """Return the least whole number a plan accepts: 1, or 2 classes. The analysis itself checks its range."""
     return 2 if parameter.name == "n_classes" else 1
 
 
-def _checked(parameter: Parameter, value: Any) -> Any:
-    """Return a value of the parameter's kind, whatever its range is here."""
+def _checked(parameter: Parameter, value: object) -> object:
+    """Return a value of the parameter's kind; its range is checked elsewhere."""
     name = parameter.name
     if parameter.optional and value is None:
         return None
@@ -222,7 +236,7 @@ def _checked(parameter: Parameter, value: Any) -> Any:
             raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}.")
         return value
     if value == 0 and not isinstance(value, bool) and parameter.refuse is not None:
-        # Whether zero means something, the parameter says itself.
+        # The parameter's own check decides whether zero is valid.
         return 0.0
     # Written so that NaN is refused.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:

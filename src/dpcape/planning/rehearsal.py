@@ -1,6 +1,6 @@
-"""A fit to made-up records at sites that exist on paper: what an estimator really asks for.
+"""Rehearsal: a fit to synthetic records at simulated sites, which shows what an estimator requests.
 
-Tests hold descriptions of analyses to it; estimators without a description are planned by it.
+Tests compare descriptions of analyses with it; estimators without a description are planned by it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from dpcape.errors import DpcapeWarning, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.release_record import Release
+from dpcape.planning.estimator import Estimator
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
+from dpcape.records import Records
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.statistics.statistic import AnyStatistic
 from dpcape.study.made_up import MadeUp
 from dpcape.transport.messages import Describe, Described, decode_to_site, encode
 from dpcape.transport.transport import Transport
 
-# Enough made-up records for every analysis to find something, few enough to be quick.
+# Enough synthetic records for every analysis to run, few enough to be fast.
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
 # Of a made-up person's series; the public largest number does not enter a plan.
 _TIME_POINTS = 40
@@ -35,24 +37,30 @@ _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
 
 
 def rehearse(
-    estimator: Any,
+    estimator: Estimator,
     facts: Mapping[str, PublicFacts],
     *,
     protocol: Protocol,
     weights: Mapping[str, float],
-    made_up: Callable[[int], Any],
+    made_up: Callable[[int], Records],
 ) -> RecordingAllowance:
-    """Fit an analysis to made-up records at sites that exist on paper; return what it asked for.
+    """Fit an estimator to synthetic records at simulated sites; return what it requested.
 
     Parameters
     ----------
+    estimator : Estimator
+        Estimator to fit; it is left in an unspecified state.
     facts : mapping
-        Of each site, with its number of records.
+        Public facts of each site, with its number of records.
+    protocol : Protocol
+        Protocol the sites would run.
+    weights : mapping
+        Weight of each site in the mean; empty for weights by size.
     made_up : callable
-        Returns so many made-up records with these facts.
+        Function from a number of records to that many synthetic records with these facts.
     """
     federation = _RehearsedFederation(_Declared(facts), protocol, weights, made_up)
-    # Ignore warnings: they concern made-up records. Stop after the last release.
+    # Ignore warnings: they concern synthetic records. Stop after the last release.
     with warnings.catch_warnings(), suppress(_Complete):
         warnings.simplefilter("ignore", DpcapeWarning)
         estimator.fit(federation)
@@ -61,13 +69,13 @@ def rehearse(
 
 
 def enough_records(n_features: int) -> int:
-    """Return how many records to make up."""
+    """Return how many synthetic records to generate."""
     wanted = max(_LEAST_RECORDS, _RECORDS_PER_FEATURE * n_features)
     return max(_FEWEST_RECORDS, min(wanted, _MOST_ENTRIES // n_features))
 
 
 class _Declared(Transport):
-    """Sites that exist on paper."""
+    """Simulated sites, which only describe themselves."""
 
     def __init__(self, facts: Mapping[str, PublicFacts]) -> None:
         self._facts = facts
@@ -80,7 +88,7 @@ class _Declared(Transport):
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
         if not all(isinstance(decode_to_site(data)[1], Describe) for data in messages_by_site.values()):
-            raise ProtocolError("a declared federation must only be described; got another message.")
+            raise ProtocolError("Simulated sites answer only requests for their description. Use a real federation.")
         return {name: encode(self._described(name)) for name in messages_by_site}, ()
 
     def _described(self, name: str) -> Described:
@@ -88,10 +96,10 @@ class _Declared(Transport):
 
 
 class _RehearsedFederation(Federation):
-    """Opens allowances that answer from made-up records and note what they were asked."""
+    """Federation whose allowances record the requested statistics and answer from synthetic records."""
 
     def __init__(
-        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Any]
+        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Records]
     ) -> None:
         super().__init__(sites, protocol=protocol, weights=dict(weights) or None)
         self._made_up = made_up
@@ -111,19 +119,26 @@ class _RehearsedFederation(Federation):
 
 
 class _Complete(Exception):
-    """All releases of an allowance were asked for."""
+    """Raised when all releases of an allowance have been requested."""
 
 
 class RecordingAllowance(Allowance):
-    """An allowance that notes every statistic; its means are of made-up records, without noise.
+    """Allowance that records every requested statistic; its means are of synthetic records, without noise.
 
-    Records are made up only for releases that another one may depend on; after the last the analysis is stopped.
+    Records are generated only for releases that a later one may depend on; after the last release the fit is stopped.
+
+    Attributes
+    ----------
+    statistics : list of Statistic
+        Requested statistics, in order.
+    releases : list of Release
+        Records of the requested releases, without noise.
     """
 
-    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Any]) -> None:
+    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Records]) -> None:
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
         self._made_up = made_up
-        self._records: Any = None
+        self._records: Records | None = None
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
         self.statistics: list[AnyStatistic] = []
@@ -132,17 +147,17 @@ class RecordingAllowance(Allowance):
 
     @property
     def terms(self) -> Terms:
-        """What the allowance is calibrated for."""
+        """Terms for which the allowance is calibrated."""
         return self._terms
 
     @property
     def plans(self) -> Sequence[ReleaseNoise]:
-        """Noise of the releases asked for."""
+        """Noise of the requested releases."""
         return tuple(self._plans)
 
     @property
     def used(self) -> range:
-        """Numbers of the releases asked for."""
+        """Numbers of the requested releases."""
         return range(len(self._plans))
 
     def mean(self, statistic: AnyStatistic) -> Any:
@@ -160,8 +175,8 @@ class RecordingAllowance(Allowance):
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
 
 
-def made_up_records(facts: PublicFacts, n_records: int) -> Any:
-    """Return made-up records with these public facts, raw columns taken as they are."""
+def made_up_records(facts: PublicFacts, n_records: int) -> Records:
+    """Return synthetic records with these public facts; raw columns are not mapped."""
     splits = np.cumsum((0, *facts.widths))
     tables = tuple(
         Columns(names=facts.feature_names[low:high], n_columns=high - low)

@@ -1,4 +1,4 @@
-"""Small rotations from released scores, each shrunk by what is known of its size (subject-level ICA)."""
+"""Refinement of a rotation from released scores, with shrinkage (ICA at the subject unit)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST_ANGLE = 0.5
 
 
 def first_widths(values: FloatArray, noise_scale: float) -> FloatArray:
-    """Return how far each pair of directions may still be off: twice the tensor's noise over its curvature."""
+    """Return the prior width of each pair's angular error: twice the tensor's noise over its curvature."""
     curvature = np.maximum(values[:, np.newaxis] + values, 1e-300)
     return np.clip(2 * noise_scale / (math.sqrt(2) * curvature), _LEAST_WIDTH, _MOST_WIDTH)
 
@@ -22,10 +22,10 @@ def first_widths(values: FloatArray, noise_scale: float) -> FloatArray:
 def polished(
     rotation: FloatArray, scores: FloatArray, slopes: FloatArray, widths: FloatArray, noise_scale: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the rotation after one round, and the widths that are left.
+    """Return the rotation after one round, and the remaining widths.
 
-    The score of pair (i, j) is the angle times the slope c_i + c_j plus noise; with a normal prior of ``widths`` the
-    posterior mean is the step and the posterior deviation the next width.
+    The score of pair (i, j) is the angle times the slope c_i + c_j plus noise. With a normal prior of these ``widths``,
+    the posterior mean is the step and the posterior deviation the next width.
     """
     slope = slopes[:, np.newaxis] + slopes
     precision = slope**2 * widths**2 + noise_scale**2

@@ -1,6 +1,6 @@
-"""The rotation whose directions are most non-Gaussian: pairwise Jacobi steps on a symmetric tensor of order four.
+"""Rotation to the most non-Gaussian directions, by pairwise Jacobi steps on a symmetric tensor of order four.
 
-All starts and all disjoint pairs of a round turn together, so a sweep is a few small matrix products.
+All starts and all disjoint pairs of a round are rotated together, so a sweep is a few small matrix products.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ def rotate(tensor: FloatArray, n: int, *, kurtosis: str = "positive", n_starts: 
 
     Parameters
     ----------
-    tensor : ndarray
+    tensor : array
         Packed symmetric tensor of order four over n dimensions, with or without noise; its trace parts (the Gaussian
-        part and whatever covariance is left) are removed first.
+        part and the remaining covariance) are removed first.
+    n : int
+        Number of dimensions.
     kurtosis : str
-        "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" the part of the tensor
-        that n independent sources of any signs explain, which is the likelihood under isotropic noise.
+        "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" maximises the part of
+        the tensor that n independent sources of any sign explain, which is the likelihood under isotropic noise.
     n_starts : int
-        How many rotations to start from; the best end is returned. Starts are fixed, not random.
+        Number of starting rotations, which are fixed, not random; the best result is returned.
     """
     if kurtosis not in CONTRASTS:
-        raise InvalidParameter(f"kurtosis must be one of {CONTRASTS}; got {kurtosis!r}.")
+        raise InvalidParameter(f"kurtosis must be one of {', '.join(CONTRASTS)}; got {kurtosis!r}.")
     sign = -1.0 if kurtosis == "negative" else 1.0
     pairs = unpack4(sign * traceless4(tensor, n), n)
     share = _mean_share(n) if kurtosis == "mixed" else None
@@ -93,7 +95,7 @@ def _values(turns: FloatArray, pairs: FloatArray) -> FloatArray:
 
 
 def _sweep(turns: FloatArray, pairs: FloatArray, share: float | None) -> float:
-    """Turn every pair of rows once, in place; return the largest angle."""
+    """Rotate every pair of rows once, in place; return the largest angle."""
     largest = 0.0
     for first, second in _rounds(turns.shape[2]):
         entries = _pair_entries(turns, pairs, first, second)
@@ -109,7 +111,7 @@ def _sweep(turns: FloatArray, pairs: FloatArray, share: float | None) -> float:
 
 
 def _pair_entries(turns: FloatArray, pairs: FloatArray, first: Indices, second: Indices) -> FloatArray:
-    """Return Q_pppp, Q_pppq, Q_ppqq, Q_pqqq, Q_qqqq for the pairs of a round: (5, starts, n_pairs), and the rest."""
+    """Return Q_pppp, Q_pppq, Q_ppqq, Q_pqqq, Q_qqqq for the pairs of a round: (5, starts, n_pairs)."""
     full = _contracted(turns, pairs)
     p, q = turns[:, first], turns[:, second]
     at_p = np.matmul(full[:, first], p[..., np.newaxis])[..., 0]
@@ -128,9 +130,9 @@ def _linear_angles(entries: FloatArray) -> FloatArray:
 
 
 def _mixed_angles(entries: FloatArray, sums: FloatArray, share: float) -> FloatArray:
-    """Return the angles that maximise the explained part: the best of a grid, then finer and finer parabolas.
+    """Return the angles that maximise the explained part: the best of a grid, refined by parabolas.
 
-    ``sums`` are the values' sums per start; a round's pairs turn together, each as if the others stood still.
+    ``sums`` are the sums of values per start; the pairs of a round rotate together, each as if the others were fixed.
     """
     others = (sums[:, np.newaxis] - entries[0] - entries[4])[..., np.newaxis]
 
@@ -149,7 +151,7 @@ def _mixed_angles(entries: FloatArray, sums: FloatArray, share: float) -> FloatA
 
 
 def _turned(entries: FloatArray, angles: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return d_p and d_q after turning by each angle."""
+    """Return d_p and d_q after rotation by each angle."""
     pppp, pppq, ppqq, pqqq, qqqq = (entry[..., np.newaxis] for entry in entries)
     c, s = np.cos(angles), np.sin(angles)
     d_p = pppp * c**4 + 4 * pppq * c**3 * s + 6 * ppqq * c**2 * s**2 + 4 * pqqq * c * s**3 + qqqq * s**4
@@ -159,7 +161,7 @@ def _turned(entries: FloatArray, angles: FloatArray) -> tuple[FloatArray, FloatA
 
 @lru_cache(maxsize=8)
 def _rounds(n: int) -> tuple[tuple[Indices, Indices], ...]:
-    """Return rounds of disjoint pairs that meet every pair once (the circle method of tournaments)."""
+    """Return rounds of disjoint pairs that contain every pair once (circle method of round-robin tournaments)."""
     seats = list(range(n + n % 2))
     rounds = []
     for _ in range(len(seats) - 1):
@@ -181,7 +183,7 @@ def _starts(n: int, n_starts: int) -> FloatArray:
 
 
 def _ordered(turn: FloatArray, pairs: FloatArray) -> FloatArray:
-    """Order rows by their value, largest first, and fix signs: each row's largest entry is positive."""
+    """Return rows ordered by their value, largest first, with signs such that the largest entry is positive."""
     values = _values(turn[np.newaxis], pairs)[0]
     turn = turn[np.argsort(-np.abs(values), kind="stable")]
     signs = np.sign(turn[np.arange(len(turn)), np.argmax(np.abs(turn), axis=1)])

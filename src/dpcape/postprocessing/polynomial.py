@@ -1,4 +1,4 @@
-"""Polynomials from packed symmetric coefficients: post-processing."""
+"""Polynomials with packed symmetric coefficients."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpcape.statistics.monomials import monomial_count, monomials, multiplicitie
 
 
 class PackedPolynomial:
-    """The polynomial with packed coefficients q: sum over monomials of q sqrt(multiplicity) monomial(w).
+    """Polynomial with packed coefficients q: the sum over monomials of q sqrt(multiplicity) monomial(w).
 
     Parameters
     ----------
-    blocks : sequence of ndarray
-        One packed tensor per degree 0..J; an empty one counts as zero.
+    blocks : sequence of array
+        One packed tensor per degree 0..J; an empty one is zero.
     width : int
         Number of parameters.
     """

@@ -1,4 +1,4 @@
-"""How to cite: the software, and the papers of the method, as its own documentation names them."""
+"""Citations: the software, and the papers that the documentation of an analysis names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def software() -> str:
 
 
 def papers(analysis: type, protocol: str) -> list[str]:
-    """Return the papers behind an analysis, in the words of its documentation, and behind the protocol.
+    """Return the papers on an analysis, as its documentation cites them, and on the protocol.
 
     Examples
     --------

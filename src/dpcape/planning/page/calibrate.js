@@ -1,4 +1,4 @@
-// From releases to their noise, and what could be promised: dpcape.protocols and .privacy.calibrate.
+// From releases to their noise and the guarantee: dpcape.protocols and .privacy.calibrate.
 
 function checkColluding(colluding, sites) {
   if (colluding > sites - 1) {
@@ -182,7 +182,7 @@ function entryOf(study, release, plan, { settings, total, smallest }) {
 const siteEpsilon = (study, mu) =>
   printedEpsilon(study.delta, mu, epsilonReserve(study.epsilon), tailReserve(study.delta));
 
-// Against somebody who sees nothing but the results: own noise of the fewest sites covers them.
+// Against someone who sees only the results: own noise of the fewest sites covers them.
 function outputOnly(study, releases, plans, least) {
   return Math.max(...study.sizes.map((_, site) => {
     const mus = releases.flatMap((release, index) => {

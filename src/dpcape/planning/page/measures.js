@@ -24,8 +24,8 @@ function ownSpectrum(values, size) {
   const total = sum(values);
   const ordered = values.every((value, index) => value >= 0 && (index === 0 || value <= values[index - 1]));
   if (values.length > size || !ordered || !(total > 0 && total <= 1 + 1e-9)) {
-    throw new Refused(`eigenvalues must be at most ${size} numbers, descending, not negative, adding to at most 1 (the ` +
-      "squared bound); got others.");
+    throw new Refused(`eigenvalues must be at most ${size} nonnegative numbers in descending order that add up to at ` +
+      `most 1 (the squared bound); got ${values.length} numbers. Check their order and sum.`);
   }
   return [...values, ...Array(size - values.length).fill(0)];
 }
@@ -146,7 +146,7 @@ function varianceLost(study, declared) {
   const bound = study.bounds[0];
   const spectrum = spectrumOf(declared, study.widths[0]).map((value) => value * bound ** 2);
   if (!(declared.explained > 0 && declared.explained < 1)) {
-    throw new Refused(`explained must be strictly between 0 and 1; got ${pyNumber(declared.explained)}.`);
+    throw new Refused(`explained must be strictly between 0 and 1; got ${pyNumber(declared.explained)}. Try 0.5.`);
   }
   const variance = declared.explained * (describedAs(study).labels === "classes" ? 1 : 1 / 3);
   const prior = variance / sum(spectrum);
@@ -158,7 +158,7 @@ function varianceLost(study, declared) {
 
 function checkComponents(components, largest) {
   if (components > largest) {
-    throw new Refused(`n_components must be a number from 1 to ${largest} to expect an error of; got ${components}.`);
+    throw new Refused(`n_components must be a whole number from 1 to ${largest} for an expected error; got ${components}.`);
   }
 }
 
@@ -256,7 +256,7 @@ const MEASURES = {
 const describedAs = (study) => CONSTANTS.analyses[study.analysis];
 const measureOf = (study, declared) => MEASURES[describedAs(study).measure_name](study, declared);
 
-// The four ways to compute the same thing, under the same guarantee.
+// The planned study and its alternatives, with the same guarantee.
 function scenariosOf(study) {
   const alone = { name: INDEPENDENT, colluding: 0, minimum: null, ratio: study.protocol.ratio };
   return {

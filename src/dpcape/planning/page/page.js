@@ -107,7 +107,7 @@ function rest({ study, errors, unit }) {
     `site${sites > 1 ? "s" : ""}, epsilon ${roundUp(study.epsilon)}. Under the same guarantee: ${others.join(", ")}.`;
 }
 
-// What a site has so many of.
+// The units a site counts.
 function countedUnits(analysis) {
   const { kind, unit } = CONSTANTS.analyses[analysis];
   return unit === "subject" ? "subjects" : kind === "subjects" ? "time points" : kind === "documents" ? "documents" : "records";
@@ -129,7 +129,7 @@ function showErrors(state) {
   const curves = Object.entries(state.scenarios).map(([key, scenario]) =>
     [key, epsilons.map((epsilon) => [epsilon, errorAt(scenario, measured, epsilon)])]);
   byId("error-title").textContent = measure.is_error ? "Expected error" : "Noise";
-  byId("error-lead").textContent = `${sentenceCase(measure.title)}, over epsilon. Lower is better.`;
+  byId("error-lead").textContent = `${sentenceCase(measure.title)}, against epsilon. Lower is better.`;
   showLegend(state);
   drawErrors(state, curves, range);
   const some = epsilons.map((_, index) => index).filter((index) => index % 4 === 0);
@@ -154,7 +154,7 @@ function drawErrors({ study, errors, unit, measure }, curves, range) {
   const usable = (value) => value !== null && Number.isFinite(value) && value > 0;
   const values = curves.flatMap(([, points]) => points.map(([, value]) => value)).filter(usable);
   if (!values.length) {
-    byId("error-chart").textContent = "No error can be drawn here.";
+    byId("error-chart").textContent = "There is nothing to draw for these numbers.";
     return;
   }
   const ceiling = unit === "share" ? 1 : Infinity;
@@ -174,16 +174,16 @@ function drawErrors({ study, errors, unit, measure }, curves, range) {
 
 function showWanted({ study, unit, scenarios, measured, measure }) {
   const percent = isPercent(unit);
-  byId("wanted-title").textContent = `Smallest epsilon for a wanted ${measure.is_error ? "error" : "noise"}`;
+  byId("wanted-title").textContent = `Smallest epsilon for a target ${measure.is_error ? "error" : "noise"}`;
   byId("wanted-name").textContent = `${sentenceCase(measure.title)}, at most`;
   byId("wanted-unit").textContent = percent ? "%" : "";
-  const wanted = positive("wanted", `wanted ${measure.is_error ? "error" : "noise"}`) / (percent ? 100 : 1);
+  const wanted = positive("wanted", `target ${measure.is_error ? "error" : "noise"}`) / (percent ? 100 : 1);
   const rows = Object.entries(scenarios).map(([key, scenario]) => {
     const epsilon = smallestEpsilon(scenario, measured, wanted);
     return [scenarioTitle(key, study), epsilon === null ? "not reached" : roundUp(epsilon, 3)];
   });
-  tableInto(byId("wanted-table"), ["Way to compute", "Smallest epsilon"], rows,
-    `At delta ${roundUp(study.delta, 6)}, looked for between 0.001 and 1000, rounded up.`);
+  tableInto(byId("wanted-table"), ["Method", "Smallest epsilon"], rows,
+    `At delta ${roundUp(study.delta, 6)}, searched between 0.001 and 1000, rounded up.`);
 }
 
 function showGuarantee({ study, plan }) {
@@ -191,7 +191,7 @@ function showGuarantee({ study, plan }) {
   byId("sentence").textContent = sentence(study, plan);
   pairsInto(byId("guarantee"), [
     ["epsilon", `${roundUp(plan.epsilon)} at delta ${roundUp(study.delta, 6)} (mu ${roundUp(plan.mu, 5)})`],
-    ["result alone", `epsilon ${roundUp(plan.output_only)}, against somebody who sees nothing but the result`],
+    ["result only", `epsilon ${roundUp(plan.output_only)}, against someone who sees only the result`],
     ["protects", `one ${unit} of one site, replaced${owner_note ? `; ${owner_note}` : ""}`],
     ["against", adversary(study.protocol)],
     ["must finish", `${plan.settings.minimum} of ${study.sizes.length} sites`],
@@ -252,7 +252,7 @@ function update() {
   }
 }
 
-// Only the fields that mean something for the analysis and protocol at hand.
+// Show only the fields that apply to the chosen analysis and protocol.
 function showFields() {
   const analysis = byId("analysis").value;
   const { kind } = CONSTANTS.analyses[analysis];
@@ -270,7 +270,7 @@ function showFields() {
   byId("records-name").textContent = `${sentenceCase(countedUnits(analysis))} per site`;
   const bounded = kind === "subjects" ? "time point" : "record";
   byId("bound-note").textContent =
-    `The bound is the largest length a ${bounded} may have; longer ones are shortened at the site.`;
+    `The bound is the maximum norm of a ${bounded}; longer ones are scaled down at the site.`;
   byId("bound-name").textContent = kind === "views" ? "Bound of X" : "Bound";
   byId("decay-name").textContent = shape === "geometric" ? "Factor r" : "Exponent a";
 }
@@ -278,7 +278,7 @@ function showFields() {
 function showOptions() {
   const { options, measured_in, unit } = CONSTANTS.analyses[byId("analysis").value];
   byId("wanted").value = isPercent(measured_in) ? "5" : "0.5";
-  // People are fewer than records; a number somebody put in stays.
+  // There are fewer people than records; a number the user entered stays.
   const usual = { record: "6000", subject: "200" };
   if (Object.values(usual).includes(byId("records").value)) byId("records").value = usual[unit];
   byId("options").replaceChildren(...Object.entries(options).map(([name, usual]) => {

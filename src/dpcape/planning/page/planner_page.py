@@ -1,8 +1,8 @@
 """The planner as one offline page: the same numbers as ``dpcape plan``, computed in the browser.
 
-Which releases an analysis makes is written from its description; calibration and measures are ported. Constants and
-words come from the Python code when the page is written, and ``tests/browser`` holds every number against Python's in a
-real browser.
+The releases of each analysis are generated from its description; calibration and measures are ported to JavaScript.
+Constants and words come from the Python code when the page is written, and ``tests/browser`` compares every number with
+Python's in a real browser.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
@@ -50,15 +49,15 @@ SCRIPTS = (
 )
 
 
-def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
-    """Write the page.
+def write_planner(path: Path, start: Mapping[str, object] | None = None) -> None:
+    """Write the planner page.
 
     Parameters
     ----------
     path : Path
-        Where to.
+        File to write; missing folders are created.
     start : mapping or None
-        Values the controls start with, by their names in ``page.js``; the rest has usual ones.
+        Initial values of controls, by their names in ``page.js``; other controls keep their defaults.
     """
     script = "\n".join([_constants(start or {}), protocol_script(), schedule_script(), *map(_read, SCRIPTS)])
     environment = Environment(
@@ -80,8 +79,8 @@ def write_planner(path: Path, start: Mapping[str, Any] | None = None) -> None:
     path.write_text(page, encoding="utf-8")
 
 
-def constants() -> dict[str, Any]:
-    """Return what the scripts take from Python: numbers of the calibration, words of the guarantee, analyses."""
+def constants() -> dict[str, object]:
+    """Return the constants that the scripts take from Python: calibration, words of the guarantee, analyses."""
     small, large = 1e-3, 1e9
     return {
         "version": __version__,
@@ -105,8 +104,8 @@ def _group(item: tuple[str, tuple[Analysis, Variant]]) -> str:
     return item[1][0].group
 
 
-def _options() -> dict[str, Any]:
-    """Return how the page asks for the options of all variants."""
+def _options() -> dict[str, dict[str, object]]:
+    """Return titles, kinds and limits of the options of all variants."""
     found = {}
     for analysis, variant in variants().values():
         facts = {entry.name for entry in analysis.facts}
@@ -122,7 +121,7 @@ def _options() -> dict[str, Any]:
     return found
 
 
-def _analysis(name: str) -> dict[str, Any]:
+def _analysis(name: str) -> dict[str, object]:
     analysis, variant = variants()[name]
     widths, bounds = ((2, 2), (1.0, 1.0)) if analysis.records == "views" else ((8,), (1.0,))
     start = start_of(analysis, variant)
@@ -151,8 +150,8 @@ def _analysis(name: str) -> dict[str, Any]:
     }
 
 
-def _constants(start: Mapping[str, Any]) -> str:
-    # "<" could end the script element, or begin a comment in which its end is not seen.
+def _constants(start: Mapping[str, object]) -> str:
+    # "<" could end the script element, or begin a comment that hides its end.
     return "\n".join(
         f"const {name} = {json.dumps(value).replace('<', chr(92) + 'u003c')};"
         for name, value in (("CONSTANTS", constants()), ("START", dict(start)))

@@ -1,4 +1,4 @@
-"""The protocols as the planner's page knows them, written from their descriptions."""
+"""Script and options of the planner page for protocols, generated from their descriptions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dpcape.protocols import PARAMETERS, PLANNABLE, Independent, Protocol, make_
 
 
 def protocol_script() -> str:
-    """Return the script that defines ``PROTOCOLS``, and ``INDEPENDENT``, the one that needs no other site."""
+    """Return the script that defines ``PROTOCOLS``, and ``INDEPENDENT``, the name of the protocol for one site."""
     rows = "\n".join(f"  {json.dumps(name)}: {_row(protocol)}," for name, protocol in PLANNABLE.items())
     return f"const PROTOCOLS = {{\n{rows}\n}};\nconst INDEPENDENT = {json.dumps(Independent.name)};"
 
 
 def protocol_options() -> dict[str, str]:
-    """Return what people choose from: a line for each protocol, by name."""
+    """Return the option text of each protocol, by name."""
     return {name: f"{_sentence_case(protocol.title)}: {protocol.summary}" for name, protocol in PLANNABLE.items()}
 
 
@@ -46,7 +46,7 @@ def _row(protocol: type[Protocol]) -> str:
 
 
 def _adversaries(name: str) -> list[str]:
-    """Return the adversary in words, for 0, 1 and more colluding sites."""
+    """Return the description of the adversary for 0, 1 and more colluding sites."""
     none, one, two = (make_protocol(name, n_colluding=count).adversary() for count in range(3))
     return [none, one, two.replace("2", "{n}")]
 

@@ -1,4 +1,4 @@
-// What the controls say.
+// Reads the controls.
 
 const byId = (id) => document.getElementById(id);
 const OPTIONS = CONSTANTS.options;
@@ -103,5 +103,5 @@ function readDeclared(study) {
   const explained = describedAs(study).explained ? positive("explained", "explained variance") : usual.explained;
   if (shape === "own") return { ...usual, values: numbers("values", "eigenvalues"), explained };
   const decay = shape === "flat" ? usual.decay : positive("decay", "decay");
-  return { shape, decay, energy: positive("energy", "mean squared length"), values: [], explained };
+  return { shape, decay, energy: positive("energy", "mean squared norm"), values: [], explained };
 }

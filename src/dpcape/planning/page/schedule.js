@@ -22,8 +22,8 @@ function checkDimensions({ widths, bounds }) {
   const [least, most] = CONSTANTS.bounds;
   if (widths.some((entry) => entry < 1) || bounds.some((entry) => !(entry >= least && entry <= most))) {
     const [columns, lengths] = [widths, bounds].map((all) => all.map((one) => general(one, 6)).join(" and "));
-    throw new Refused(`features and bound must be positive, a bound between ${general(least, 6)} and ` +
-      `${general(most, 6)}; got ${columns} and bound ${lengths}.`);
+    throw new Refused(`features must be positive, and bound between ${general(least, 6)} and ` +
+      `${general(most, 6)}; got features ${columns} and bound ${lengths}.`);
   }
 }
 

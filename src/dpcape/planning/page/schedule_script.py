@@ -1,9 +1,8 @@
-"""The releases of every analysis as JavaScript, written from the descriptions: one generator function per variant."""
+"""Schedules as JavaScript, generated from the descriptions of analyses: one generator function per variant."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from dpcape.analyses.description import Analysis, Public, Variant, alternatives
 from dpcape.analyses.parameters import REQUIRED, WHOLE, Parameter
@@ -11,12 +10,12 @@ from dpcape.analyses.registry import variants
 from dpcape.analyses.release import Refusal, Release
 from dpcape.formula import Formula, written
 
-# What the page knows of records; everything else a schedule uses is an option, or fixed.
+# Facts of the records on the page; everything else a schedule uses is an option, or fixed.
 _FACTS = ("n_features", "narrowest", "bound", "n_records", "mu", "n_classes")
 
 
 def schedule_script() -> str:
-    """Return the script with a function per variant that yields its releases for public numbers ``p``."""
+    """Return the script that defines ``SCHEDULES``: per variant, a function from public numbers to releases."""
     entries = [
         f"  {json.dumps(name)}: function* (p) {{\n{_body(analysis, variant)}\n  }},"
         for name, (analysis, variant) in variants().items()
@@ -25,8 +24,8 @@ def schedule_script() -> str:
 
 
 def traced(analysis: Analysis, variant: Variant) -> Public:
-    """Return public numbers that are not known yet, each as the text that reads it."""
-    values: dict[str, Any] = {name: Formula(f"p.{name}") for name in _FACTS}
+    """Return public numbers as formulas, each the JavaScript expression that reads it."""
+    values: dict[str, object] = {name: Formula(f"p.{name}") for name in _FACTS}
     for parameter in (*analysis.parameters, *analysis.facts):
         if parameter.name in variant.options:
             values[parameter.name] = Formula(f"p.{parameter.name}")
@@ -78,7 +77,7 @@ def _release(release: Release) -> str:
 
 
 def _check(parameter: Parameter, public: Public) -> str:
-    """Return the line that refuses a whole number outside its range; other kinds are checked where they are read."""
+    """Return the line that checks the range of a whole number; other kinds are checked where they are read."""
     if parameter.kind != WHOLE:
         return ""
     least, most = map(written, parameter.ends(public))

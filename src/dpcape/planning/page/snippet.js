@@ -15,7 +15,7 @@ function analysisCall(study) {
   return `${python}(${[...given, `epsilon=${study.epsilon}`, `delta=${study.delta}`].join(", ")})`;
 }
 
-// One line that makes records up; people put their own simulation there.
+// One line that simulates records; users replace it by their own simulation.
 function madeUp(study) {
   const { kind, unit } = CONSTANTS.analyses[study.analysis];
   const [width, bound] = [study.widths[0], study.bounds[0]];
