@@ -395,7 +395,5 @@ class SiteFolder:
         if chosen not in known:
             raise InvalidParameter(f"a data set must be one of {known}; got {chosen!r}. Name one with --data.")
         if chosen not in self.state().ceilings:
-            raise InvalidParameter(
-                f"a data set must have a ceiling; got none for {chosen!r}. Set it: dpcape site budget {chosen}."
-            )
+            raise InvalidParameter(f"The data set {chosen!r} has no ceiling. Set it: dpcape site budget {chosen}.")
         return chosen
