@@ -41,7 +41,7 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     preparation : str
         Digest of the public preparation (ranges, levels, fill values), equal at all sites.
     invalid : str
-        What becomes of records that cannot be read: "zero" counts them with a contribution of zero, which tells nobody
+        What happens to records that cannot be read: "zero" counts them with a contribution of zero, which tells nobody
         that there are any; "refuse" makes it public that there are none.
     """
 

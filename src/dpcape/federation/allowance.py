@@ -84,7 +84,7 @@ class Allowance:
         if not 0 <= number < len(self._terms.shares):
             raise AllowanceExceeded(
                 f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
-                "Open a new allowance, which is charged anew."
+                "Open a new allowance, which is charged separately."
             )
         check_aggregator(statistic.name, statistic.size, len(self._terms.sites))
         return plan_release(self._terms, number, statistic, self._protocol)

@@ -35,7 +35,7 @@ class RebuiltFederation(Federation):
         opened = kept.allowance()
         if opened is None:
             raise InvalidParameter(
-                f"{str(folder)!r} must hold kept releases; got none. Name a run's folder 'releases'."
+                f"{str(folder)!r} holds no kept releases. Name a run's folder 'releases'."
             )
         self._allowance = opened
         super().__init__(

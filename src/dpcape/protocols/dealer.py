@@ -162,7 +162,9 @@ class _DealerSite(SiteRole):
     def __init__(self, site: SiteContext) -> None:
         super().__init__(site)
         if DEALER not in site.pinned:
-            raise ProtocolError("the noise dealer must be pinned at the site; got none.")
+            raise ProtocolError(
+                "The noise dealer must be pinned at every site; got no key for it. Pin its public key at this site."
+            )
         self._key: BoxKey | None = BoxKey()
 
     def forget(self) -> None:
@@ -190,7 +192,10 @@ class _DealerSite(SiteRole):
         context = _box_context(self._site.terms.digest(), request.release, self._site.name, self._site.terms.sites)
         signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
         if not verify(self._site.pinned[DEALER], signature, context + box):
-            raise ProtocolError("dealt noise must be signed by the pinned dealer; got another signature.")
+            raise ProtocolError(
+                "The dealt noise was refused because it is not signed by the pinned dealer. Compare fingerprints with "
+                "the dealer."
+            )
         share = _checked_share(self._kept_key().open(box, context), plan, self._site.terms.sites, size)
         total = noisy_total(self._site, request)
         total += share
@@ -263,7 +268,10 @@ class NoiseDealer:
             raise ProtocolError("noise must be dealt once per release; got the release again.")
         keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
         if set(keys) != set(message.shared_steps):
-            raise ProtocolError("every receiver of dealt noise must have its scale; got another list.")
+            raise ProtocolError(
+                "The request was refused because its receivers differ from the sites with scales. Install the same "
+                "dpcape version everywhere."
+            )
         self._dealt[message.terms] = dealt | 1 << message.release
         self._n_dealt += 1
         return self._shares(message, keys)
