@@ -34,9 +34,7 @@ class RebuiltFederation(Federation):
         kept = KeptReleases(folder)
         opened = kept.allowance()
         if opened is None:
-            raise InvalidParameter(
-                f"{str(folder)!r} holds no kept releases. Name a run's folder 'releases'."
-            )
+            raise InvalidParameter(f"{str(folder)!r} holds no kept releases. Name a run's folder 'releases'.")
         self._allowance = opened
         super().__init__(
             _Remembered(opened.described),

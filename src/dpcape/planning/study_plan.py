@@ -12,7 +12,7 @@ from dpcape.analyses.release import EXACT
 from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import ONE_SITE_EACH
 from dpcape.planning.consortium import Consortium
-from dpcape.planning.planned import PlannedRelease
+from dpcape.planning.planned import PlannedRelease, releases_of
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
@@ -229,6 +229,23 @@ def plan_study(
         "assumptions": [ONE_SITE_EACH, *protocol.assumptions()],
     }
     return cast("StudyNumbers", numbers)
+
+
+def plan_of(
+    variant: str,
+    widths: Sequence[int],
+    bounds: Sequence[float],
+    consortium: Consortium,
+    options: Mapping[str, object] | None = None,
+) -> StudyNumbers:
+    """Return scales, mu and guarantee of an analysis, such as "pca", of records of these dimensions."""
+    return plan_study(
+        releases=releases_of(variant, widths, bounds, options, setting=consortium),
+        sizes=consortium.sizes,
+        protocol=consortium.protocol,
+        epsilon=consortium.epsilon,
+        delta=consortium.delta,
+    )
 
 
 def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
