@@ -32,7 +32,8 @@ def test_pca_of_sixty_thousand_columns_is_refused_when_planned_and_when_fitted()
 
 
 def test_the_command_refuses_to_plan_it(capsys: pytest.CaptureFixture[str]) -> None:
-    words = f"plan --analysis pca --features {WIDE} --records 3000 --sites 3 --epsilon 1 --delta 1e-5".split()
+    sites = "--records 3000 --sites 3 --colluding 1 --protocol cape --epsilon 1 --delta 1e-5"
+    words = f"plan --analysis pca --features {WIDE} {sites}".split()
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2

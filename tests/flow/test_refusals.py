@@ -278,7 +278,7 @@ def test_the_charge_is_for_the_whole_allowance_and_at_least_what_is_spent() -> N
 
 def test_wrong_version_and_malformed_bytes_are_refused() -> None:
     bench = Bench(Independent())
-    envelope = {"version": 2, "allowance": "", "body": {"type": "Describe"}}
+    envelope = {"version": m.VERSION + 1, "allowance": "", "body": {"type": "Describe"}}
     reply = decode_from_site(bench.site.answer(msgspec.msgpack.encode(envelope)))[1]
     assert "version" in refusal(reply)
     whole = encode(m.Open(terms=bench.terms), allowance=bench.terms.allowance)
@@ -376,7 +376,7 @@ def test_fuzz_bytes(data: bytes) -> None:
 @given(kinds, st.dictionaries(st.text(max_size=8), json_like, max_size=4))
 def test_fuzz_bodies(kind: str, body: dict[str, Any]) -> None:
     site, terms = _hostile_site(Cape(n_colluding=1), opened=True)
-    envelope = {"version": 1, "allowance": terms.allowance, "body": {"type": kind, **body}}
+    envelope = {"version": m.VERSION, "allowance": terms.allowance, "body": {"type": kind, **body}}
     reply = _answered(site, msgspec.msgpack.encode(envelope))
     assert isinstance(reply, m.Refused | m.Described)
 

@@ -185,7 +185,7 @@ def test_other_records_and_bad_counts_are_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"Build them with documents\("):
         TopicModel(2, epsilon=1.0, delta=1e-6).fit(fed)
     with pytest.raises(InvalidParameter, match="counts"):
-        documents(np.array([[1, -1, 3]]))
+        documents(np.array([[1, -1, 3]]), invalid="refuse")
     model = TopicModel(3, epsilon=5.0, delta=1e-6).fit(federation(corpus(3000, 1), protocol=Exact()))
     with pytest.raises(InvalidParameter, match="negative"):
         model.transform(-np.ones((1, 8)))

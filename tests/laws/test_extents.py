@@ -162,7 +162,9 @@ def test_an_extent_from_public_numbers_is_that_of_the_statistic(case: Case) -> N
     for n_records in N_RECORDS:
         assert extent.rounding(n_records) == statistic.rounding(n_records)
         assert extent.sensitivity(n_records) == statistic.sensitivity(n_records)
-        assert extent.sensitivity(n_records) == statistic.diameter + 2 * statistic.rounding(n_records)
+        assert extent.sensitivity(n_records) == max(statistic.diameter, statistic.radius) + 2 * statistic.rounding(
+            n_records
+        )
 
 
 @each_case

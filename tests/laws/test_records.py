@@ -579,7 +579,6 @@ def test_repr_and_facts_show_public_facts_only(records):
     allowed = {"facts", "n_records", "n_features", "kind", "unit", "blocks", "feature_blocks", "each_subject"}
     allowed |= {"n_invalid"}
     assert public <= allowed | {"rows_per_subject"}
-    assert getattr(records, "rows_per_subject", None) is None
 
 
 # --- real data ----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.statistics import Extent
+from dpcape.transport.limits import check_size
 
 Options: TypeAlias = Mapping[str, object]
 """Values of parameters and facts by name."""
@@ -122,6 +123,7 @@ def planned_releases(
     found = []
     for step in analysis.steps(public, noise):
         release, *others = alternatives(step)
+        check_size(release.statistic, int(computed(release.extent.size)))
         instead = others[0].statistic if others else ""
         found.append(
             PlannedRelease(

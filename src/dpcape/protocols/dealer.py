@@ -265,7 +265,9 @@ class NoiseDealer:
         if not 0 <= message.release < LARGEST_RELEASE:
             raise ProtocolError(f"a release must be numbered from 0 to {LARGEST_RELEASE - 1}; got {message.release}.")
         if dealt >> message.release & 1:
-            raise ProtocolError("noise must be dealt once per release; got the release again.")
+            raise ProtocolError(
+                "The request was refused because noise was already dealt for this release. Start a new run."
+            )
         keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
         if set(keys) != set(message.shared_steps):
             raise ProtocolError(

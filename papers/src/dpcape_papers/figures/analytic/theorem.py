@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.privacy.gaussian import delta_of, epsilon_of
+from dpcape.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work
@@ -81,10 +81,13 @@ def _point(n_records: int, n_sites: int, epsilon: float, scale: float, n_colludi
 
 
 def _real_epsilon(delta: float, mu: float, epsilon: float, calibration: str) -> float:
-    """Return the epsilon that the noise provides at the stated delta; infinite if that is not a probability."""
+    """Return the epsilon that the noise provides at the stated delta.
+
+    Infinite where the stated delta is not a probability, or so small that no epsilon can be computed for it.
+    """
     if calibration == VERIFIED:
         return epsilon
-    return epsilon_of(delta, mu) if 0 < delta < 1 else math.inf
+    return epsilon_of(delta, mu) if SMALLEST_DELTA <= delta < 1 else math.inf
 
 
 def scale_cells(setting: RunSetting) -> list[Cell]:
