@@ -186,6 +186,7 @@ def forms() -> dict[str, Any]:
     statistics = {
         name: {"kinds": sorted(kind.kinds), "units": sorted(kind.units), "public": _public(kind)}
         for name, kind in sorted(places.KNOWN_STATISTICS.items())
+        if kind.__module__.startswith("dpcape.")
     }
     return {
         "to sites": [kind.__name__ for kind in typing.get_args(places.ToSite)],

@@ -104,7 +104,7 @@ def test_every_release_is_on_disk_and_rebuilds_the_result(tmp_path: Path) -> Non
         KMeans.from_releases(run.path / "releases", n_clusters=3, n_iter=4)
     with pytest.raises(DpcapeError, match="of something else than the analysis"):
         KMeans.from_releases(run.path / "releases", n_clusters=2, n_iter=3)
-    with pytest.raises(InvalidParameter, match="must hold kept releases"):
+    with pytest.raises(InvalidParameter, match="holds no kept releases"):
         KMeans.from_releases(tmp_path / "nowhere", n_clusters=3, n_iter=3)
 
 

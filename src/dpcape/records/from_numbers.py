@@ -49,7 +49,8 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
     if facts.kind == "subjects":
         scaled = numbers * facts.bounds[0]
         series = [scaled] if facts.unit == "record" else list(scaled.reshape(len(scaled), -1, width))
-        return subjects(series, bound=facts.bounds[0], unit=facts.unit)
+        longest = max(len(entry) for entry in series) if facts.unit == "subject" else None
+        return subjects(series, bound=facts.bounds[0], unit=facts.unit, rows_per_subject=longest)
     if facts.kind == "views":
         first = facts.widths[0]
         tables = numbers[:, :first] * facts.bounds[0], numbers[:, first:] * facts.bounds[1]
