@@ -22,7 +22,7 @@ def _schedule(p: Public) -> Steps:
         # The planner page supports only the Poisson loss, with a numerical kernel of its own (measures.js).
         loss = f"poissonLoss({written(p.n_features)}, {written(p.bound)})"
         numbers = {name: Formula(f"{loss}.{name}") for name in ("size", "diameter", "radius")}
-        text = f"A loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
+        text = f"The loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
         text += "Use fewer features or a smaller degree."
         yield Refusal(numbers["size"] > LARGEST_SIZE, text, {"size": numbers["size"]})
         yield Release("polynomial_coefficients", {**numbers, "n_features": p.n_features, "degree": 4})

@@ -66,6 +66,9 @@ function dataLines(study) {
   lines.push(`features = ${study.widths[0]}${FEATURES_NOTE}`);
   if (kind !== "documents") lines.push(`bound = ${decimal(study.bounds[0])}`);
   if (kind === "subjects") lines.push(`unit = "${CONSTANTS.analyses[study.analysis].unit}"`);
+  if (describedAs(study).unit === "subject") {
+    lines.push(`rows_per_subject = ${study.options.n_timepoints}  # the public largest number of time points of a person`);
+  }
   return kind === "labelled" ? [...lines, ...labelLines(study)] : lines;
 }
 
