@@ -93,10 +93,10 @@ function fits(needed, noise, step, slack) {
 
 function doesNotFit(entry, needed, noise) {
   return new Refused(
-    `the release '${entry.name}' must fit into 64-bit integers on a grid of at least 2^24 steps per own_scale; got ` +
+    `The release '${entry.name}' must fit into 64-bit integers on a grid of at least 2^24 steps per own_scale; got ` +
     `sums of up to ${general(needed, 3)} under noise of ${general(Math.min(...noise.own), 3)} to ` +
-    `${general(Math.max(...noise.own), 3)}. Ask for another epsilon or delta, fewer releases, fewer records per ` +
-    "release, or less unequal sites.");
+    `${general(Math.max(...noise.own), 3)}. Change epsilon or delta, make fewer releases, ` +
+    "use fewer records, or make the sites' sizes more equal.");
 }
 
 function gridStep(study, entry, noise, shares) {
@@ -139,7 +139,7 @@ function checkStudy(study) {
   }
   requireDelta(study.delta);
   if (!study.sizes.length || study.sizes.some((n) => n < 1)) {
-    throw new Refused("every site must hold at least one record; got a site with none. Leave it out.");
+    throw new Refused("Every site must have at least one record; got a site without records. Leave it out.");
   }
 }
 
