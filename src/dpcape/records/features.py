@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import check_finite
-from dpcape.records.schema.schema import as_it_is
-from dpcape.records.schema.table import ArrayTable, Table, Values, read_table
+from dpcape.records.schema.schema import Ranges, as_it_is
+from dpcape.records.schema.table import ArrayTable, Table, read_table
 
 Mask = npt.NDArray[np.bool_]
 
@@ -28,13 +28,13 @@ class Features:
 
     Parameters
     ----------
-    data : array, list of lists, pandas or polars table
-        Kept, never copied whole, never changed.
+    data : array-like
+        Array, list of lists, pandas or polars table; kept, never copied whole, never changed.
     subject : str
-        What messages call it.
+        What error messages call the table.
     bound : float
         Largest Euclidean norm of a row, already checked.
-    ranges : mapping or sequence of object or Schema or None
+    ranges : Ranges or None
         See `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
     missing : object
         See `dpcape.records.schema.Schema.with_missing`.
@@ -50,7 +50,7 @@ class Features:
         *,
         subject: str,
         bound: float,
-        ranges: Mapping[str, Any] | Sequence[Any] | Schema | None = None,
+        ranges: Ranges | None = None,
         missing: object = None,
         feature_names: Sequence[str] | None = None,
         invalid: str = "zero",
@@ -82,7 +82,7 @@ class Features:
     def _fill_strip(self, start: int, stop: int, goal: FloatArray, valid: Mask) -> None:
         """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
         # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
-        # Norms of a view's half of a wider buffer are slow to take, so there the copy stands elsewhere.
+        # Norms of a view's half of a wider buffer are slow to take, so there the copy is made elsewhere.
         strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
         try:
             self._prepare(self._read(start, stop), strip)
@@ -93,21 +93,21 @@ class Features:
             if stop - start == 1:
                 goal[:], valid[:] = 0.0, False
                 return
-            # Halved until the rows at fault are alone.
+            # Halve until each invalid row is by itself.
             half = (stop - start) // 2
             self._fill_strip(start, start + half, goal[:half], valid[:half])
             self._fill_strip(start + half, stop, goal[half:], valid[half:])
 
-    def _prepare(self, block: Values | list[Values], out: FloatArray) -> None:
+    def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
         if self._schema is not None:
             self._schema.apply(block, out=out)
             return
         # An extended number too large for float64 becomes infinite, which clipping refuses.
         with np.errstate(over="ignore"):
-            np.copyto(out, cast("Values", block), casting="same_kind")
+            np.copyto(out, cast("AnyArray", block), casting="same_kind")
 
-    def _read(self, start: int, stop: int) -> Values | list[Values]:
+    def _read(self, start: int, stop: int) -> AnyArray | list[AnyArray]:
         """Return raw rows: one block of numbers, or a list of columns if some have levels."""
         rows = slice(start, stop)
         if self._schema is None or not self._schema.categorical:
@@ -133,7 +133,7 @@ class Features:
         for rows in self._strips(self.n_rows):
             block = self._read(rows.start, rows.stop)
             if self._schema is None:
-                check_finite(cast("Values", block), subject=self._table.subject)
+                check_finite(cast("AnyArray", block), subject=self._table.subject)
                 continue
             n_rows = rows.stop - rows.start
             if len(scratch) < n_rows:
@@ -143,15 +143,13 @@ class Features:
     def _is_clean(self, start: int, stop: int) -> bool:
         """Tell, without clipping, whether rows taken as they are hold finite numbers only."""
         try:
-            check_finite(cast("Values", self._read(start, stop)), subject=self._table.subject)
+            check_finite(cast("AnyArray", self._read(start, stop)), subject=self._table.subject)
         except InvalidParameter:
             return False
         return True
 
 
-def _schema_for(
-    table: Table, ranges: Mapping[str, Any] | Sequence[Any] | Schema | None, missing: object
-) -> Schema | None:
+def _schema_for(table: Table, ranges: Ranges | None, missing: object) -> Schema | None:
     """Return the schema that ranges and fills describe, or None if numbers are taken as they are."""
     if ranges is None and missing is None:
         return None
@@ -178,7 +176,7 @@ def _check_unnamed(table: Table, schema: Schema) -> None:
     """Refuse to match columns by name where there are no names, and pairs that are not one per column."""
     if schema.named:
         raise InvalidParameter(
-            f"columns of {table.subject} must have names, to be found in the schema; got an array without. "
+            f"Columns of {table.subject} must have names, to be found in the schema; got an array without names. "
             "Pass feature_names=, or a pandas or polars table."
         )
     if len(schema.columns) != table.shape[1]:

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.records.counts import Counts, SparseBlock
@@ -145,11 +144,11 @@ class Labelled(Records):
         super().__init__(facts)
         self._features, self._targets = features, targets
 
-    def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, npt.NDArray[Any]]]:
+    def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray]]:
         """Return an iterator over (rows, targets); codes are positions in the public list of classes."""
         return (self._pair(*span) for span in self._spans(checked_size(size)))
 
-    def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, npt.NDArray[Any]]:
+    def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, AnyArray]:
         block, targets = buffer[: stop - start], self._targets.read(start, stop)
         valid = self._fill(start, stop, block)
         return (block, targets) if valid.all() else (block[valid], targets[valid])
