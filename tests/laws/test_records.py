@@ -293,7 +293,7 @@ def test_an_array_without_names_is_not_matched_to_named_columns():
 
 
 def test_a_column_missing_from_the_table_is_named():
-    with pytest.raises(InvalidParameter, match="'height'.*Add the column"):
+    with pytest.raises(InvalidParameter, match=r"'height'.*Add the column"):
         rows(pd.DataFrame({"age": [1.0]}), bound=1.0, ranges={"height": (0, 2)})
 
 

@@ -244,5 +244,5 @@ def test_bad_files_are_refused(toml_file, text):
 
 
 def test_absent_file_is_refused(tmp_path):
-    with pytest.raises(InvalidParameter, match="absent.toml.*missing"):
+    with pytest.raises(InvalidParameter, match=r"absent.toml.*missing"):
         Schema.from_toml(tmp_path / "absent.toml")

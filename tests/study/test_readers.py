@@ -78,7 +78,7 @@ def test_ranges_levels_and_missing_values(tmp_path: Path) -> None:
         'sex = ["F", "M"]',
         tmp_path,
     )
-    with pytest.raises(InvalidParameter, match="column 'sex' .*missing values"):
+    with pytest.raises(InvalidParameter, match=r"column 'sex' .*missing values"):
         strict.records_for("lyon", tmp_path / "x.csv")
 
 
@@ -161,7 +161,7 @@ def test_series_by_offsets_by_subject_column_by_file_and_in_a_block(tmp_path: Pa
         assert np.array_equal(np.concatenate(content(records)), np.concatenate(content(rows(X, bound=1.0))))
     (tmp_path / "gap.csv").write_text("a,b,c,who\n1,2,3,x\n1,2,3,\n", encoding="utf-8")
     study = study_of(data + '\nsubject = "who"', tmp_path, "joint_ica", "n_components = 2")
-    with pytest.raises(InvalidParameter, match="'who'.*Complete it"):
+    with pytest.raises(InvalidParameter, match=r"'who'.*Complete it"):
         study.records_for("lyon", tmp_path / "gap.csv")
     np.save(tmp_path / "block.npy", X[:39].reshape(3, 13, 3))
     assert study.records_for("lyon", tmp_path / "block.npy").n_records == 39
