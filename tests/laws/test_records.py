@@ -386,8 +386,8 @@ def test_bad_input_is_refused_in_house_form_without_data(case):
     assert "\n" not in str(caught.value)
 
 
-def test_bound_has_no_default():
-    with pytest.raises(TypeError):
+def test_bound_has_no_default_without_ranges():
+    with pytest.raises(InvalidParameter, match="bound must be given"):
         rows([[1.0]])
     with pytest.raises(TypeError):
         subjects([[[1.0]]], bound=1.0)

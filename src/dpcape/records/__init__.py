@@ -49,7 +49,7 @@ __all__ = [
 def rows(
     X: object,
     *,
-    bound: float,
+    bound: float | None = None,
     ranges: Ranges | None = None,
     missing: object = None,
     feature_names: Sequence[str] | None = None,
@@ -63,8 +63,9 @@ def rows(
     ----------
     X : array-like
         Array (also memory-mapped), list of lists, pandas or polars table; one row per record.
-    bound : float
-        Public largest Euclidean norm of a row, after ranges are applied.
+    bound : float or None
+        Public largest Euclidean norm of a row, after ranges are applied. With public ranges (or levels) for all D
+        columns no row is longer than sqrt(D): a larger bound is lowered to that, and None stands for it.
     ranges : Ranges or None
         Public (low, high) per column, mapped to [-1, 1] with values outside clamped; or a mapping from column name to
         (low, high), to a list of levels (one 0/1 feature per level, all zero for a value not on the list), or to a
@@ -109,7 +110,7 @@ def rows(
     features = Features(
         X,
         subject="X",
-        bound=checked_bound(bound),
+        bound=None if bound is None else checked_bound(bound),
         ranges=ranges,
         missing=missing,
         feature_names=feature_names,
@@ -122,7 +123,7 @@ def views(
     X: object,
     Y: object,
     *,
-    bounds: tuple[float, float],
+    bounds: tuple[float | None, float | None] | None = None,
     ranges: tuple[Ranges | None, Ranges | None] | None = None,
     missing: object = None,
     feature_names: tuple[Sequence[str] | None, Sequence[str] | None] | None = None,
@@ -134,8 +135,8 @@ def views(
     ----------
     X, Y : object
         See `rows`; row i of both belongs to the same record.
-    bounds : tuple[float, float]
-        Public largest norms of a row of X and of a row of Y; each view is clipped to its own.
+    bounds : tuple[float or None, float or None] or None
+        Public largest norms of a row of X and of a row of Y; each view is clipped to its own. None as for `rows`.
     ranges : tuple[Ranges or None, Ranges or None] or None
         Pair of ranges, each as for `rows` or None.
     missing : object
@@ -158,7 +159,7 @@ def views(
     options = zip(
         (X, Y),
         ("X", "Y"),
-        (checked_bound(bound, subject="each of bounds") for bound in both),
+        (None if bound is None else checked_bound(bound, subject="each of bounds") for bound in both),
         _pair(ranges, "ranges"),
         _pair(missing if isinstance(missing, tuple) else (missing, missing), "missing"),
         _pair(feature_names, "feature_names"),
@@ -188,7 +189,7 @@ def labelled(
     X: object,
     y: object,
     *,
-    bound: float,
+    bound: float | None = None,
     response: tuple[float, float] | None = None,
     classes: Sequence[object] | None = None,
     ranges: Ranges | None = None,
@@ -242,7 +243,7 @@ def labelled(
     features = Features(
         X,
         subject="X",
-        bound=checked_bound(bound),
+        bound=None if bound is None else checked_bound(bound),
         ranges=ranges,
         missing=missing,
         feature_names=feature_names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
@@ -32,8 +33,8 @@ class Features:
         Array, list of lists, pandas or polars table; kept, never copied whole, never changed.
     subject : str
         What error messages call the table.
-    bound : float
-        Largest Euclidean norm of a row, already checked.
+    bound : float or None
+        Largest Euclidean norm of a row, already checked; None for the largest that the ranges allow.
     ranges : Ranges or None
         See `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
     missing : object
@@ -49,7 +50,7 @@ class Features:
         data: object,
         *,
         subject: str,
-        bound: float,
+        bound: float | None,
         ranges: Ranges | None = None,
         missing: object = None,
         feature_names: Sequence[str] | None = None,
@@ -59,18 +60,22 @@ class Features:
         self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
         self._schema = _schema_for(self._table, ranges, missing)
         self._columns = _selection(self._table, self._schema)
-        self.bound = bound
+        self.bound = _capped(bound, self._schema, subject)
         self.n_rows = self._table.shape[0]
         self.names, self.n_features = _names_and_width(self._table, self._schema)
         self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
         self._check()
 
-    def fill(self, start: int, stop: int, out: FloatArray) -> Mask:
-        """Write rows `start` to `stop`, prepared and clipped, into `out`; return which of them are valid."""
+    def fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
+        """Write rows `start` to `stop`, prepared and clipped, into `out`; return which of them are valid.
+
+        The factors by which rows were shortened are written into `factors` if it is given.
+        """
         valid = np.ones(stop - start, dtype=np.bool_)
         for rows in self._strips(stop - start):
-            self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows])
+            some = None if factors is None else factors[rows]
+            self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows], some)
         return valid
 
     def emptied(self) -> Features:
@@ -79,14 +84,16 @@ class Features:
         empty.n_rows = 0
         return empty
 
-    def _fill_strip(self, start: int, stop: int, goal: FloatArray, valid: Mask) -> None:
+    def _fill_strip(
+        self, start: int, stop: int, goal: FloatArray, valid: Mask, factors: FloatArray | None = None
+    ) -> None:
         """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
         # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
         # Norms of a view's half of a wider buffer are slow to take, so there the copy is made elsewhere.
         strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
         try:
             self._prepare(self._read(start, stop), strip)
-            clip_rows(strip, bound=self.bound, out=goal)
+            clip_rows(strip, bound=self.bound, out=goal, factors=factors)
         except InvalidParameter:
             if self._refuses:
                 raise
@@ -95,8 +102,9 @@ class Features:
                 return
             # Halve until each invalid row is by itself.
             half = (stop - start) // 2
-            self._fill_strip(start, start + half, goal[:half], valid[:half])
-            self._fill_strip(start + half, stop, goal[half:], valid[half:])
+            before, after = (None, None) if factors is None else (factors[:half], factors[half:])
+            self._fill_strip(start, start + half, goal[:half], valid[:half], before)
+            self._fill_strip(start + half, stop, goal[half:], valid[half:], after)
 
     def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -147,6 +155,23 @@ class Features:
         except InvalidParameter:
             return False
         return True
+
+
+def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
+    """Return the bound, or the length that no row exceeds by its public ranges where that is less.
+
+    A column with a range becomes one entry in [-1, 1], a column with levels at most one entry of 1: no row is longer
+    than the root of the number of columns.
+    """
+    if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
+        if bound is None:
+            raise InvalidParameter(
+                f"bound must be given for a table without public ranges; got None for {subject}. Choose it from public "
+                "knowledge, or state ranges for all columns."
+            )
+        return bound
+    cap = math.sqrt(len(schema.columns))
+    return cap if bound is None else min(bound, cap)
 
 
 def _schema_for(table: Table, ranges: Ranges | None, missing: object) -> Schema | None:

@@ -41,6 +41,17 @@ class LabelledBlocks(Protocol[TargetsT_co]):
         """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""
 
 
+class WeightedBlocks(Protocol[TargetsT_co]):
+    """Rows of bounded length with targets, and the factor in [0, 1] by which each row was shortened."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
+    def weighted_blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co, FloatArray]]:
+        """Return blocks of at most ``size`` clipped rows, the targets of these rows, and their factors."""
+
+
 class RowOrLabelledBlocks(Protocol):
     """Rows of bounded length, read in blocks, with targets if the records have them."""
 
