@@ -387,7 +387,7 @@ def test_bad_input_is_refused_in_house_form_without_data(case):
 
 
 def test_bound_has_no_default_without_ranges():
-    with pytest.raises(InvalidParameter, match="bound must be given"):
+    with pytest.raises(InvalidParameter, match="must have a bound"):
         rows([[1.0]])
     with pytest.raises(TypeError):
         subjects([[[1.0]]], bound=1.0)
@@ -577,7 +577,7 @@ def test_repr_and_facts_show_public_facts_only(records):
     assert records.n_features == records.facts().n_features
     public = {name for name in dir(records) if not name.startswith("_")}
     allowed = {"facts", "n_records", "n_features", "kind", "unit", "blocks", "feature_blocks", "each_subject"}
-    allowed |= {"n_invalid"}
+    allowed |= {"n_invalid", "weighted_blocks"}
     assert public <= allowed | {"rows_per_subject"}
 
 

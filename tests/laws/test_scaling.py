@@ -125,9 +125,9 @@ def test_a_bound_is_capped_by_public_ranges() -> None:
     table = {"age": [5.0, 6.0], "sex": ["F", "M"]}
     mixed = rows(table, ranges={"age": (0, 10), "sex": ["F", "M", "other"]})
     assert mixed.facts().bounds == (math.sqrt(2),)
-    with pytest.raises(InvalidParameter, match="bound must be given"):
+    with pytest.raises(InvalidParameter, match="must have a bound"):
         rows(X)
-    with pytest.raises(InvalidParameter, match="bound must be given"):
+    with pytest.raises(InvalidParameter, match="must have a bound"):
         rows(X, missing=0.0)
 
 

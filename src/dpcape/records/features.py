@@ -166,8 +166,8 @@ def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
     if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
         if bound is None:
             raise InvalidParameter(
-                f"bound must be given for a table without public ranges; got None for {subject}. Choose it from public "
-                "knowledge, or state ranges for all columns."
+                f"{subject} must have a bound where not all columns have public ranges; got a table without both. "
+                "Choose a bound from public knowledge, or state ranges for all columns."
             )
         return bound
     cap = math.sqrt(len(schema.columns))
