@@ -1,8 +1,8 @@
 """The kinds of records a site may hold.
 
-Every kind gives out its records only as blocks in which the public bounds hold. Labelled rows come, where asked
-for, with the factors by which they were shortened. Blocks live in a buffer that is used again for the next block: use a block before asking for the next,
-and copy it to keep it.
+Every kind gives out its records only as blocks in which the public bounds hold. Labelled rows come, where asked for,
+with the factors by which they were shortened. Blocks live in a buffer that is used again for the next block: use a
+block before asking for the next, and copy it to keep it.
 """
 
 from __future__ import annotations

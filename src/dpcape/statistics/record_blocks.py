@@ -1,7 +1,7 @@
 """Interfaces of records, with only the methods that statistics call.
 
 ``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks. The factors of
-``weighted_blocks`` tell how long labelled rows were before; a proof that uses them must hold for every factor in [0, 1].
+``weighted_blocks`` tell how long labelled rows were; a proof that uses them must hold for every factor in [0, 1].
 The buffer of a block is reused for the next one, so use or copy a block before reading the next.
 """
 
