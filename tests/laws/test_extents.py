@@ -90,6 +90,10 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "scaled_second_moment": lambda facts, public: _scaled(facts),
     "scaled_centred_moments": lambda facts, public: _scaled(facts) | {"mean_weight": public["mean_weight"]},
     "scaled_cluster_sums": lambda facts, public: _scaled(facts) | {"n_clusters": len(public["centres"])},
+    "mixture_step": lambda facts, public: (
+        _row(facts, public)
+        | {"n_components": len(public["means"]), "clip": public["clip"], "count_weight": public["count_weight"]}
+    ),
     "word_shares": lambda facts, public: {"n_features": facts.n_features, "clip": public["clip"]},
     "word_pairs": _words,
     "word_triples": _words,
@@ -137,6 +141,7 @@ RECORDED = {
     "scaled_second_moment-views": (10, 2.8284271247461907, 2.0, 5.759837051755313e-10),
     "scaled_centred_moments-rows": (9, 1.590990257669732, 1.118033988749895, 3.209916660148724e-10),
     "scaled_cluster_sums-rows": (8, 2.0, 1.4142135623730951, 4.0602590981562426e-10),
+    "mixture_step-two-components": (8, 0.6, 0.3, 6.355360682164246e-10),
     "word_shares-clipped": (3, 0.7071067811865476, 0.5, 1.4355183708403274e-09),
     "word_pairs-clipped": (6, 0.4242640687119285, 0.3, 8.613110225041964e-10),
     "word_pairs-two-of-three-words": (3, 1.4142135623730951, 1.0, 2.871036741680655e-09),
