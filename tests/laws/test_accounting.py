@@ -217,7 +217,7 @@ def terms_of(
 class LargeStatistic(SecondMoment):
     """As long as no array could be; plans need only its size."""
 
-    size = 10**11
+    released_size = 10**11
 
 
 protocols = st.sampled_from(
@@ -256,14 +256,14 @@ def test_every_plan_keeps_its_promises(protocol: Protocol, epsilon: float, delta
     ) + CUTOFF * (own.sum() + 2 * shared.sum())
     assert largest / plan.step < 2**63
     # The gap is that of the finest draw, and all releases together stay within the reserve.
-    assert plan.gap >= epsilon_gap(own_steps=min(drawn) / plan.step, n_sites=4, n_coordinates=statistic.size)
+    assert plan.gap >= epsilon_gap(own_steps=min(drawn) / plan.step, n_sites=4, n_coordinates=statistic.released_size)
     assert plan.gap * n_releases <= epsilon_reserve(epsilon)
-    n_draws = 2 * 4 * statistic.size
+    n_draws = 2 * 4 * statistic.released_size
     assert plan.tail * n_releases <= tail_reserve(delta)
     assert plan.tail >= delta_tail(n_draws=n_draws if shared.any() else n_draws // 2, epsilon=epsilon)
     # Sensitivities include rounding, and mu follows from them and from the scales of the plan alone.
     for index, site in enumerate(terms.sites):
-        least = terms.coefficient(site) * statistic.diameter + plan.step * math.sqrt(statistic.size)
+        least = terms.coefficient(site) * statistic.diameter + plan.step * math.sqrt(statistic.released_size)
         assert plan.output_sensitivities[site] >= least
         exposure = worst_exposures(protocol, own, shared)[index]
         assert plan.mus[site] == pytest.approx(exposure * plan.output_sensitivities[site], rel=1e-9)
@@ -298,9 +298,9 @@ def test_a_statistic_of_very_many_entries_gets_a_finer_grid() -> None:
     plan = plan_release(terms, 0, large, Independent())
     own = min(plan.own_scales.values())
     reserve = epsilon_reserve(1e-3) / 10
-    assert epsilon_gap(own_steps=2.0**31, n_sites=3, n_coordinates=large.size) > reserve
+    assert epsilon_gap(own_steps=2.0**31, n_sites=3, n_coordinates=large.released_size) > reserve
     assert own / plan.step > 2**31
-    assert epsilon_gap(own_steps=own / plan.step, n_sites=3, n_coordinates=large.size) <= plan.gap <= reserve
+    assert epsilon_gap(own_steps=own / plan.step, n_sites=3, n_coordinates=large.released_size) <= plan.gap <= reserve
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)

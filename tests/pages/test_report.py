@@ -245,7 +245,7 @@ def test_warnings_are_kept_shown_and_issued(tmp_path: Path) -> None:
     for text in kept:
         assert " ".join(text.split()) in section.text
     assert data_of(page)["warnings"] == kept
-    # Cluster sums count the valid records, so that nothing is uncertain.
+    # Valid records are counted, so that nothing is uncertain.
     calm = rehearsed("kmeans", tmp_path / "calm", epsilon=20.0)
     assert calm.model().warnings_ == []
     assert "None was raised during the run." in page_of(calm).text
