@@ -17,7 +17,6 @@ pytest.importorskip("nvflare")
 import psutil
 
 from dpcape.cli.diagnosis import examine
-from dpcape.engines.flare import start_kit as serving
 from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
@@ -27,7 +26,7 @@ from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.study import Study
 
-from .consortium import SITES, SUBJECTS, VIEWS, Consortium
+from .consortium import SITES, SUBJECTS, VIEWS, Consortium, registration
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("default")]
 
@@ -175,9 +174,10 @@ def port_of(kit: Path) -> int:
 def test_a_foreign_certificate_is_not_let_in(consortium: Consortium, tmp_path: Path) -> None:
     port = port_of(consortium.kit("lima"))
     other = FederationFolder(tmp_path / "other")
-    other.create(["kobe", "quito"], host="localhost", port=port)
-    serving.prepare_site(other.kits / "kobe", consortium.folder("lima"))
-    findings = {finding.subject: finding for finding in examine(kit=other.kits / "kobe")}
+    folders = [SiteFolder.create(consortium.folder(name), name=name) for name in ("kobe", "quito")]
+    other.create([registration(folder) for folder in folders], host="localhost", port=port)
+    folders[0].pin("coordinator", other.coordinator().public.hex())
+    findings = {finding.subject: finding for finding in examine(folder=folders[0].path, kit=other.kits / "kobe")}
     assert findings["clock"].good
     assert not findings["TLS"].good
     consortium.start_one("kobe", other.kits / "kobe")
@@ -268,13 +268,13 @@ def test_a_run_follows_its_job_after_the_coordinators_process_died(consortium: C
 def test_replaced_site_with_new_kit_and_new_identity(consortium: Consortium) -> None:
     """A site that lost its machine: new kit, and a new folder whose identity the others must pin first."""
     consortium.kill("pune")
-    consortium.federation.replace("pune")
     consortium.folder("pune").rename(consortium.path / "lost-pune")
     folder = SiteFolder.create(consortium.folder("pune"), name="pune")
+    consortium.federation.replace(registration(folder))
+    folder.pin("coordinator", consortium.federation.coordinator().public.hex())
     folder.add_data("main", consortium.path / "data" / "pune.npz", epsilon=100.0, delta=1e-3)
     for site in SITES:
         folder.pin(site, SiteFolder(consortium.folder(site)).identity.public.hex())
-    serving.prepare_site(consortium.kit("pune"), consortium.folder("pune"), replay_for_tests=11)
     consortium.start_one("pune")
     consortium.await_connected(SITES)
     study = consortium.study("replaced", "mean", extra="start = 60\n")
@@ -309,7 +309,7 @@ def test_doctor_finds_everything_in_order(consortium: Consortium) -> None:
 
 def test_a_site_that_is_not_there_ends_the_wait(consortium: Consortium) -> None:
     consortium.kill("lima")
-    study = consortium.study("absent", "mean", extra="start = 15\n")
+    study = consortium.study("absent", "mean", extra="start = 15\n", minimum=4)
     consortium.approve(study)
     begun = time.monotonic()
     try:

@@ -83,6 +83,7 @@ class Federation:
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
         self.facts: Facts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
+        self.separation: dict[str, str] = {name: entry.separation for name, entry in described.items()}
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
 
@@ -292,6 +293,7 @@ class Allowance:
             took_part=tuple(took_part.intersection(*(release.survivors for release in self.releases))),
             replayable=self._federation.replayable,
             stated=tuple(self._stated),
+            separation=self._federation.separation,
         )
 
 

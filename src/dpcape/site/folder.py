@@ -6,13 +6,13 @@
     ledger.sqlite    charges, ceilings, approvals, pinned identities: one chain               (0600)
     data.json        where data sets are; never leaves the site                               (0600)
     studies/         studies that were reviewed here, by digest                               (0700)
-    keys/            identity.key and ledger.head; better on another disk (``keys=``)         (0700)
+    keys/            identity.key, tls.key and ledger.head; better on another disk (``keys=``) (0700)
+    vault.log        what the process that serves studies says; may speak of data              (0600)
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from typing import Any
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
 from dpcape.site.chain_head import Head
@@ -31,6 +30,8 @@ from dpcape.study import Study
 from dpcape.transport.messages import Request
 
 FORMAT = "dpcape site 1"
+# The name under which a site pins whoever may send it requests.
+COORDINATOR = "coordinator"
 
 
 class SiteFolder:
@@ -69,8 +70,8 @@ class SiteFolder:
     def create(cls, path: str | Path, *, name: str, keys: str | Path | None = None) -> SiteFolder:
         """Make the folder, a new identity and an empty ledger; refuse to write into an existing site folder."""
         folder = Path(path)
-        if not is_name(name):
-            raise InvalidParameter(f"a site's name must be {NAME_RULE}; got {name[:80]!r}.")
+        if not is_name(name) or name == COORDINATOR:
+            raise InvalidParameter(f"a site's name must be {NAME_RULE}, and not {COORDINATOR}; got {name[:80]!r}.")
         if (folder / "site.json").exists():
             raise InvalidParameter(f"a site folder must be new; got {str(path)!r}, which is one already.")
         where = folder / "keys" if keys is None else Path(keys).absolute()
@@ -102,8 +103,24 @@ class SiteFolder:
         """Return the public keys of the consortium's sites, this one's included."""
         return dict(self.state().pins)
 
+    def coordinator(self) -> bytes:
+        """Return the pinned public key of the coordinator, whose requests the site takes."""
+        key = self.state().coordinator
+        if key is None:
+            raise LedgerRefused(
+                f"{self.name} serves nobody because no coordinator is pinned. Compare the fingerprint with the "
+                f"coordinator, then run: dpcape site pin {COORDINATOR} PUBLIC_KEY."
+            )
+        return key
+
+    def note_serving(self, settings: dict[str, Any]) -> None:
+        """Make the settings of a start a row of the ledger, unless they are those of the start before."""
+        before = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
+        if before != [settings]:
+            self._append("serve", settings)
+
     def pin(self, name: str, public_key_hex: str) -> None:
-        """Fix the identity of another site; a change of identity is a row of the ledger like any other."""
+        """Fix the identity of another site, or of the coordinator; a change is a row of the ledger like any other."""
         try:
             public = bytes.fromhex(public_key_hex)
         except ValueError:
@@ -112,6 +129,9 @@ class SiteFolder:
             raise InvalidParameter(f"an identity must be 64 hexadecimal digits for a site name; got one for {name!r}.")
         if name == self.name and public != self.identity.public:
             raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
+        if name == COORDINATOR:
+            self._append("coordinator", {"identity": public.hex()})
+            return
         self._append("pin", {"site": name, "identity": public.hex()})
 
     def add_data(
@@ -237,10 +257,13 @@ class SiteFolder:
         """Return the ledger of a data set as a study spends from it."""
         return SiteLedger(self.chain, data=data, study=study.digest())
 
-    def site_for(self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None) -> Site:
+    def site_for(
+        self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None, separation: str = ""
+    ) -> Site:
         """Return the site that answers for an approved study; approval and ledger are checked before data is read.
 
-        ``noise`` is for tests: with a Replay every result says "replayable: no protection".
+        ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``separation`` names the
+        mode in which an engine is kept from the records.
         """
         self._require_member(study)
         data = check_approved(self.state(), study.digest(), data_name)
@@ -257,6 +280,7 @@ class SiteFolder:
             identity=self.identity,
             noise=OsNoise() if noise is None else noise,
             approval=_Approved(study),
+            separation=separation,
         )
         site.pin(self.pinned())
         return site
@@ -277,7 +301,7 @@ class SiteFolder:
         seen : Head or None
             A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
-        from dpcape.site.ledger import lost_charge
+        from dpcape.site.ledger import lost_body, lost_charge
 
         if not reason.strip():
             raise InvalidParameter("a reason must be given to accept a ledger that lost rows; got none.")
@@ -291,7 +315,7 @@ class SiteFolder:
         if unknown:
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
-        self.chain.accept(body, [("charge", _lost_body(name, charge)) for name, charge in charges.items()])
+        self.chain.accept(body, [("charge", lost_body(name, charge)) for name, charge in charges.items()])
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
@@ -332,18 +356,6 @@ class _Approved:
                 f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
                 f"got {request.statistic!r}."
             )
-
-
-def _lost_body(data: str, charge: Charge) -> dict[str, Any]:
-    return {
-        "data": data,
-        "study": "lost",
-        "allowance": f"lost-{secrets.token_hex(8)}",
-        "mu": repr(charge.mu),
-        "gap": repr(charge.gap),
-        "tail": repr(charge.tail),
-        "n_releases": 0,
-    }
 
 
 def _read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ computed from the rows each time, inside the lock under which the next row is wr
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,8 @@ class State:
         Study names by digest.
     pins : mapping
         Public keys by site.
+    coordinator : bytes or None
+        Public key of whoever may send requests.
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class State:
     names: dict[str, str] = field(default_factory=dict)
     pins: dict[str, bytes] = field(default_factory=dict)
     accepted: list[tuple[int, str]] = field(default_factory=list)
+    coordinator: bytes | None = None
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -115,6 +119,12 @@ class State:
 
     def _pin(self, body: Mapping[str, Any]) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
+
+    def _coordinator(self, body: Mapping[str, Any]) -> None:
+        self.coordinator = bytes.fromhex(body["identity"])
+
+    def _serve(self, body: Mapping[str, Any]) -> None:
+        """How the site was served; nothing is computed from it."""
 
     def _charge(self, body: Mapping[str, Any]) -> None:
         charge = Charge(
@@ -284,6 +294,19 @@ def lost_charge(epsilon: float, delta: float) -> Charge:
     """Return a charge that stands for spending whose rows were lost."""
     gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
     return Charge(allowance="", mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0)
+
+
+def lost_body(data: str, charge: Charge) -> dict[str, Any]:
+    """Return the row of a charge whose own rows were lost."""
+    return {
+        "data": data,
+        "study": "lost",
+        "allowance": f"lost-{secrets.token_hex(8)}",
+        "mu": repr(charge.mu),
+        "gap": repr(charge.gap),
+        "tail": repr(charge.tail),
+        "n_releases": 0,
+    }
 
 
 def _next_release(entries: Sequence[Entry], allowance: str) -> int:

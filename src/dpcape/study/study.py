@@ -213,11 +213,12 @@ class Study:
 
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that are not this study's."""
+        present = self._present(terms.sites)
         asked = (terms.settings, terms.sites, terms.delta, terms.weights)
-        agreed = (self.protocol().settings(len(self.sites)), self.sites, self.delta, self.weights)
+        agreed = (self.protocol().settings(len(present)), present, self.delta, self.weights)
         for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), asked, agreed, strict=True):
             _require_same(subject, got, wanted)
-        epsilons = {name: self.epsilon_of(name) for name in self.sites if terms.settings.name != "exact"}
+        epsilons = {name: self.epsilon_of(name) for name in present if terms.settings.name != "exact"}
         _require_same("epsilon", terms.epsilons, epsilons)
         shares = self.shares(terms.n_records)
         # Shares may come out of a numerical search, which rounds differently on other machines.
@@ -225,6 +226,20 @@ class Study:
         _require_same("number of releases", len(terms.shares), len(shares))
         if not all(close):
             raise ProtocolError("the shares of the releases must be what the approved study says; got others.")
+
+    def _present(self, sites: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the sites that may take part: the study's, or as many of them as ``minimum_sites`` asks for.
+
+        A site may be missing from the start as it may be lost later; noise is then sized for those that are there.
+        Weights name every site, so a study with weights needs them all.
+        """
+        least = self.protocol().settings(len(self.sites)).minimum_sites
+        is_part = set(sites) < set(self.sites) and len(set(sites)) >= least and not self.weights
+        return tuple(site for site in self.sites if site in sites) if is_part else self.sites
+
+    def minimum_sites(self) -> int:
+        """Return how many sites must take part."""
+        return len(self.sites) if self.weights else self.protocol().settings(len(self.sites)).minimum_sites
 
     def _require_site(self, site: str) -> str:
         if site not in self.members:
