@@ -1,7 +1,7 @@
 """FLARE's client at a site, started inside the sandbox by ``dpcape site serve``.
 
 The sandbox is what protects the site. What is changed in FLARE here lets it run without UDP, and is a second layer:
-commands that read files or logs are removed, and control messages are taken from the server and the site's own jobs alone.
+commands that read files or logs are removed, and control messages are taken from the server and the site's own jobs.
 """
 
 from __future__ import annotations

@@ -63,6 +63,13 @@ class VaultClient:
         self._put_back(line, is_open=not prefix & LAST_REPLY)
         return reply
 
+    def close(self) -> None:
+        """Close every line and the inherited socket."""
+        with self._lock:
+            for line in (*self._idle, self._control):
+                line.close()
+            self._idle.clear()
+
     def _opened(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         for side in (ours, theirs):
