@@ -241,6 +241,7 @@ def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
 
     place = SiteFolder(folder)
     # The self-test tries to change its mode.
+    (place.keys / SELF_TEST_FILE).unlink(missing_ok=True)
     (place.keys / SELF_TEST_FILE).write_bytes(b"")
     coordinator = place.coordinator()
     jobs = OpenJobs(place.name, coordinator, place.identity, study_opener(place, settings))

@@ -136,8 +136,7 @@ class Supervisor:
         try:
             while True:
                 begun = time.monotonic()
-                with self._work_folder() as work:
-                    what = self._serve_once(work)
+                what = self._outcome()
                 if self._is_over(what):
                     return 0
                 if time.monotonic() - begun > _CALM_SECONDS:
@@ -149,6 +148,19 @@ class Supervisor:
                 pause = min(2 * pause, _LONGEST_PAUSE)
         finally:
             end_descendants()
+
+    def _outcome(self) -> str:
+        """Serve once; return what ended it. A first start that fails, and a failed self-test, are not tried again."""
+        was_tested = self._is_tested
+        with self._work_folder() as work:
+            try:
+                return self._serve_once(work)
+            except NotSeparated:
+                raise
+            except (TransportError, OSError) as error:
+                if not was_tested:
+                    raise
+                return f"{error}".rstrip(".")
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
