@@ -278,9 +278,9 @@ def test_the_charge_is_for_the_whole_allowance_and_at_least_what_is_spent() -> N
 
 def test_wrong_version_and_malformed_bytes_are_refused() -> None:
     bench = Bench(Independent())
-    envelope = {"version": 2, "allowance": "", "body": {"type": "Describe"}}
+    envelope = {"version": 3, "allowance": "", "body": {"type": "Describe"}}
     reply = decode_from_site(bench.site.answer(msgspec.msgpack.encode(envelope)))[1]
-    assert "version 1; got 2" in refusal(reply)
+    assert "version 2; got 3" in refusal(reply)
     whole = encode(m.Open(terms=bench.terms), allowance=bench.terms.allowance)
     for data in (b"", b"\x00", b"not a message", whole[:-1], whole + b"\x00", whole[:40] + b"\xff" + whole[41:]):
         assert "well formed" in refusal(decode_from_site(bench.site.answer(data))[1])
