@@ -126,7 +126,8 @@ def declared_federation(study: Study, n_records: Mapping[str, int]) -> Federatio
 
 def _facts(study: Study, n_records: Mapping[str, int]) -> dict[str, Facts]:
     shape = study.facts()
-    return {site: msgspec.structs.replace(shape, n_records=n_records[site], rows_per_unit=1) for site in study.sites}
+    present = [site for site in study.sites if site in n_records]
+    return {site: msgspec.structs.replace(shape, n_records=n_records[site], rows_per_unit=1) for site in present}
 
 
 def made_up_records(n_features: int) -> int:

@@ -231,15 +231,14 @@ class Study:
         """Return the sites that may take part: the study's, or as many of them as ``minimum_sites`` asks for.
 
         A site may be missing from the start as it may be lost later; noise is then sized for those that are there.
-        Weights name every site, so a study with weights needs them all.
         """
-        least = self.protocol().settings(len(self.sites)).minimum_sites
-        is_part = set(sites) < set(self.sites) and len(set(sites)) >= least and not self.weights
+        is_part = set(sites) < set(self.sites) and len(set(sites)) >= self.minimum_sites()
         return tuple(site for site in self.sites if site in sites) if is_part else self.sites
 
     def minimum_sites(self) -> int:
-        """Return how many sites must take part."""
-        return len(self.sites) if self.weights else self.protocol().settings(len(self.sites)).minimum_sites
+        """Return how many sites must take part. Weights, and an epsilon of each site's own, name all of them."""
+        names_all = bool(self.weights) or isinstance(self.epsilon, dict)
+        return len(self.sites) if names_all else self.protocol().settings(len(self.sites)).minimum_sites
 
     def _require_site(self, site: str) -> str:
         if site not in self.members:
