@@ -21,8 +21,9 @@ from dpcape.site.vault.seccomp import Filter
 from dpcape.site.vault.self_test import Probes, succeeded
 
 GO = b"go\n"
-# Per process; a memory limit for all of them together is a matter of control groups (the systemd units have one).
-LIMITS = {"NOFILE": 1024, "NPROC": 512, "FSIZE": 2**28, "AS": 16 * 2**30}
+# AS is per process and NPROC per account (threads count): a limit for all of them together is a matter of control groups,
+# which the systemd unit sets.
+LIMITS = {"NOFILE": 1024, "NPROC": 4096, "FSIZE": 2**28, "AS": 16 * 2**30}
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
