@@ -21,8 +21,8 @@ from dpcape.site.vault.seccomp import Filter
 from dpcape.site.vault.self_test import Probes, succeeded
 
 GO = b"go\n"
-# AS is per process and NPROC per account (threads count): a limit for all of them together is a matter of control groups,
-# which the systemd unit sets.
+# AS is per process, NPROC per account (threads count). A limit for all together is a matter of control groups, which
+# the systemd unit sets.
 LIMITS = {"NOFILE": 1024, "NPROC": 4096, "FSIZE": 2**28, "AS": 16 * 2**30}
 
 
