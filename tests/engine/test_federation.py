@@ -147,7 +147,7 @@ def test_a_study_that_differs_from_the_approved_one_is_refused(consortium: Conso
 
 def test_a_restored_ledger_is_noticed_by_the_coordinator(consortium: Consortium) -> None:
     """Ledger and head copy are both put back: the site cannot know, but the coordinator saw a later head."""
-    study = consortium.study("restored", "mean")
+    study = consortium.study("restored", "mean", minimum=4)
     consortium.approve(study, ["lima", "oslo", "pune"])
     run = RunFolder.begin(consortium.path / "runs" / study.name, study)
     folder = consortium.folder("lyon")
