@@ -59,6 +59,8 @@ check: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -W ignore::UserWarning -m numpydoc lint $$(git ls-files 'src/dpcape/*.py')
+	$(BIN)/python scripts/check-prose
 
 format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .

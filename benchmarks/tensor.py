@@ -8,7 +8,7 @@ from timing import least_cpu, show
 from dpcape import rows
 from dpcape.postprocessing.tensor_power import spread_directions, strongest
 from dpcape.statistics import second_moment, third_moment, whitened_third_moment
-from dpcape.statistics.tensor_packing import CubeSum
+from dpcape.statistics.packing import CubeSum
 
 BLOCK = 1024
 

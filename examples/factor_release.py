@@ -19,20 +19,27 @@ rng = np.random.default_rng(7)
 latent = rng.standard_normal((120, 6))
 X = latent @ rng.standard_normal((6, 2000)) + rng.standard_normal((120, 2000))
 y = latent[:, 0] - latent[:, 1] + 0.3 * rng.standard_normal(120)
+age, sex = np.round(rng.uniform(8, 21, 120), 1), rng.integers(0, 2, 120)  # released as they are
+covariates = np.column_stack([age, sex])
 train, test = np.arange(80), np.arange(80, 120)
 
 # The holder: sample the factor model, write the release and its risk report.
 model = FactorRelease("adaptive", n_burn_in=300, n_draws=100, seed=1)
-model.fit(X[train], y[train], X_test=X[test])
+model.fit(X[train], y[train], X_test=X[test], covariates=covariates[train], covariates_test=covariates[test])
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(mkdtemp())
 paths = model.release(folder)
 print(f"{model.n_factors_} factors; release in {paths.third_party}, risk report in {paths.risk_page}")
 print(model.risk_.statement)
-for leak in model.risk_.leaks:
-    print(
-        f"  {leak.n_leaked} leaked records: R2 of others' features {leak.reconstruction.value:.2f}, "
-        f"people found {leak.identified_all.value:.2f} (chance {leak.identified_all.chance:.3f})"
-    )
+for title, attack in (("largest attack", model.risk_.headline), ("knowing no features", model.risk_.without_features)):
+    if attack is not None:
+        print(f"{title}: {attack.goal}, {attack.success:.0%} right; guessing {attack.baseline:.1%}")
+        print(f"  the adversary knows {attack.knows}")
+for remedy in model.risk_.remedies:
+    left = remedy.without_features
+    if left is not None:
+        print(
+            f"  {remedy.name}, knowing no features: {left.goal}, {left.success:.0%} right; guessing {left.baseline:.1%}"
+        )
 
 # The third party: fit the recommended model and predict.
 fit = fit_bundle(read_bundle(paths.third_party))

@@ -10,19 +10,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpcape import Cape, Federation, Independent, Mean, Replay, in_process, rows
-from dpcape.facts import Facts
-from dpcape.planning.study_plan import equal_sites, plan_study
-from dpcape.statistics import first_moments
+from dpcape.planning.consortium import Consortium
+from dpcape.planning.study_plan import equal_sites, plan_of
 
 # %%
 # What is planned
 # ---------------
-# Four sites of 1,000 records each. ``plan_study`` computes all scales from public numbers.
+# Four sites of 1,000 records each. ``plan_of`` computes all scales from public numbers.
 
-facts = Facts(kind="rows", unit="record", n_records=1, widths=(1,), bounds=(1.0,))
-common = {"statistic": first_moments(facts), "sizes": equal_sites(4000, 4), "epsilon": 1.0, "delta": 1e-5}
-cape = plan_study(protocol=Cape(n_colluding=1), **common)
-alone = plan_study(protocol=Independent(), **common)
+sizes = equal_sites(4000, 4)
+cape = plan_of("mean", [1], [1.0], Consortium(sizes, Cape(n_colluding=1), epsilon=1.0, delta=1e-5))
+alone = plan_of("mean", [1], [1.0], Consortium(sizes, Independent(), epsilon=1.0, delta=1e-5))
 
 names = ["a site sends,\nCAPE", "a site sends,\neach for itself", "result,\neach for itself", "result,\nCAPE"]
 scales = [

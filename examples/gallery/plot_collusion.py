@@ -9,25 +9,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
-from dpcape.facts import Facts
-from dpcape.planning.study_plan import equal_sites, plan_study
-from dpcape.statistics import second_moment
+from dpcape.planning.consortium import Consortium
+from dpcape.planning.study_plan import equal_sites, plan_of
 
 # %%
 # Noise of the result, relative to pooled data, for ten sites: sqrt(n / (n - c)) up to half a percent.
 
-facts = Facts(kind="rows", unit="record", n_records=1, widths=(20,), bounds=(1.0,))
 colluding = np.arange(9)
-ratios = [
-    plan_study(
-        statistic=second_moment(facts),
-        sizes=equal_sites(10_000, 10),
-        protocol=Cape(n_colluding=int(c)),
-        epsilon=1.0,
-        delta=1e-5,
-    )["noise_ratio"]
-    for c in colluding
-]
+consortia = [Consortium(equal_sites(10_000, 10), Cape(n_colluding=int(c)), epsilon=1.0, delta=1e-5) for c in colluding]
+ratios = [plan_of("pca", [20], [1.0], consortium)["noise_ratio"] for consortium in consortia]
 fig, ax = plt.subplots()
 ax.plot(colluding, ratios, "o-", color="#009E73", label="CAPE, 10 sites")
 ax.axhline(np.sqrt(10), color="#D55E00", linestyle="--", label="each site for itself")

@@ -29,7 +29,10 @@ BOUND = 60.0
 def fit(stored: Any, unit: str, protocol: str, epsilon: float) -> tuple[JointICA, int]:
     """Three sites of two people; private PCA inside 180 cosines."""
     series = list(stored["percent_change"].astype(np.float32))
-    held = {f"site{index}": subjects(series[index::3], bound=BOUND, unit=unit) for index in range(3)}
+    held = {
+        f"site{index}": subjects(series[index::3], bound=BOUND, unit=unit, rows_per_subject=max(map(len, series)))
+        for index in range(3)
+    }
     federation = Federation(in_process(held, noise=Replay(0)), protocol=PROTOCOLS[protocol])
     basis = cosine_basis(stored["mask"].shape, (6, 6, 5), stored["mask"])
     with warnings.catch_warnings(record=True) as caught:

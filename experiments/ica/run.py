@@ -31,7 +31,10 @@ PROTOCOLS = {"cape": Cape(n_colluding=1), "conventional": Independent(), "exact"
 
 def four_sites(arrays: list[Any], unit: str) -> dict[str, Any]:
     bound = RECORD_BOUND if unit == "record" else SUBJECT_BOUND
-    return {f"site{index}": subjects(arrays[index::4], bound=bound, unit=unit) for index in range(4)}
+    return {
+        f"site{index}": subjects(arrays[index::4], bound=bound, unit=unit, rows_per_subject=max(map(len, arrays)))
+        for index in range(4)
+    }
 
 
 def fit(held: Mapping[str, Any], protocol: str, seed: int, **options: Any) -> tuple[JointICA, int]:
@@ -117,7 +120,10 @@ def abide(seeds: Iterable[int], n_subjects: int) -> list[dict[str, Any]]:
     for unit, n_components, epsilons in (("record", 20, (1.0, 5.0)), ("subject", 5, (2.0, 10.0))):
         held = {
             str(site): subjects(
-                [s for s, at in zip(series, stored["site"], strict=True) if at == site], bound=20.0, unit=unit
+                [s for s, at in zip(series, stored["site"], strict=True) if at == site],
+                bound=20.0,
+                unit=unit,
+                rows_per_subject=max(map(len, series)),
             )
             for site in np.unique(stored["site"])
         }

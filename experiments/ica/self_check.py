@@ -11,7 +11,7 @@ import numpy as np
 
 from dpcape.estimators.joint_ica_stages import starts
 from dpcape.postprocessing.ica_rotation import rotate, tensor_values
-from dpcape.statistics.fourth_packing import packed_size4
+from dpcape.statistics.packing import packed_size4
 
 
 def main() -> None:

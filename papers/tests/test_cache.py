@@ -115,5 +115,5 @@ def test_an_entry_under_a_wrong_name_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_options_that_are_not_plain_values_are_refused() -> None:
-    with pytest.raises(TypeError, match="JSON values"):
+    with pytest.raises(TypeError, match="JSON"):
         key_of(Cell(squares, {"seed": object()}), NOWHERE)

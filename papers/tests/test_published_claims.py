@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED
-from dpcape.analyses.mechanisms import MECHANISMS as OWN
+from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, mechanisms
 from dpcape.audit import CASES
 from dpcape.cli import main
 from dpcape_papers.claims import CLAIMS
@@ -19,7 +18,7 @@ from dpcape_papers.claims.mechanisms import MECHANISMS as OF_THE_PAPERS
 from dpcape_papers.claims.page import renewed
 from dpcape_papers.published.cape import theorem_delta, theorem_kappa, theorem_scale, true_delta, true_kappa
 
-MECHANISMS = (*OWN, *OF_THE_PAPERS)
+MECHANISMS = (*mechanisms(), *OF_THE_PAPERS)
 PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
 
 
@@ -108,25 +107,25 @@ def test_the_command_prints_all_three_lists() -> None:
 def test_an_unknown_claim_gets_a_hint() -> None:
     result = CliRunner().invoke(main, ["mechanisms", "--claim", "cape-theorm"])
     assert result.exit_code == 2
-    assert "Did you mean cape-theorem?" in result.stderr or "cape-theorem" in result.stderr.rpartition("mean")[2]
+    assert "cape-theorem" in result.stderr.rpartition("mean")[2]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        *(f"theorem {number}" for number in ("3.1", "4.1", "5.1", "6.1", "7.1", "8.1")),
-        *(f"proposition {number}" for number in ("3.1", "3.2", "6.3", "6.4", "6.5")),
-        *(f"lemma {number}" for number in ("3.1", "3.2")),
-        "capeCCA paper, theorem 1",
-        "DP-djICA paper, theorem 1",
-        "factor paper, theorem I",
-        "poster",
-        *(f"section {number}" for number in ("3.3.7", "4.2.2", "5.2", "6.3.1", "6.3.2", "6.4.2", "8.2.2", "8.4.1")),
-    ],
+STATEMENTS = (
+    *(f"theorem {number}" for number in ("3.1", "4.1", "5.1", "6.1", "7.1", "8.1")),
+    *(f"proposition {number}" for number in ("3.1", "3.2", "6.3", "6.4", "6.5")),
+    *(f"lemma {number}" for number in ("3.1", "3.2")),
+    "capeCCA paper, theorem 1",
+    "DP-djICA paper, theorem 1",
+    "factor paper, theorem I",
+    "poster",
+    *(f"section {number}" for number in ("3.3.7", "4.2.2", "5.2", "6.3.1", "6.3.2", "6.4.2", "8.2.2", "8.4.1")),
 )
-def test_no_statement_of_the_papers_is_left_out(statement: str) -> None:
-    """Every numbered statement, and every section that claims something, is named where a claim stands."""
-    assert any(statement in _spelt_out(entry.source) for entry in CLAIMS.values())
+
+
+def test_no_statement_of_the_papers_is_left_out() -> None:
+    """Every numbered statement, and every section that makes a claim, is the source of a claim."""
+    sources = "\n".join(_spelt_out(entry.source) for entry in CLAIMS.values())
+    assert [statement for statement in STATEMENTS if statement not in sources] == []
 
 
 def _spelt_out(source: str) -> str:

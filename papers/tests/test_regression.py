@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from verdict_search import about
 
 from dpcape.errors import InvalidParameter
 from dpcape.privacy import epsilon_of
@@ -176,28 +177,24 @@ def outcomes(results: Results) -> dict[str, str]:
 def test_verdicts_follow_the_rows():
     good = outcomes(whole_figure(cape=1.1, conventional=2.0, objective=500.0))
     bad = outcomes(whole_figure(cape=4.0, conventional=2.0, objective=0.9))
-    for claim in ("conventional", "objective perturbation"):
-        assert good[f"CAPE outperforms {claim} at equal claimed epsilon"] == "holds"
-        assert bad[f"CAPE outperforms {claim} at equal claimed epsilon"] == "fails"
-    reached = "For large N and epsilon CAPE reaches the non-private result"
-    assert (good[reached], bad[reached]) == ("holds", "fails")
-    assert good["f_D(w) falls as epsilon grows"] == "holds"
-    assert good["With fewer dimensions a smaller epsilon gives the same utility"] == "holds"
-    assert good["dp-fm and objective perturbation do not vary with delta"] == "holds"
-    private = "capeFM is (epsilon, delta) private against the aggregator and colluding sites"
-    assert good[private] == "fails"
-    assert good["dp-fm offers pure epsilon-differential privacy"] == "fails"
-    assert good["Objective perturbation offers pure epsilon-differential privacy"] == "fails"
+    for words in ("outperforms conventional", "outperforms objective perturbation", "reaches the non-private result"):
+        assert (about(good, words), about(bad, words)) == ("holds", "fails")
+    for words in ("as epsilon grows", "a smaller epsilon", "do not vary with delta"):
+        assert about(good, words) == "holds"
+    for words in GUARANTEES:
+        assert about(good, *words) == "fails"
 
 
-def test_a_promise_that_is_kept_is_found_to_hold():
+GUARANTEES = (("capeFM", "private"), ("dp-fm", "pure epsilon"), ("Objective perturbation", "pure epsilon"))
+
+
+def test_a_guarantee_that_is_kept_is_found_to_hold():
     kept = Results(
         {**r, "verified_epsilon": 0.9} if r["calibration"] == PUBLISHED else r for r in whole_figure(1.1, 2.0, 500.0)
     )
     found = outcomes(kept)
-    assert found["capeFM is (epsilon, delta) private against the aggregator and colluding sites"] == "holds"
-    assert found["dp-fm offers pure epsilon-differential privacy"] == "holds"
-    assert found["Objective perturbation offers pure epsilon-differential privacy"] == "holds"
+    for words in GUARANTEES:
+        assert about(found, *words) == "holds"
 
 
 # Cells.

@@ -89,11 +89,22 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    where = f"dpcape.{_WHERE[name]}" if name in _WHERE else _described(name)
+    if where is None:
         raise AttributeError(f"module 'dpcape' has no attribute {name!r}")
-    value = getattr(import_module(f"dpcape.{_WHERE[name]}"), name)
+    value = getattr(import_module(where), name)
     globals()[name] = value
     return value
+
+
+def _described(name: str) -> str | None:
+    """Return the module of an estimator that only its description names, so that a new one needs no entry here."""
+    if not name[:1].isupper():
+        return None
+    from dpcape.analyses.registry import own_analyses
+
+    found = [entry for entry in own_analyses().values() if entry.python == name and entry.in_studies]
+    return found[0].estimator.partition(":")[0] if found else None
 
 
 def __dir__() -> list[str]:

@@ -1,76 +1,82 @@
-"""Every exception and warning dpcape raises.
+"""Exceptions and warnings of dpcape.
 
 ::
 
     DpcapeError
-      InvalidParameter (also ValueError)    asked for something meaningless
-      AllowanceExceeded                     more releases than were calibrated
-      LedgerRefused                         a site would pass its ceiling; names the ceiling, not the data
+      InvalidParameter (also ValueError)    a parameter or input is invalid
+      AllowanceExceeded                     more releases were requested than the allowance covers
+      LedgerRefused                         a site would exceed its ceiling; names the ceiling, not the data
       ViewUnprotected                       the adversary's view determines a record
       ProtocolError                         wrong stage, missing site, a sum that does not close
         SiteLost                            too few sites are left to finish
+        ReleaseLost                         a release was begun, never arrived, and cannot be made again
       TransportError                        messages could not be carried; the original exception is chained
 
     DpcapeWarning (UserWarning)
-      ConvergenceWarning                    an iteration stopped before it settled
-      UtilityWarning                        a result will be of little use: noise dominates signal, judged from public
-                                            quantities only, or new rows were not prepared as records are
+      ConvergenceWarning                    an iteration stopped before it converged
+      UtilityWarning                        a result will be of little use: noise dominates the signal (judged from
+                                            public quantities only), or new rows were not prepared as records are
 
-Messages read: *subject must be requirement; got value. Remedy.* Whatever weakens a guarantee is an exception,
-never a warning. A message that can leave a site holds no number that depends on records.
+Messages take one of two forms: *X must be ...; got .... Remedy.* for an invalid value, and *X failed because Y.
+Remedy.* for a failure. Anything that weakens a guarantee is an exception, never a warning. A message that can leave a
+site contains no number that depends on records.
 """
 
 from __future__ import annotations
 
 
 class DpcapeError(Exception):
-    """Base of every dpcape exception."""
+    """Base class of all dpcape exceptions."""
 
 
 class InvalidParameter(DpcapeError, ValueError):
-    """A parameter or input has no meaning here."""
+    """Raised when a parameter or input is invalid."""
 
 
 class AllowanceExceeded(DpcapeError):
-    """More releases were asked for than the allowance was calibrated for."""
+    """Raised when more releases are requested than the allowance was calibrated for."""
 
 
 class LedgerRefused(DpcapeError):
-    """A site would pass a ceiling of its ledger."""
+    """Raised when a site would exceed a ceiling of its ledger."""
 
 
 class ViewUnprotected(DpcapeError):
-    """The adversary's view determines a record: the exposure is infinite."""
+    """Raised when the adversary's view determines a record: the exposure is infinite."""
 
 
 class ProtocolError(DpcapeError):
-    """A message came at the wrong stage, from the wrong party or with the wrong content."""
+    """Raised when a message comes at the wrong stage, from the wrong party or with the wrong content."""
 
 
 class SiteLost(ProtocolError):
-    """Fewer sites are left than the protocol needs to finish."""
+    """Raised when fewer sites remain than the protocol needs to finish."""
+
+
+class ReleaseLost(ProtocolError):
+    """A release was begun, never arrived, and cannot be made again."""
 
 
 class TransportError(DpcapeError):
-    """Messages could not be carried."""
+    """Raised when messages could not be delivered."""
 
 
 def error_named(name: str, otherwise: type[DpcapeError] = ProtocolError) -> type[DpcapeError]:
-    """Return the exception of the tree above that a message names; ``otherwise`` for any other word."""
+    """Return the dpcape exception class of this name, or ``otherwise`` if there is none."""
     kind = globals().get(name)
     return kind if isinstance(kind, type) and issubclass(kind, DpcapeError) else otherwise
 
 
 class DpcapeWarning(UserWarning):
-    """Base of every dpcape warning."""
+    """Base class of all dpcape warnings."""
 
 
 class ConvergenceWarning(DpcapeWarning):
-    """An iteration stopped before it settled."""
+    """Issued when an iteration stops before it converges."""
 
 
 class UtilityWarning(DpcapeWarning):
-    """A result will be of little use: noise dominates signal, or new rows were not prepared as records are.
+    """Issued when noise dominates the signal, or when new rows were not prepared as records are.
 
     Noise is judged from public quantities only.
     """

@@ -1,20 +1,20 @@
-"""What a site says in public about the records it holds.
+"""Public facts about the records of a site.
 
-These facts are assumed known to everyone and are printed in every guarantee; nothing else about the records is public.
+They are assumed known to everyone and are printed in every guarantee; nothing else about the records is public.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-# What a bound may be: no quotient by it, and no square of the noise of third moments, then overflows (records/clip.py).
+# Range of a bound in which no quotient by it, and no square of the noise of third moments, overflows (records/clip.py).
 SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
-# What goes with the unit "record" of series of people.
+# The ``owner_note`` of time series of people whose unit is "record".
 MANY_TIME_POINTS = "a person owns many time points; one time point is protected, not a person"
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The public description of one site's records.
+class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Public description of one site's records.
 
     Attributes
     ----------
@@ -40,6 +40,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         How a person relates to the unit, in words, e.g. that a person owns many time points; may be empty.
     preparation : str
         Digest of the public preparation (ranges, levels, fill values), equal at all sites.
+    invalid : str
+        What happens to records that cannot be read: "zero" counts them with a contribution of zero, which tells nobody
+        that there are any; "refuse" makes it public that there are none.
     """
 
     kind: str
@@ -53,12 +56,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rows_per_unit: int = 1
     owner_note: str = ""
     preparation: str = ""
+    invalid: str = "zero"
 
     @property
     def n_features(self) -> int:
-        """Columns of all views together."""
+        """Number of columns, over all views."""
         return sum(self.widths)
 
-    def shape_facts(self) -> Facts:
-        """Return these facts without the number of records: what must be equal at all sites."""
+    def shape_facts(self) -> PublicFacts:
+        """Return the facts that must be equal at all sites: these, without the number of records."""
         return msgspec.structs.replace(self, n_records=0, rows_per_unit=0)

@@ -1,4 +1,4 @@
-"""Files that are there completely or not at all, also after the power failed."""
+"""Atomic, durable file writes, and the rule for names that are safe in paths."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file only its owner can read, completely or not at all, durably."""
+    """Write a file that only its owner can read, atomically and durably."""
     _write(path, content, mode=0o600)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file durably, completely or not at all."""
-    _write(path, text, mode=0o666)  # less what the user's umask takes away
+    """Write a text file atomically and durably."""
+    _write(path, text, mode=0o666)  # the umask applies
 
 
 def _write(path: Path, content: str | bytes, *, mode: int) -> None:
     data = content.encode("utf-8") if isinstance(content, str) else content
-    # Of this process alone: two runs may write the heads of ledgers beside them at the same time.
+    # Named after the process: two runs may write the same file (the heads of ledgers) at the same time.
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
@@ -36,7 +36,7 @@ def _write(path: Path, content: str | bytes, *, mode: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in a folder durable."""
+    """Make new and renamed files in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -48,7 +48,7 @@ NAME_RULE = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', starting with a letter 
 
 
 def is_name(value: object) -> bool:
-    """Tell whether something is a safe name."""
+    """Return whether ``value`` is a name that is safe in paths and messages."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 

@@ -1,22 +1,21 @@
-"""How good a result is, in the papers' measures. These look at data or truth: for evaluation, not for release."""
+"""Evaluation metrics of the papers. They use data or ground truth, so their values are not protected."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 
-Matrix = NDArray[np.float64]
 
-
-def captured_energy(components: Matrix, moment: Matrix) -> float:
+def captured_energy(components: FloatArray, moment: FloatArray) -> float:
     """Return q_CE = tr(V' A V), the energy of ``moment`` in the span of orthonormal rows (dissertation, 4.3)."""
     return float(np.einsum("kd,de,ke->", components, moment, components, optimize=True))
 
 
-def captured_ratio(components: Matrix, moment: Matrix) -> float:
-    """Return captured energy relative to the best subspace of the same dimension."""
+def captured_ratio(components: FloatArray, moment: FloatArray) -> float:
+    """Return the captured energy divided by that of the best subspace of the same dimension."""
     best = np.linalg.eigvalsh(moment)[-components.shape[0] :].sum()
     return captured_energy(components, moment) / float(best)
 
@@ -28,16 +27,16 @@ def correlation_error(true: ArrayLike, estimated: ArrayLike) -> float:
 
 
 def calinski_harabasz(rows: ArrayLike, clusters: ArrayLike) -> float:
-    """Return CH: spread between the clusters over spread within, each per degree of freedom (dissertation, 7.3).
+    """Return the Calinski-Harabasz index CH: variance between clusters over variance within (dissertation, 7.3).
 
-    Larger is better. Defined for 2 to n - 1 clusters among n rows; 1 if every row lies at its cluster's centre, as in
-    scikit-learn.
+    Larger is better. It is defined for 2 to n - 1 clusters of n rows; 1 if every row lies at its cluster's centre, as
+    in scikit-learn.
     """
     points = np.asarray(rows, dtype=float)
     names, codes = np.unique(np.asarray(clusters), return_inverse=True)
     n, k = len(points), len(names)
     if codes.shape != (n,) or not 2 <= k < n:
-        raise InvalidParameter(f"clusters must name 2 to n - 1 groups of the n rows; got {k} groups of {n} rows.")
+        raise InvalidParameter(f"clusters must assign n rows to 2 to n - 1 groups; got {k} groups of {n} rows.")
     members = (codes[:, None] == np.arange(k)).astype(float)
     sizes = members.sum(axis=0)
     centres = members.T @ points / sizes[:, None]
@@ -47,44 +46,44 @@ def calinski_harabasz(rows: ArrayLike, clusters: ArrayLike) -> float:
 
 
 def accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
-    """Return acc, the share of labels that are met, between 0 and 1 (in per cent in the dissertation, section 3.4)."""
+    """Return acc, the share of correct labels, between 0 and 1 (in per cent in the dissertation, section 3.4)."""
     return float(np.mean(np.asarray(labels) == np.asarray(predicted)))
 
 
-def empirical_loss(coefficients: Matrix, rows: Matrix, response: Matrix) -> float:
+def empirical_loss(coefficients: FloatArray, rows: FloatArray, response: FloatArray) -> float:
     """Return f_D(w) = |y - X w|^2 / N (dissertation, eq. 8.11)."""
     return squared_loss(response, rows @ coefficients)
 
 
-def squared_loss(response: Matrix, predicted: Matrix) -> float:
-    """Return MSE, the mean squared error; of the predictions X w it is f_D(w) (dissertation, eq. 8.11)."""
+def squared_loss(response: FloatArray, predicted: FloatArray) -> float:
+    """Return MSE, the mean squared error; for predictions X w this is f_D(w) (dissertation, eq. 8.11)."""
     return float(np.mean((response - predicted) ** 2))
 
 
-def explained_share(response: Matrix, predicted: Matrix) -> float:
-    """Return R squared; for a constant response 1 if it is met exactly and 0 otherwise."""
+def explained_share(response: FloatArray, predicted: FloatArray) -> float:
+    """Return R squared; for a constant response, 1 if the predictions are exact and 0 otherwise."""
     spread, left = float(np.var(response)), squared_loss(response, predicted)
     if spread == 0:
         return float(left == 0)
     return 1 - left / spread
 
 
-def log_loss(codes: NDArray[np.intp], probabilities: Matrix) -> float:
-    """Return the mean negative log-probability of the true classes, given as columns of ``probabilities``."""
+def log_loss(codes: NDArray[np.intp], probabilities: FloatArray) -> float:
+    """Return the mean negative log-probability of the true classes; ``codes`` are columns of ``probabilities``."""
     taken = probabilities[np.arange(len(codes)), codes]
     return float(-np.mean(np.log(np.maximum(taken, 1e-300))))
 
 
-def coefficient_error(coefficients: Matrix, truth: Matrix) -> float:
+def coefficient_error(coefficients: FloatArray, truth: FloatArray) -> float:
     """Return err_w = |w - w*| / D (dissertation, section 8.4)."""
     return float(np.linalg.norm(coefficients - truth)) / len(truth)
 
 
-def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
+def gain_index(unmixing: FloatArray, mixing: FloatArray) -> float:
     """Return the normalised gain index q_NGI of ``unmixing @ mixing``: 0 for a perfect unmixing, at most 1.
 
-    The index of Amari, Cichocki and Yang (1996), divided by its largest value (Nordhausen, Ollila and Oja 2011); up to
-    order, sign and scale of the sources. Used in the dissertation, section 6.5.
+    This is the index of Amari, Cichocki and Yang (1996) divided by its maximum (Nordhausen, Ollila and Oja 2011). It
+    ignores order, sign and scale of the sources. Used in the dissertation, section 6.5.
     """
     gains = np.abs(unmixing @ mixing)
     n = len(gains)
@@ -93,8 +92,8 @@ def gain_index(unmixing: Matrix, mixing: Matrix) -> float:
     return float((by_row + by_column) / (2 * n * (n - 1)))
 
 
-def matched_correlations(estimated: Matrix, true: Matrix) -> Matrix:
-    """Return the absolute correlation of each true map (column) with the estimated map matched to it, one to one."""
+def matched_correlations(estimated: FloatArray, true: FloatArray) -> FloatArray:
+    """Return the absolute correlation of each true map (column) with its estimated map, matched one to one."""
     from scipy.optimize import linear_sum_assignment
 
     normed = []
@@ -103,20 +102,20 @@ def matched_correlations(estimated: Matrix, true: Matrix) -> Matrix:
         normed.append(moved / np.linalg.norm(moved, axis=0))
     correlations = np.abs(normed[0].T @ normed[1])
     rows, columns = linear_sum_assignment(-correlations)
-    matched: Matrix = correlations[rows, columns]
+    matched: FloatArray = correlations[rows, columns]
     return matched
 
 
-def component_error(estimated: Matrix, true: Matrix) -> float:
-    """Return q_comp: mean distance of each estimated component (row) to the nearest true one (section 5.4)."""
+def component_error(estimated: FloatArray, true: FloatArray) -> float:
+    """Return q_comp, the mean distance of each estimated component (row) to the nearest true one (section 5.4)."""
     distances = _distances(estimated, true)
     return float(np.mean(distances.min(axis=1)))
 
 
-def match_components(estimated: Matrix, true: Matrix) -> NDArray[np.intp]:
-    """Return, for each true component (row), the estimated one matched to it: one to one, least total distance.
+def match_components(estimated: FloatArray, true: FloatArray) -> NDArray[np.intp]:
+    """Return the index of the estimated component matched to each true one (row), with the least total distance.
 
-    Unlike q_comp this does not let two estimates share one truth.
+    The matching is one to one; in q_comp two estimates may share a true component.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -124,6 +123,6 @@ def match_components(estimated: Matrix, true: Matrix) -> NDArray[np.intp]:
     return matched
 
 
-def _distances(first: Matrix, second: Matrix) -> Matrix:
-    result: Matrix = np.linalg.norm(first[:, None, :] - second[None, :, :], axis=2)
+def _distances(first: FloatArray, second: FloatArray) -> FloatArray:
+    result: FloatArray = np.linalg.norm(first[:, None, :] - second[None, :, :], axis=2)
     return result

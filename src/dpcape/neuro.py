@@ -1,4 +1,4 @@
-"""Brain images in and out: NIfTI files through a public mask (needs the extra ``neuro``: nibabel and nilearn)."""
+"""Reading and writing of brain images (NIfTI) with a public mask; needs the extra ``neuro`` (nibabel and nilearn)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import hashlib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Subjects, subjects
 
-Matrix = NDArray[np.float64]
+Untyped: TypeAlias = Any
+"""Object of nibabel or nilearn, which have no types."""
 
-# Options under which a time point's row depends on that time point alone. A list of what is allowed: what nilearn may
-# add tomorrow (it has regressed out confounds found in the series itself) must not pass unnoticed.
+# Options under which a time point's row depends on that time point only. This is a list of allowed options, because
+# future options of nilearn may combine time points, as removing confounds estimated from the series does.
 _WITHIN_TIME_POINTS = frozenset(
     {
         "cmap",
@@ -41,27 +44,31 @@ def nifti_subjects(
     bound: float,
     unit: str,
     rows_per_subject: int | None = None,
-    **masker_options: Any,
+    **masker_options: object,
 ) -> Subjects:
-    """Return 4D images, one per person, as records: time points by the voxels of a public mask.
+    """Return subjects from 4D images, one per person: rows are time points, columns the voxels of a public mask.
 
     Parameters
     ----------
-    images : Sequence[str or Path] or str or Path
-        Paths of 4D NIfTI files, or a folder whose ``*.nii`` and ``*.nii.gz`` files are taken in order of name.
+    images : str or Path or sequence of str or Path
+        Paths of 4D NIfTI files, or a folder whose ``*.nii`` and ``*.nii.gz`` files are read in order of name.
     mask : str or Path
-        Path of a public mask, the same at all sites: sites whose mask or affine differ are refused when the federation
-        is formed.
-    bound, unit, rows_per_subject
-        See :func:`dpcape.subjects`.
-    masker_options
-        Handed to nilearn's ``NiftiMasker``, e.g. ``smoothing_fwhm=6`` or ``standardize="zscore_sample"``.
+        Path of a public mask, the same at all sites; sites with a different mask or affine are refused when the
+        federation is formed.
+    bound : float
+        Public maximum norm of a time point, as in :func:`dpcape.subjects`.
+    unit : str
+        Unit of protection, "record" (one time point) or "subject".
+    rows_per_subject : int or None
+        As in :func:`dpcape.subjects`.
+    **masker_options
+        Options of nilearn's ``NiftiMasker``, for example ``smoothing_fwhm=6`` or ``standardize="zscore_sample"``.
 
     Privacy
     -------
-    Standardising, detrending, filtering or removing confounds over time makes every row depend on all others, so that
-    replacing one recorded time point moves them all: free for unit "subject"; for unit "record" only options that are
-    known to leave time points apart are taken.
+    Standardising, detrending, filtering or removing confounds over time makes every row depend on all others, so
+    replacing one recorded time point changes them all. That is allowed for unit "subject". For unit "record", only
+    options that are known not to combine time points are accepted.
     """
     mixing = sorted(
         name
@@ -70,8 +77,7 @@ def nifti_subjects(
     )
     if unit == "record" and mixing:
         raise InvalidParameter(
-            f"time points must be left apart when unit is 'record'; got {', '.join(mixing)}. "
-            "Use unit='subject', under which whatever happens inside a person is free."
+            f"Options for unit='record' must not combine time points; got {', '.join(mixing)}. Use unit='subject'."
         )
     paths = _paths(images)
     mask_image = _nibabel().load(str(mask))
@@ -82,31 +88,43 @@ def nifti_subjects(
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
 
 
-def write_maps(mixing: Matrix, path: str | Path, *, mask: str | Path) -> None:
-    """Write maps, (voxels, components), as one 4D NIfTI image inside the mask they were fitted in."""
+def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> None:
+    """Write maps as one 4D NIfTI image.
+
+    Parameters
+    ----------
+    mixing : array of shape (voxels, components)
+        Maps, such as ``JointICA.mixing_``.
+    path : str or Path
+        File to write.
+    mask : str or Path
+        Mask with which the maps were fitted.
+    """
     nibabel = _nibabel()
     mask_image = nibabel.load(str(mask))
     inside = np.asarray(mask_image.dataobj) != 0
     if mixing.ndim != 2 or mixing.shape[0] != int(inside.sum()):
         raise InvalidParameter(
-            f"maps must have one row per voxel of the mask ({int(inside.sum())}); got shape {mixing.shape}."
+            f"mixing must have one row per voxel of the mask ({int(inside.sum())}); got shape {mixing.shape}. Use the "
+            "mask of the fit."
         )
     volume = np.zeros((*inside.shape, mixing.shape[1]), dtype=np.float32)
     volume[inside] = mixing
     nibabel.save(nibabel.Nifti1Image(volume, mask_image.affine), str(path))
 
 
-def _series(masker: Any, path: Path, mask_image: Any) -> NDArray[np.float32]:
-    """Return one person's series; an image on another grid is refused rather than resampled silently."""
+def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.float32]:
+    """Return one person's series; refuse an image on a different grid instead of resampling it."""
     image = _nibabel().load(str(path))
     if len(image.shape) != 4 or image.shape[:3] != mask_image.shape[:3]:
         raise InvalidParameter(
-            f"an image must be 4D on the mask's grid {mask_image.shape[:3]}; got shape {image.shape} in {path.name}. "
-            "Resample it to the common space first."
+            f"Images must be 4D on the mask's grid {mask_image.shape[:3]}; got shape {image.shape} in {path.name}. "
+            "Resample it to the mask's space first."
         )
     if not np.allclose(image.affine, mask_image.affine, atol=1e-4):
         raise InvalidParameter(
-            f"an image must have the mask's affine; {path.name} has another. Resample it to the common space first."
+            f"Images must have the mask's affine; got a different one in {path.name}. Resample it to the mask's space "
+            "first."
         )
     return np.asarray(masker.transform(image), dtype=np.float32)
 
@@ -118,12 +136,12 @@ def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     else:
         found = [Path(path) for path in images]
     if not found:
-        raise InvalidParameter("images must name at least one NIfTI file; got none. Check the folder.")
+        raise InvalidParameter("images must contain at least one NIfTI file; got 0 files. Check the folder.")
     return found
 
 
-def _voxel_names(mask_image: Any) -> list[str]:
-    """Return names that differ between masks, so that sites with other masks are told apart."""
+def _voxel_names(mask_image: Untyped) -> list[str]:
+    """Return voxel names that depend on the mask, so that sites with different masks are refused."""
     inside = np.asarray(mask_image.dataobj) != 0
     shape = np.asarray(inside.shape, dtype="<i8").tobytes()
     grid = shape + np.packbits(inside).tobytes() + np.round(mask_image.affine, 4).tobytes()
@@ -132,24 +150,24 @@ def _voxel_names(mask_image: Any) -> list[str]:
 
 
 def _takes_none() -> bool:
-    """Tell whether nilearn wants None rather than False for no standardising (since 0.13)."""
+    """Return whether nilearn expects None instead of False for no standardising (since 0.13)."""
     version = tuple(int(part) for part in import_module("nilearn").__version__.split(".")[:2])
     return version >= (0, 13)
 
 
-def _nibabel() -> Any:
+def _nibabel() -> ModuleType:
     return _extra("nibabel")
 
 
-def _maskers() -> Any:
+def _maskers() -> ModuleType:
     return _extra("nilearn.maskers")
 
 
-def _extra(name: str) -> Any:
+def _extra(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
         raise InvalidParameter(
-            f"the package {name.partition('.')[0]!r} must be installed for brain images; got none. "
-            "Install it with: pip install 'dpcape[neuro]'."
+            f"The package {name.partition('.')[0]!r} for brain images is not installed. "
+            "Run: pip install 'dpcape[neuro]'."
         ) from error

@@ -1,17 +1,18 @@
-r"""The only place where protective randomness is drawn.
+r"""Noise sources: the only code that draws protective randomness.
 
-A *noise source* hands out exact samples of the discrete Gaussian on the integers,
+A *noise source* draws exact samples of the discrete Gaussian on the integers,
 
 .. math:: P(k) \propto \exp(-k^2 / (2\,scale^2)), \qquad |k| \le 32\,scale,
 
 from the keystream of AES-256-CTR. `OsNoise` keys every draw afresh from the operating system; `Replay`
-derives its keys from a seed, for tests and experiments, and protects nothing.
+derives its keys from a seed, for tests and experiments, and gives no protection.
 
 The sampler is rejection from a histogram: a finite step function above the bell curve, proposed exactly from
 one 64-bit word, accepted with a probability that is decided exactly from another. Almost every decision is
 made by comparing the word with a floating-point value; when the two are closer than a guard band that is
 many orders of magnitude wider than the rounding error, the word is extended by further random bits and
-compared with an interval around the exact value. So rounding never enters the law. Proof: ``docs/noise.md``.
+compared with an interval around the exact value. Rounding therefore never changes the distribution. Proof:
+``docs/noise.md``.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 
 CUTOFF = 32
-"""Largest magnitude of a draw in standard deviations; what is cut is counted (docs/noise.md, section 2)."""
+"""Largest magnitude of a draw, in standard deviations; the guarantee counts the cut-off (docs/noise.md, section 2)."""
 
 SMALLEST_SCALE = 1.0
 LARGEST_SCALE = 2.0**50
@@ -55,13 +57,13 @@ _CHUNK = 1 << 14
 
 
 class NoiseSource(ABC):
-    """What a protocol needs from randomness.
+    """Source of the randomness that a protocol needs.
 
     Attributes
     ----------
     replayable : bool
-        Whether somebody who knows a seed can repeat the draws. A result obtained with a replayable source has
-        no protection and must say so.
+        Whether anyone who knows a seed can repeat the draws. A result obtained with a replayable source is not
+        protected and must say so.
     """
 
     replayable: ClassVar[bool]
@@ -72,9 +74,9 @@ class NoiseSource(ABC):
 
     @abstractmethod
     def _stream(self) -> _Stream:
-        """Open a keystream that no other call uses."""
+        """Return a keystream that no other call uses."""
 
-    def integer_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
+    def integer_gaussian(self, scale: float, size: int) -> IntArray:
         """Draw exact discrete Gaussians.
 
         Parameters
@@ -91,7 +93,7 @@ class NoiseSource(ABC):
 
         Privacy
         -------
-        The law is exact; nothing is rounded. ``privacy/integer_gap.py`` counts what the integers and the
+        The distribution is exact; nothing is rounded. ``privacy/integer_gap.py`` computes what the integers and the
         cut-off cost against the ideal Gaussian.
 
         Edge cases
@@ -116,9 +118,9 @@ class NoiseSource(ABC):
 
 
 class OsNoise(NoiseSource):
-    """Noise that nobody can repeat: the operating system gives every call 32 fresh bytes of key.
+    """Noise that nobody can repeat: every call uses 32 fresh key bytes from the operating system.
 
-    It has no state, so that copies, forks and pickles share nothing.
+    It has no state, so copies, forks and pickles share nothing.
     """
 
     replayable = False
@@ -136,11 +138,11 @@ class OsNoise(NoiseSource):
 
 
 class Replay(NoiseSource):
-    """Noise that repeats, for tests and experiments only. It protects nothing.
+    """Repeatable noise, for tests and experiments only. It protects nothing.
 
-    The draws of a source depend on the seed, its labels and how often *this* source was used before; not on
-    what other sources did meanwhile. Two children with the same labels repeat each other, so labels must tell
-    apart whatever must be independent. ``child("a", 1)`` equals ``child("a").child(1)``.
+    The draws of a source depend on the seed, its labels and how often *this* source was used before; not on the use
+    of other sources. Two children with the same labels repeat each other, so give different labels to draws that must
+    be independent. ``child("a", 1)`` equals ``child("a").child(1)``.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ class Replay(NoiseSource):
         return f"Replay({self.seed}){labels}"
 
     def child(self, *labels: str | int) -> Replay:
-        """Return the source that belongs to these labels; the same labels give the same draws."""
+        """Return the source for these labels; the same labels give the same draws."""
         source = Replay(self.seed)
         source.labels = self.labels + labels
         source._key = self._key
@@ -181,7 +183,7 @@ class Replay(NoiseSource):
 
 
 class _Stream:
-    """The keystream of AES-256-CTR under a key that is used once."""
+    """Keystream of AES-256-CTR under a key that is used once."""
 
     def __init__(self, key: bytes) -> None:
         self._encryptor = Cipher(AES(key), CTR(bytes(16))).encryptor()
@@ -198,7 +200,7 @@ class _Stream:
 
 @dataclass(frozen=True, eq=False)
 class _Envelope:
-    """A histogram above the bell curve, in units of cells; block j holds magnitudes from j w to (j + 1) w.
+    """Histogram above the bell curve, in units of cells; block j holds magnitudes from j w to (j + 1) w.
 
     With counts n_j and height K it satisfies n_j >= K exp(-(j w)^2 / (2 scale^2)), hence a value of magnitude
     m in block j can be kept with probability K exp(-m^2 / (2 scale^2)) / n_j, which is at most 1.
@@ -208,9 +210,9 @@ class _Envelope:
     limit: int  # largest magnitude kept, floor(CUTOFF * scale)
     width_bits: int  # w = 2^width_bits
     height: int  # K
-    counts: NDArray[np.int64]  # n_j, summing to _N_CELLS
+    counts: IntArray  # n_j, summing to _N_CELLS
     block_of_cell: NDArray[np.uint16]
-    ceilings: NDArray[np.float64]  # K / n_j
+    ceilings: FloatArray  # K / n_j
     sure: NDArray[np.uint64]  # a word below sure[j] keeps every value of block j
 
 
@@ -251,7 +253,7 @@ def _peaks(scale: float, width_bits: int, n_blocks: int) -> list[int]:
     return peaks
 
 
-def _sure_words(scale: float, limit: int, width_bits: int, ceilings: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _sure_words(scale: float, limit: int, width_bits: int, ceilings: FloatArray) -> NDArray[np.uint64]:
     """Return, per block, a word below which acceptance needs no exponential."""
     ends = (np.arange(len(ceilings), dtype=np.int64) + 1) << width_bits
     least = ceilings * np.exp(-0.5 * (ends / scale) ** 2) - _GUARD
@@ -259,7 +261,7 @@ def _sure_words(scale: float, limit: int, width_bits: int, ceilings: NDArray[np.
     return np.asarray(np.maximum(least, 0.0) * 2.0**64, dtype=np.uint64)
 
 
-def _fill(envelope: _Envelope, size: int, stream: _Stream) -> NDArray[np.int64]:
+def _fill(envelope: _Envelope, size: int, stream: _Stream) -> IntArray:
     """Collect accepted proposals, in order, until there are enough."""
     draws = np.empty(size, dtype=np.int64)
     n_filled = 0
@@ -272,7 +274,7 @@ def _fill(envelope: _Envelope, size: int, stream: _Stream) -> NDArray[np.int64]:
     return draws
 
 
-def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> NDArray[np.int64]:
+def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> IntArray:
     """Propose from the histogram and keep each proposal with its exact probability."""
     proposals = stream.uniform_words(n_proposals).view(np.int64)
     words = stream.uniform_words(n_proposals)
@@ -290,12 +292,12 @@ def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> NDArray
 
 def _settle(
     envelope: _Envelope,
-    values: NDArray[np.int64],
+    values: IntArray,
     blocks: NDArray[np.uint16],
     words: NDArray[np.uint64],
     stream: _Stream,
-) -> NDArray[np.bool_]:
-    """Decide by floating point where that is safe, exactly where it is not."""
+) -> BoolArray:
+    """Return which proposals to keep: by floating point where that is safe, else exactly."""
     magnitudes = np.abs(values)
     ratios = envelope.ceilings[blocks] * np.exp(-0.5 * (magnitudes / envelope.scale) ** 2)
     differences = words * 2.0**-64 - ratios
@@ -349,25 +351,27 @@ def _derived(key: bytes, label: bytes) -> bytes:
 def _encoded(labels: tuple[str | int, ...]) -> list[bytes]:
     """Encode labels so that different lists of labels give different lists of codes."""
     if not labels:
-        raise InvalidParameter("labels must name a purpose; got none. Pass a site, a release or a word.")
+        raise InvalidParameter(
+            "labels must name a purpose; got an empty list. Pass a site, a release number or a word."
+        )
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, str | int):
-            raise InvalidParameter(f"a label must be a string or an integer; got {label!r}. Use str(label).")
+            raise InvalidParameter(f"labels must be strings or integers; got {label!r}. Use str(label).")
     return [("s" if isinstance(label, str) else "i").encode() + str(label).encode() for label in labels]
 
 
 def _checked_scale(scale: float) -> float:
-    """Return the scale as a float or refuse it."""
+    """Return the scale as a float, or raise."""
     is_number = isinstance(scale, int | float | np.integer | np.float32) and not isinstance(scale, bool)
     if not is_number or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidParameter(
-            f"scale must be a number of grid steps from 1 to 2^50; got {scale!r}. Choose another grid."
+            f"scale must be a number of grid steps from 1 to 2^50; got {scale!r}. Change the grid step."
         )
     return float(scale)
 
 
 def _checked_count(name: str, count: int) -> int:
-    """Return a non-negative integer or refuse it."""
+    """Return a non-negative integer, or raise."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
         raise InvalidParameter(f"{name} must be a non-negative integer; got {count!r}. Pass an int.")
     return int(count)

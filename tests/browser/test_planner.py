@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from dpcape.analyses.registry import variants
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
-from dpcape.planning.analyses import PLANNED
+from dpcape.planning.outline import outline
 from dpcape.planning.page import write_planner
-from dpcape.planning.rehearsal import outline
 from dpcape.study import Study
 
 pytestmark = pytest.mark.browser
@@ -50,14 +50,14 @@ def test_page_stands_alone(planner: Any, screenshot: Any, accessible: Any) -> No
     assert len(screenshot(page, "planner")) == 4
 
 
-@pytest.mark.parametrize("analysis", [name for name in PLANNED if name not in ("pca", "centred-pca", "centred-cca")])
+@pytest.mark.parametrize("analysis", [name for name in variants() if name not in ("pca", "centred-pca", "centred-cca")])
 def test_every_analysis_shows_answers(planner: Any, screenshot: Any, accessible: Any, analysis: str) -> None:
     page = planner(analysis=analysis, features=30)
     assert page.locator("#answers").is_visible(), page.locator("#refusal").inner_text()
     assert page.locator("#error-chart path.line").count() == 4
     # Where no formula tells what noise does, the page says so and how to find out.
-    planned = PLANNED[analysis]
-    rehearsed = planned.study not in ("mean", "pca", "cca", "linear_regression", "logistic_regression")
+    described, planned = variants()[analysis]
+    rehearsed = described.name not in ("mean", "pca", "cca", "linear_regression", "logistic_regression")
     assert page.locator("#rehearse").is_visible() is rehearsed
     assert page.locator("#error-title").inner_text() == ("Noise" if rehearsed else "Expected error")
     assert page.locator("#release-note").inner_text() == planned.note
@@ -252,18 +252,19 @@ CONSORTIA = [
 ]
 
 
-@pytest.mark.parametrize("analysis", list(PLANNED))
+@pytest.mark.parametrize("analysis", list(variants()))
 def test_copied_study_plans_to_the_same_numbers(planner: Any, analysis: str) -> None:
-    consortium = CONSORTIA[list(PLANNED).index(analysis) % 4]
+    consortium = CONSORTIA[list(variants()).index(analysis) % 4]
     page = planner(**consortium, analysis=analysis, features=16, epsilon=1.7, delta=3e-6)
     page.click("#copy")
     page.get_by_text("Copied.").wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
     study = Study.parse(text)
-    assert study.analysis == PLANNED[analysis].study
+    assert study.analysis == variants()[analysis][0].name
     sizes = page.evaluate("stateOf().study.sizes")
     plan = page.evaluate("stateOf().plan")
-    guarantee, steps = outline(study, dict(zip(study.sites, sizes, strict=True)), study.sites[0])
+    planned = outline(study, dict(zip(study.sites, sizes, strict=True)))
+    guarantee, steps = planned.guarantee(), planned.steps(study.sites[0])
     shown = [entry for entry in plan["releases"] for _ in range(entry["times"])]
     if "infomax" in analysis:
         # On made-up records without noise it ends before its last round; all rounds are charged.

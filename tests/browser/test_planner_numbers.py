@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from scipy.special import erfcx
 
+from dpcape.analyses.registry import variants
 from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import guarantee_of
 from dpcape.pages.numbers import round_up
-from dpcape.planning.analyses import PLANNED, facts_of, options_of, parameters_of, releases_of
+from dpcape.planning.consortium import Consortium as Setting
 from dpcape.planning.curves import scenarios
-from dpcape.planning.expected_error import Declared, measure_of
+from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
+from dpcape.planning.measures import measure_of
 from dpcape.planning.page import write_planner
-from dpcape.planning.release import Setting
+from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of
 from dpcape.planning.study_plan import plan_study, plans_of, terms_of
 from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
 from dpcape.privacy.ledger import Charge, spent_epsilon
@@ -269,7 +271,7 @@ DECLARED = [
 def measured(study: dict[str, Any], declared: Declared) -> Any:
     options = options_of(study["analysis"], study.get("options", {}))
     facts = facts_of(study["analysis"], study["widths"], study["bounds"], options)
-    return measure_of(PLANNED[study["analysis"]].study, facts, parameters_of(study["analysis"], options), declared)
+    return measure_of(variants()[study["analysis"]][0], facts, parameters_of(study["analysis"], options), declared)
 
 
 def plain(declared: Declared) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from .blocks import Block, blocks_in, blocks_of, pages, text_outside_blocks
 from .player import COMMAND, INDENTED, Player, commands_in
+from .prepared import PREPARED
 
 RUN = ("python", "pycon", "sh", "console")
 KNOWN = (*RUN, "toml", "text")
@@ -24,6 +25,8 @@ def with_blocks() -> list[str]:
 @pytest.mark.parametrize("page", with_blocks())
 def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page in PREPARED:
+        PREPARED[page](tmp_path, monkeypatch)
     player = Player(tmp_path)
     for block in blocks_of(page):
         if not block.reason and not is_directive(block):

@@ -58,3 +58,15 @@ def test_paths_that_are_named_exist(page: str) -> None:
 def test_pages_speak_of_the_project_alone(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert not re.search(r"/home/|/root/|/work/|/tmp/", text), page
+
+
+def test_the_table_of_rooms_is_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
+    import house
+
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert house.table() in page, "run python docs/pictures/house.py"
+    picture = (ROOT / "docs" / "pictures" / "house.svg").read_text(encoding="utf-8")
+    for rooms in house.layers():
+        for room in rooms:
+            assert f">{room}</text>" in picture, "run python docs/pictures/house.py"

@@ -114,7 +114,7 @@ def test_below_the_minimum_the_study_ends_and_the_charge_stands(consortium: Cons
         "too-few", "joint_ica", parameters=INFOMAX.format(250), data=SUBJECTS, epsilon=50.0, minimum=4
     )
     consortium.approve(study, runs=2)
-    with pytest.raises(SiteLost, match=r"at least 4 sites must finish.*lyon"):
+    with pytest.raises(SiteLost, match=r"of 4 required sites.*lyon"):
         run_and_kill(consortium, study, "lyon")
     with pytest.raises(LedgerRefused, match="--again"):
         RunFolder.begin(consortium.path / "runs" / study.name, study)

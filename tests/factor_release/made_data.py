@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.factor_release.bundle import Bundle, bundle_of
+from dpcape.factor_release.subjects import SubjectDraws, calibrate
+
 Array = NDArray[np.float64]
 
 
@@ -22,3 +25,28 @@ def factor_data(
 
 def standardised(X: Array) -> Array:
     return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
+
+
+def made_bundle(
+    X: Array,
+    factors: Array,
+    *,
+    n_train: int | None = None,
+    y: Array | None = None,
+    covariates: Array | None = None,
+    draws: Array | None = None,
+) -> Bundle:
+    """Return the bundle that a holder of X would hand out with these factors; y is that of training subjects."""
+    n = len(X) if n_train is None else n_train
+    q = None if covariates is None else covariates.reshape(len(X), -1)
+    subjects = SubjectDraws(
+        features=X,
+        draws=factors[None] if draws is None else draws,
+        n_train=n,
+        response=y,
+        covariates=None if q is None else q[:n],
+        covariates_test=None if q is None else q[n:],
+    )
+    calibration = None if y is None else calibrate(subjects, y, n_folds=5)
+    n_draws = 0 if draws is None else len(draws)
+    return bundle_of(subjects, calibration, factors[:n], factors[n:], n_draws=n_draws)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from made_data import factor_data, standardised
+from made_data import factor_data, made_bundle, standardised
 
 from dpcape.factor_release.attacks import (
     area_under_curve,
@@ -21,12 +21,12 @@ from dpcape.factor_release.risk_page import reconstruction_picture, risk_page
 
 
 def scores(n_factors: int):
-    return lambda features: principal_scores(features, n_factors)[0]
+    return lambda features: principal_scores(features, n_factors)[0][None]
 
 
 def report_on(X: np.ndarray, factors: np.ndarray, n_repeats: int = 5) -> RiskReport:
     refit = scores(factors.shape[1])
-    return assess_risk(factors, X, refit=refit, rng=np.random.default_rng(0), n_repeats=n_repeats)
+    return assess_risk(made_bundle(X, factors), X, refit=refit, rng=np.random.default_rng(0), n_repeats=n_repeats)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def test_known_case_gives_the_known_risk(informative: RiskReport) -> None:
 def test_factors_that_know_nothing_give_chance() -> None:
     X = standardised(factor_data(200, 300, 5, seed=2)[0])
     nothing = np.random.default_rng(3).standard_normal((200, 5))
-    blind = lambda features: np.random.default_rng(4).standard_normal((len(features), 5))  # noqa: E731
-    report = assess_risk(nothing, X, refit=blind, rng=np.random.default_rng(0), n_repeats=5)
+    blind = lambda features: np.random.default_rng(4).standard_normal((1, len(features), 5))  # noqa: E731
+    report = assess_risk(made_bundle(X, nothing), X, refit=blind, rng=np.random.default_rng(0), n_repeats=5)
     for leak in report.leaks:
         assert leak.reconstruction.value < 0.02
         assert leak.identified_all.value < 0.03

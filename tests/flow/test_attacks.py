@@ -269,7 +269,7 @@ def test_an_epoch_of_endless_rounds_is_not_prepared(n_rounds: int) -> None:
     line, allowance = finished(CAPE)
     refused = say(line, VICTIM, m.Renew(epoch=7, n_rounds=n_rounds), allowance)
     assert isinstance(refused, m.Refused)
-    assert f"between 1 and {EPOCH_ROUNDS} rounds" in refused.text
+    assert f"between 1 and {EPOCH_ROUNDS};" in refused.text
     assert isinstance(say(line, VICTIM, m.Renew(epoch=7, n_rounds=EPOCH_ROUNDS), allowance), m.Offered)
 
 
@@ -325,7 +325,7 @@ def test_boxes_go_to_their_site_and_serve_once() -> None:
 
     line, federation = tampered(DEALER, swap)
     private = federation.allow(1.0, 1e-5, shares=(0.5, 0.5))
-    with pytest.raises(ProtocolError, match="signed by the pinned dealer"):
+    with pytest.raises(ProtocolError, match="dealer"):
         private.mean(second_moment(federation.facts))
     assert not line.inner.site("site01").ledger.charges
     line, allowance = finished(DEALER)

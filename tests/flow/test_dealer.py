@@ -78,7 +78,7 @@ def test_noise_is_dealt_to_keys_that_the_pinned_sites_signed_for_these_terms(wha
     dealer = a_dealer()
     refused = answered(dealer, a_deal(FORGED[what]))
     assert isinstance(refused, m.Refused)
-    assert "must be signed by its pinned identity" in refused.text
+    assert "pinned identity" in refused.text
     assert isinstance(answered(dealer, a_deal()), m.Dealt)
 
 
@@ -97,7 +97,7 @@ def test_shares_add_to_zero_and_are_new_for_every_release() -> None:
     assert not np.intersect1d(first, second).size
     again = answered(dealer, a_deal(release=1))
     assert isinstance(again, m.Refused)
-    assert "once per release" in again.text
+    assert "already dealt" in again.text
 
 
 def test_a_box_opens_for_its_terms_release_receiver_and_sites_only() -> None:
@@ -109,7 +109,7 @@ def test_a_box_opens_for_its_terms_release_receiver_and_sites_only() -> None:
     for place, other in enumerate((b"other terms", 1, "oslo", SITES[:2])):
         wrong = _box_context(*(other if at == place else part for at, part in enumerate(right)))
         assert wrong != _box_context(*right)
-        with pytest.raises(ProtocolError, match="unchanged"):
+        with pytest.raises(ProtocolError, match="could not be opened"):
             KEYS["lyon"].open(box, wrong)
     with pytest.raises(ProtocolError):
         KEYS["oslo"].open(box, _box_context(*right))

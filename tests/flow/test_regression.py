@@ -316,7 +316,7 @@ def test_responses_outside_their_bound_are_clipped_or_refused() -> None:
     np.testing.assert_allclose(clipped.coef_, same.coef_, rtol=1e-9)
     y[0] = 1e6
     with pytest.raises(InvalidParameter, match="public range"):
-        sites(X, y, response=(10, 30), outside="refuse")
+        sites(X, y, response=(10, 30), outside="refuse", invalid="refuse")
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_responses_outside_their_bound_are_clipped_or_refused() -> None:
     [
         (LogisticRegression, {"response": None, "classes": [0, 1, 2]}, "two classes"),
         (LogisticRegression, {}, "two classes"),
-        (LinearRegression, {"response": None, "classes": [0, 1]}, "a response"),
+        (LinearRegression, {"response": None, "classes": [0, 1]}, r"response=\(low, high\)"),
     ],
 )
 def test_labels_of_the_wrong_kind_are_refused(model: Any, options: dict[str, Any], words: str) -> None:

@@ -79,7 +79,7 @@ def test_replies_of_another_kind_are_refused(protocol: Protocol) -> None:
     def change(message: m.ToSite, reply: m.FromSite) -> m.FromSite:
         return m.Signed(signature=b"") if isinstance(message, m.Submit) else reply
 
-    with pytest.raises(ProtocolError, match=f"{NAMES[-1]} must answer with Vector; got Signed"):
+    with pytest.raises(ProtocolError, match=f"{NAMES[-1]}.*Vector.*Signed"):
         run(protocol, change)
 
 
@@ -87,7 +87,7 @@ def test_a_site_that_does_not_describe_itself_is_refused() -> None:
     def change(message: m.ToSite, reply: m.FromSite) -> m.FromSite:
         return m.Agreed() if isinstance(message, m.Describe) else reply
 
-    with pytest.raises(ProtocolError, match="must describe its records"):
+    with pytest.raises(ProtocolError, match="descri"):
         run(Independent(), change)
 
 
@@ -160,7 +160,7 @@ def test_a_transport_without_a_dealer_cannot_run_its_protocol() -> None:
     inner = in_process({name: rows(table, bound=1.0) for name, table in FOUR.items()}, noise=Replay(2))
     federation = Federation(WithoutDealer(inner), protocol=Dealer(n_colluding=0))
     private = federation.allow(1.0, 1e-5)
-    with pytest.raises(ProtocolError, match="without one"):
+    with pytest.raises(ProtocolError, match=r"dealer|without"):
         private.mean(second_moment(federation.facts))
 
 
@@ -175,7 +175,7 @@ def test_a_site_that_pins_no_dealer_refuses_its_protocol() -> None:
         site.pin(identities)
     line = InProcess(members, NoiseDealer(Identity.generate(), noise))
     federation = Federation(line, protocol=Dealer(n_colluding=0))
-    with pytest.raises(ProtocolError, match="must be pinned"):
+    with pytest.raises(ProtocolError, match="pinned"):
         federation.allow(1.0, 1e-5)
 
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_put_on_a_line_is_refused() -> None:
         in_process({})
     with pytest.raises(InvalidParameter, match="dealer"):
         in_process({"dealer": held})
-    with pytest.raises(InvalidParameter, match="unknown oslo"):
+    with pytest.raises(InvalidParameter, match="oslo"):
         in_process({"lyon": held}, ledgers={"oslo": Ledger()})
 
 
@@ -200,13 +200,13 @@ def test_what_cannot_be_put_on_a_line_is_refused() -> None:
 )
 def test_sites_that_differ_in_what_must_be_equal_are_refused(other: Any, field: str) -> None:
     line = in_process({"lyon": rows(np.eye(3), bound=1.0), "oslo": other})
-    with pytest.raises(InvalidParameter, match=f"{field} must be the same at all sites"):
+    with pytest.raises(InvalidParameter, match=field):
         Federation(line, protocol=Independent())
 
 
 @pytest.mark.parametrize("dtype", ["|O8", "O", "<M8[s]", "<U2", "|S8", "|V8", ">i8", "<f2", "<c16", "i4,i4", "no such"])
 def test_arrays_are_of_plain_numbers_only(dtype: str) -> None:
-    with pytest.raises(ProtocolError, match="type must be one of"):
+    with pytest.raises(ProtocolError, match="type"):
         m.Array(dtype=dtype, shape=(1,), data=bytes(8)).decode()
 
 
@@ -214,5 +214,5 @@ def test_arrays_are_of_plain_numbers_only(dtype: str) -> None:
     ("shape", "n_bytes"), [((-1,), 8), ((-1, -1), 8), ((2**40,), 8), ((2,), 8), ((1,), 16), ((0,), 8)]
 )
 def test_arrays_have_the_bytes_their_shape_announces(shape: tuple[int, ...], n_bytes: int) -> None:
-    with pytest.raises(ProtocolError, match="an array"):
+    with pytest.raises(ProtocolError, match="array"):
         m.Array(dtype="<i8", shape=shape, data=bytes(n_bytes)).decode()

@@ -37,7 +37,7 @@ RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 30'
 TIME_POINTS = 'kind = "subjects"\nunit = "record"\nfeatures = 6\nbound = 3.0'
-PEOPLE = 'kind = "subjects"\nunit = "subject"\nfeatures = 6\nbound = 3.0'
+PEOPLE = 'kind = "subjects"\nunit = "subject"\nrows_per_subject = 40\nfeatures = 6\nbound = 3.0'
 BASIS = "basis = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]]"
 
 STUDIES: list[tuple[str, str, str]] = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dpcape import errors
+from dpcape.analyses.registry import variants
 from dpcape.cli import main
 from dpcape.guarantee.card import Spent, card_html, card_of, card_text
-from dpcape.planning.analyses import PLANNED, options_of, releases_of
+from dpcape.planning.consortium import Consortium as Setting
 from dpcape.planning.page import write_planner
-from dpcape.planning.rehearsal import statistic_names
-from dpcape.planning.release import Setting
+from dpcape.planning.planned import options_of, releases_of
 from dpcape.planning.study_plan import plan_study
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import Terms
@@ -26,6 +26,8 @@ from dpcape.transport import messages
 from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
+PLANNED = variants()
+statistic_names = Study.statistics
 # Modules that ask what time it is, by the name `datetime`.
 CLOCKS = (hash_chain, run_folder)
 # The function of the planner page that plans a study.

@@ -176,7 +176,10 @@ def plan_words() -> dict[str, Any]:
             "keys": list(plan),
             "keys of releases": [list(entry) for entry in plan["releases"]],
         }
-    titles = {name: {"title": entry.title, "group": entry.group, "note": entry.note} for name, entry in PLANNED.items()}
+    titles = {
+        name: {"title": variant.title, "group": analysis.group, "note": variant.note}
+        for name, (analysis, variant) in PLANNED.items()
+    }
     return {"protocols": words, "analyses": titles}
 
 

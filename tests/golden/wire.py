@@ -186,6 +186,7 @@ def forms() -> dict[str, Any]:
     statistics = {
         name: {"kinds": sorted(kind.kinds), "units": sorted(kind.units), "public": _public(kind)}
         for name, kind in sorted(places.KNOWN_STATISTICS.items())
+        if kind.__module__.startswith("dpcape.")
     }
     return {
         "to sites": [kind.__name__ for kind in typing.get_args(places.ToSite)],
@@ -226,6 +227,7 @@ def _subjects(unit: str) -> dict[str, Any]:
             [np.rint(16 * generator.laplace(size=(16, 2))) / 16 @ mixing for _ in range(30 + index)],
             bound=3.0,
             unit=unit,
+            rows_per_subject=40,
         )
         for index, site in enumerate(SITES[:4])
     }

@@ -49,7 +49,7 @@ def test_a_rogue_root_of_trust_runs_code_and_reaches_nothing(federation: Attacke
     content = json.loads(config.read_text())
     site = "lyon"
     probes = {
-        "secrets": federation.secrets_of(site),
+        "secret_files": federation.secrets_of(site),
         "folder": str(federation.folder(site)),
         "decoy": str(federation.folder(site) / "keys" / "self-test"),
         "vault": federation.part(site, "vault").pid,
@@ -152,7 +152,7 @@ def test_a_rogue_member_reaches_nothing_and_ends_nothing(federation: Attacked, t
         {"do": "send", "topic": "sys.shell", "target": site, "body": f"cat {federation.secrets_of(site)[0]}"}
         for site in ("pune", "lyon")
     ]
-    control, attack = federation.order(orders, shell)
+    control, attack = answers(federation, orders, shell)
     # The positive control: this is what was possible before.
     assert federation.identity_text("pune") in control
     assert attack.startswith("unauthenticated")
@@ -161,7 +161,7 @@ def test_a_rogue_member_reaches_nothing_and_ends_nothing(federation: Attacked, t
         {"do": "send", "topic": topic, "target": "lyon", "body": ""}
         for topic in ("sys.info", "report_env", "train.shutdown", "train.restart", "train.abort")
     ]
-    assert all(answer.startswith("unauthenticated") for answer in federation.order(orders, wanted))
+    assert all(answer.startswith("unauthenticated") for answer in answers(federation, orders, wanted))
     engine = federation.part("lyon", "engine").pid
     # The stock client takes the same order to end.
     federation.order(orders, [{"do": "send", "topic": "train.shutdown", "target": "pune", "body": ""}])
@@ -171,6 +171,16 @@ def test_a_rogue_member_reaches_nothing_and_ends_nothing(federation: Attacked, t
     federation.start_one("pune")
     federation.await_connected(["lima", "lyon", "pune"])
     hostile_report(federation, orders)
+
+
+def answers(federation: Attacked, orders: Path, wanted: list[dict[str, str]]) -> list[str]:
+    """What came back, asked again while a client that has just started does not answer yet."""
+    end = time.monotonic() + 90
+    while True:
+        found = federation.order(orders, wanted)
+        if time.monotonic() > end or not any(answer.startswith("timeout") for answer in found):
+            return found
+        time.sleep(1.0)
 
 
 def hostile_report(federation: Attacked, orders: Path) -> None:

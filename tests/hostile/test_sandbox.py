@@ -52,7 +52,7 @@ class Surroundings:
         self.package = path / "package.py"
         self.package.write_text("")
         self.probes = Probes(
-            secrets=[str(self.secret)],
+            secret_files=[str(self.secret)],
             folder=str(self.folder),
             decoy=str(self.decoy),
             vault=self.vault.pid,

@@ -32,7 +32,9 @@ def folder(tmp_path):
 
 
 def read(folder, unit="subject", **options):
-    return nifti_subjects(folder / "people", mask=folder / "mask.nii.gz", bound=50.0, unit=unit, **options)
+    return nifti_subjects(
+        folder / "people", mask=folder / "mask.nii.gz", bound=50.0, unit=unit, **{"rows_per_subject": 500, **options}
+    )
 
 
 def test_images_become_maps_and_images_again(folder):
@@ -60,7 +62,7 @@ def test_mixing_time_points_is_refused_at_the_record_unit(folder):
         {"clean_args": {"detrend": True}},
     )
     for options in refused:
-        with pytest.raises(InvalidParameter, match="time points must be left apart"):
+        with pytest.raises(InvalidParameter, match=r"must not combine time points.*unit='subject'"):
             read(folder, unit="record", **options)
 
 
@@ -68,7 +70,9 @@ def test_sites_with_other_masks_are_refused(folder):
     other = np.ones(SHAPE, dtype=np.int8)
     other[3, 2, 1] = 0
     nibabel.save(nibabel.Nifti1Image(other, np.eye(4)), folder / "other.nii.gz")
-    elsewhere = nifti_subjects(folder / "people", mask=folder / "other.nii.gz", bound=50.0, unit="subject")
+    elsewhere = nifti_subjects(
+        folder / "people", mask=folder / "other.nii.gz", bound=50.0, unit="subject", rows_per_subject=500
+    )
     with pytest.raises(InvalidParameter, match="feature_names must be the same at all sites"):
         Federation(in_process({"lyon": read(folder), "oslo": elsewhere}), protocol=Exact())
 
@@ -76,13 +80,17 @@ def test_sites_with_other_masks_are_refused(folder):
 def test_other_grids_and_empty_folders_are_refused(folder):
     nibabel.save(nibabel.Nifti1Image(np.ones((2, 2, 2, 5), dtype=np.float32), np.eye(4)), folder / "small.nii")
     with pytest.raises(InvalidParameter, match="4D on the mask's grid"):
-        nifti_subjects([folder / "small.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject")
+        nifti_subjects(
+            [folder / "small.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500
+        )
     moved = nibabel.Nifti1Image(np.ones((*SHAPE, 5), dtype=np.float32), np.diag([2.0, 2, 2, 1]))
     nibabel.save(moved, folder / "moved.nii")
     with pytest.raises(InvalidParameter, match="mask's affine"):
-        nifti_subjects([folder / "moved.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject")
+        nifti_subjects(
+            [folder / "moved.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500
+        )
     (folder / "empty").mkdir()
     with pytest.raises(InvalidParameter, match="at least one NIfTI file"):
-        nifti_subjects(folder / "empty", mask=folder / "mask.nii.gz", bound=1.0, unit="subject")
+        nifti_subjects(folder / "empty", mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500)
     with pytest.raises(InvalidParameter, match="one row per voxel of the mask"):
         write_maps(np.ones((5, 2)), folder / "maps.nii.gz", mask=folder / "mask.nii.gz")

@@ -17,7 +17,7 @@ from dpcape.postprocessing import cosine_basis, rotate, tensor_values
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_polish import first_widths, polished
 from dpcape.postprocessing.ica_self_check import clearance, least_clearance
-from dpcape.statistics.fourth_packing import layout, pack4, packed_size4, pair_products, traceless4, unpack4
+from dpcape.statistics.packing import layout, pack4, packed_size4, pair_products, traceless4, unpack4
 
 
 def power4(rows):

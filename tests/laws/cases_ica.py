@@ -24,7 +24,9 @@ def _time_points(parameters: Vector) -> Any:
 
 
 def _people(parameters: Vector) -> Any:
-    return subjects(list(parameters.reshape(len(parameters), _STEPS, 3)), bound=3.0, unit="subject")
+    return subjects(
+        list(parameters.reshape(len(parameters), _STEPS, 3)), bound=3.0, unit="subject", rows_per_subject=_STEPS
+    )
 
 
 def _reduced(parameters: Vector, clip: float) -> Vector:

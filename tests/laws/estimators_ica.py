@@ -15,7 +15,12 @@ _MIXING = np.array([[0.8, 0.1, 0.3], [0.2, 0.9, -0.3]])
 def _subjects(unit: str) -> dict[str, Any]:
     generator = np.random.default_rng(12)
     return {
-        site: subjects([generator.laplace(size=(20, 2)) @ _MIXING for _ in range(30 + index)], bound=3.0, unit=unit)
+        site: subjects(
+            [generator.laplace(size=(20, 2)) @ _MIXING for _ in range(30 + index)],
+            bound=3.0,
+            unit=unit,
+            rows_per_subject=20,
+        )
         for index, site in enumerate(SITES)
     }
 

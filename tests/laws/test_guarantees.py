@@ -40,7 +40,7 @@ def made_terms(protocol: Protocol, shares: tuple[float, ...] = (1.0,)) -> Terms:
         weights=dict(zip(SITES, (0.1, 0.2, 0.3, 0.25, 0.15), strict=True)),
         facts=rows(np.zeros((1, 4)), bound=1.0).facts().shape_facts(),
     )
-    check_terms(terms)
+    check_terms(terms, adds_noise=protocol.adds_noise)
     return terms
 
 

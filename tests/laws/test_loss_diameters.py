@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import labelled
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.statistics.losses import LinearPredictorLoss
 
 Vector = NDArray[np.float64]
@@ -29,10 +29,10 @@ class Given(LinearPredictorLoss):
     def __init__(self, interval: tuple[float, float]) -> None:
         self._interval = interval
 
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Any, facts: PublicFacts) -> Vector:
         return np.tile(np.asarray(targets, dtype=float)[:, np.newaxis], (1, 5))
 
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: PublicFacts) -> Vector:
         return np.tile(self._interval, (5, 1)).astype(float)
 
 

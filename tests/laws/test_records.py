@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+import dpcape.records
 from dpcape.errors import InvalidParameter
-from dpcape.records import documents, labelled, rows, subjects, views
+
+# Everything here is about the policy "refuse"; tests/laws/test_invalid.py is about "zero".
+documents, labelled, rows, subjects, views = (
+    partial(getattr(dpcape.records, name), invalid="refuse")
+    for name in ("documents", "labelled", "rows", "subjects", "views")
+)
 
 SECRET = 98765.4321  # Stands for an observed value; no message may contain it.
 
@@ -359,10 +366,14 @@ REFUSED = {
     "no words": lambda: documents(sparse.csr_array((3, 0))),
     "short vocabulary": lambda: documents([[3, 1]], feature_names=["word"]),
     "no unit": lambda: subjects([np.ones((3, 2))], bound=1.0, unit="person"),
-    "no subjects": lambda: subjects([], bound=1.0, unit="subject"),
-    "empty subject": lambda: subjects([np.ones((0, 2))], bound=1.0, unit="subject"),
-    "different voxels": lambda: subjects([np.ones((3, 2)), np.ones((3, 4))], bound=1.0, unit="subject"),
-    "long series": lambda: subjects([np.ones((98765, 1))], bound=1.0, unit="subject", rows_per_subject=5),
+    "no subjects": lambda: subjects([], bound=1.0, unit="subject", rows_per_subject=5),
+    "empty subject": lambda: subjects([np.ones((0, 2))], bound=1.0, unit="subject", rows_per_subject=5),
+    "different voxels": lambda: subjects(
+        [np.ones((3, 2)), np.ones((3, 4))], bound=1.0, unit="subject", rows_per_subject=5, invalid="refuse"
+    ),
+    "long series": lambda: subjects(
+        [np.ones((98765, 1))], bound=1.0, unit="subject", rows_per_subject=5, invalid="refuse"
+    ),
     "NaN voxel": lambda: subjects([np.array([[np.nan, SECRET]])], bound=1.0, unit="record"),
 }
 
@@ -532,7 +543,7 @@ def test_time_points_of_all_subjects_are_records_in_unit_record(size):
 
 def test_subjects_come_whole_in_unit_subject():
     arrays = series()
-    records = subjects(arrays, bound=1.0, unit="subject")
+    records = subjects(arrays, bound=1.0, unit="subject", rows_per_subject=9)
     found = [block.copy() for block in records.each_subject()]
     assert all(np.array_equal(a, all_blocks(rows(b, bound=1.0))) for a, b in zip(found, arrays, strict=True))
     assert (records.n_records, records.facts().rows_per_unit, records.unit) == (3, 9, "subject")
@@ -556,7 +567,7 @@ def test_sites_with_the_same_description_have_the_same_shape_facts():
         views([[SECRET]], [[SECRET]], bounds=(1.0, 2.0)),
         labelled([[SECRET]], [SECRET], bound=1.0, response=(0, 1)),
         documents([[98765, 1]]),
-        subjects([[[SECRET]]], bound=1.0, unit="subject"),
+        subjects([[[SECRET]]], bound=1.0, unit="subject", rows_per_subject=1),
     ],
     ids=lambda records: records.kind,
 )
@@ -566,7 +577,8 @@ def test_repr_and_facts_show_public_facts_only(records):
     assert records.n_features == records.facts().n_features
     public = {name for name in dir(records) if not name.startswith("_")}
     allowed = {"facts", "n_records", "n_features", "kind", "unit", "blocks", "feature_blocks", "each_subject"}
-    assert public <= allowed
+    allowed |= {"n_invalid"}
+    assert public <= allowed | {"rows_per_subject"}
 
 
 # --- real data ----------------------------------------------------------------------------------------------

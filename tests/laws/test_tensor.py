@@ -22,7 +22,7 @@ from dpcape.postprocessing.tensor_power import (
     tensor_noise_norm,
     whiten,
 )
-from dpcape.statistics.tensor_packing import (
+from dpcape.statistics.packing import (
     CubeSum,
     pack_tensor,
     packed_tensor_size,

@@ -24,7 +24,7 @@ from dpcape.statistics import (
     word_shares,
     word_triples,
 )
-from dpcape.statistics.tensor_packing import pack_tensor, unpack_tensor
+from dpcape.statistics.packing import pack_tensor, unpack_tensor
 
 Array = NDArray[np.float64]
 WORD_VECTORS = np.array([[1.0, 0.2], [-0.7, 1.1], [0.3, -0.9], [0.5, 0.5]])

@@ -171,7 +171,7 @@ def test_sizes_that_are_refused(size):
 @pytest.mark.parametrize("source", [OsNoise(), Replay(1)])
 def test_labels_that_are_refused(source):
     for label in (1.5, None, b"lyon", True, ("a",)):
-        with pytest.raises(InvalidParameter, match="a label must be a string or an integer; got"):
+        with pytest.raises(InvalidParameter, match="labels must be strings or integers; got"):
             source.child("fine", label)
     with pytest.raises(InvalidParameter, match="labels must name a purpose"):
         source.child()

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcape.analyses.registry import analyses
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
-from dpcape.planning.expected_error import Declared, measure_of
+from dpcape.facts import PublicFacts
+from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import grouped, kept_energy
+from dpcape.planning.measures import measure_of
 from dpcape.postprocessing.tensor_power import power_method
 
 
@@ -73,15 +75,15 @@ def test_groups_keep_number_and_energy(size: int, single: int) -> None:
     assert float(counts @ values) == pytest.approx(spectrum.sum())
 
 
-def facts(kind: str, width: int, **more: object) -> Facts:
-    return Facts(kind=kind, unit="record", n_records=1, widths=(width,), bounds=(1.0,), **more)
+def facts(kind: str, width: int, **more: object) -> PublicFacts:
+    return PublicFacts(kind=kind, unit="record", n_records=1, widths=(width,), bounds=(1.0,), **more)
 
 
 @pytest.mark.parametrize("scale", [3e-4, 3e-3, 3e-2])
 def test_regression_loss_is_what_shrunken_coefficients_lose(scale: float) -> None:
     """Solve noisy normal equations with the true prior variance, and count the explained variance that is lost."""
     declared, width = Declared(shape="geometric", decay=0.8, explained=0.6), 12
-    measure = measure_of("linear_regression", facts("labelled", width, response=(0.0, 1.0)), {}, declared)
+    measure = measure_of(analyses()["linear_regression"], facts("labelled", width, response=(0.0, 1.0)), {}, declared)
     assert measure is not None
     spectrum, source = declared.spectrum(width), np.random.default_rng(3)
     variance = 0.6 / 3
@@ -106,7 +108,7 @@ def test_noise_of_moments_is_that_of_the_models_own_decomposition(kind: str) -> 
     declared = Declared(shape="geometric", decay=0.7, energy=0.8)
     options = {"n_components": n_components, "design": "full", "noise_variance": variance}
     name, own = ("topic_model", 0.0) if kind == "topics" else ("mixture_model", variance)
-    measure = measure_of(name, facts("documents" if kind == "topics" else "rows", size), options, declared)
+    measure = measure_of(analyses()[name], facts("documents" if kind == "topics" else "rows", size), options, declared)
     assert measure is not None
     assert not measure.is_error
     eigenvalues = declared.spectrum(size)[:n_components] - own
@@ -130,13 +132,13 @@ def test_noise_of_moments_is_that_of_the_models_own_decomposition(kind: str) -> 
 
 def test_a_component_below_the_noise_of_its_columns_is_drowned() -> None:
     options = {"n_components": 3, "design": "whitened", "noise_variance": 0.5}
-    measure = measure_of("mixture_model", facts("rows", 12), options, Declared())
+    measure = measure_of(analyses()["mixture_model"], facts("rows", 12), options, Declared())
     assert measure is not None
     assert measure.value([1e-9, 1e-9]) == math.inf
 
 
 def test_centre_noise_is_that_of_sum_and_share() -> None:
-    measure = measure_of("kmeans", facts("rows", 5), {"n_clusters": 4}, Declared())
+    measure = measure_of(analyses()["kmeans"], facts("rows", 5), {"n_clusters": 4}, Declared())
     assert measure is not None
     source = np.random.default_rng(5)
     # A centre of full length: sums over shares, both noisy.

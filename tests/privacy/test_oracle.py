@@ -37,6 +37,13 @@ def test_epsilon_of_composed_gaussians(mu: float, count: int, delta: float) -> N
     assert found <= exact + 2 * INTERVAL * math.sqrt(count) + 1e-3 * exact
 
 
+@pytest.mark.parametrize(("k", "mu"), [(2, 0.3), (5, 0.1), (40, 0.02)])
+def test_a_subject_with_k_records_has_k_times_a_records_mu(k: int, mu: float) -> None:
+    """Its records move one view by k mu; k views moved by mu each would be sqrt(k) mu."""
+    assert epsilon_of(1e-5, k * mu) == pytest.approx(oracle([(k * mu, 1)]).get_epsilon(1e-5), rel=2e-3)
+    assert epsilon_of(1e-5, compose([mu] * k)) < 0.9 * epsilon_of(1e-5, k * mu)
+
+
 def test_delta_of_mixed_gaussians() -> None:
     parts = [(0.3, 2), (0.7, 1), (0.1, 10)]
     mu = compose([mu for mu, count in parts for _ in range(count)])

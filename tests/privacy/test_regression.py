@@ -19,7 +19,7 @@ import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, Replay, SecureSum, in_process
 from dpcape.errors import DpcapeWarning
-from dpcape.federation import federation as federation_module
+from dpcape.federation import allowance as allowance_module
 from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.protocols import Protocol
 
@@ -59,7 +59,7 @@ def recorded(case: Any, protocol: Protocol) -> dict[str, Any]:
     transport = in_process(case.records(), noise=Replay(7))
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DpcapeWarning)
-        patch.setattr(federation_module, "plan_release", keep)
+        patch.setattr(allowance_module, "plan_release", keep)
         model = case.make(EPSILON, DELTA).fit(Federation(transport, protocol=protocol))
     used = [planned[number] for number in range(len(model.releases_))]
     worst = max(model.guarantee_.sites, key=lambda site: model.guarantee_.sites[site].epsilon)

@@ -27,7 +27,7 @@ class TestOrder:
             lambda site: site.open(round=0, survivors=sites.names, signatures={}),
             lambda site: site.open_missing(round=0, missing=[]),
         ):
-            with pytest.raises(ProtocolError, match="epoch must be accepted first"):
+            with pytest.raises(ProtocolError, match="no epoch was accepted"):
                 call(sites.sites[sites.names[0]])
 
     @pytest.mark.parametrize("round", [3, -1, 2**63, 1.0, True, None, "0"])
@@ -40,10 +40,10 @@ class TestOrder:
         sites.epoch()
         site = sites.sites[sites.names[0]]
         site.recover_mask(round=0, vector=sites.draw())
-        with pytest.raises(ProtocolError, match="one vector is summed"):
+        with pytest.raises(ProtocolError, match="one summed vector"):
             site.recover_mask(round=0, vector=sites.draw())
         site.self_mask(round=1, vector=sites.draw())
-        with pytest.raises(ProtocolError, match="one vector is covered"):
+        with pytest.raises(ProtocolError, match="one covered vector"):
             site.self_mask(round=1, vector=sites.draw())
 
     @pytest.mark.parametrize("mask", ["recover_mask", "self_mask"])
@@ -57,32 +57,32 @@ class TestOrder:
             getattr(site, mask)(round=0, vector=sites.draw())
 
     def test_opening_before_signing(self, sites: Consortium, sent: RecoverRound) -> None:
-        with pytest.raises(ProtocolError, match="must follow this site's signature"):
+        with pytest.raises(ProtocolError, match="has not signed a survivor set"):
             sites.sites[sites.names[0]].open(round=0, survivors=sites.names, signatures={})
 
     def test_opening_twice(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.settle(sent, round=0)
         sites.open(sent, round=0)
-        with pytest.raises(ProtocolError, match="once; got another request"):
+        with pytest.raises(ProtocolError, match="opened once"):
             sites.sites[sites.names[0]].open(round=0, survivors=sites.names, signatures=sent.quorum())
 
     def test_seed_shares_before_opening(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.settle(sent, round=0)
-        with pytest.raises(ProtocolError, match="must follow this site's opening"):
+        with pytest.raises(ProtocolError, match="has not opened round"):
             sites.sites[sites.names[0]].open_missing(round=0, missing=sites.names[1:2])
 
     def test_signing_without_having_sent(self, sites: Consortium) -> None:
         sites.epoch()
-        with pytest.raises(ProtocolError, match="must have sent a vector"):
+        with pytest.raises(ProtocolError, match="sent no vector"):
             sites.sites[sites.names[0]].sign_survivors(round=0, survivors=sites.names)
 
     def test_epochs_grow_and_are_accepted_once(self, sites: Consortium) -> None:
         sites.epoch(5)
         site = sites.sites[sites.names[0]]
         for epoch in (5, 4, 0):
-            with pytest.raises(ProtocolError, match="epoch must grow"):
+            with pytest.raises(ProtocolError, match="epoch must increase"):
                 site.offer(epoch=epoch, n_rounds=1)
-        with pytest.raises(ProtocolError, match="must follow this site's own offer, once"):
+        with pytest.raises(ProtocolError, match="accepted once"):
             site.accept(sites.offers)
 
     @pytest.mark.parametrize("n_rounds", [0, -1, 100_001, 2**63, 1.0])
@@ -93,9 +93,9 @@ class TestOrder:
     def test_a_restarted_site_cannot_continue(self, sites: Consortium, sent: RecoverRound) -> None:
         name = sites.names[0]
         restarted = sites.session(name)
-        with pytest.raises(ProtocolError, match="got a request before that"):
+        with pytest.raises(ProtocolError, match="session has not begun"):
             restarted.recover_mask(round=0, vector=sites.draw())
-        with pytest.raises(ProtocolError, match="own hello must be among the hellos"):
+        with pytest.raises(ProtocolError, match="own hello was changed"):
             restarted.begin(sites.hellos)
 
     def test_a_refusal_spoils_the_round_but_not_the_next(self, sites: Consortium, sent: RecoverRound) -> None:
@@ -107,7 +107,7 @@ class TestOrder:
             lambda: site.self_mask(round=0, vector=sites.draw()),
             lambda: site.open_missing(round=0, missing=[]),
         ):
-            with pytest.raises(ProtocolError, match="free of refused messages"):
+            with pytest.raises(ProtocolError, match="is unusable"):
                 call()
         site.recover_mask(round=1, vector=sites.draw())
 
@@ -118,22 +118,22 @@ class TestSurvivorSets:
 
     def test_two_sets(self, sites: Consortium, sent: RecoverRound) -> None:
         self.sign(sites, sites.names)
-        with pytest.raises(ProtocolError, match="one survivor set is signed"):
+        with pytest.raises(ProtocolError, match="one survivor set"):
             self.sign(sites, sites.names[:3])
 
     def test_the_same_set_twice(self, sites: Consortium, sent: RecoverRound) -> None:
         self.sign(sites, sites.names)
-        with pytest.raises(ProtocolError, match="one survivor set is signed"):
+        with pytest.raises(ProtocolError, match="one survivor set"):
             self.sign(sites, sites.names)
 
     @pytest.mark.parametrize(
         ("survivors", "reason"),
         [
-            (("site000", "site001", "stranger"), "agreed sites only"),
+            (("site000", "site001", "stranger"), "only agreed sites"),
             (("site000", "site001", "site001", "site002"), "each site once"),
             (("site001", "site002", "site003"), "must name the site it is sent to"),
-            (("site000", "site001"), "at least 3 sites; got 2"),
-            ((), "at least 3 sites; got 0"),
+            (("site000", "site001"), "only 2 of at least 3"),
+            ((), "only 0 of at least 3"),
             ("site000", "list of site names"),
             ((b"site000", "site001", "site002"), "list of site names"),
             (None, "list of site names"),
@@ -147,12 +147,12 @@ class TestSurvivorSets:
         sites = Consortium(5, threshold=3).begin()
         sites.epoch(absent=sites.names[4:])
         sites.sites[sites.names[0]].recover_mask(round=0, vector=sites.draw())
-        with pytest.raises(ProtocolError, match="agreed sites only"):
+        with pytest.raises(ProtocolError, match="only agreed sites"):
             self.sign(sites, sites.names)
 
     def test_opening_another_set_than_the_signed_one(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.settle(sent, round=0)
-        with pytest.raises(ProtocolError, match="must be the signed one"):
+        with pytest.raises(ProtocolError, match="is not the signed one"):
             sites.sites[sites.names[0]].open(round=0, survivors=sites.names[:3], signatures=sent.quorum())
 
     def test_context_must_be_bytes(self, sites: Consortium, sent: RecoverRound) -> None:
@@ -166,7 +166,7 @@ class TestSignatures:
 
     def test_threshold_less_one(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.settle(sent, round=0)
-        with pytest.raises(ProtocolError, match="at least 3 sites must have signed; got 2"):
+        with pytest.raises(ProtocolError, match="only 2 of 3 required sites signed"):
             self.open(sites, sent, {name: sent.signatures[name] for name in sites.names[:2]})
 
     def test_threshold_is_enough(self, sites: Consortium, sent: RecoverRound) -> None:
@@ -177,13 +177,13 @@ class TestSignatures:
     @pytest.mark.parametrize("forged", [b"", b"x", bytes(64), None, "text"])
     def test_forged(self, sites: Consortium, sent: RecoverRound, forged: object) -> None:
         sites.settle(sent, round=0)
-        with pytest.raises(ProtocolError, match="site site003 must have signed the same set"):
+        with pytest.raises(ProtocolError, match="site site003 has not signed the same set"):
             self.open(sites, sent, {**sent.signatures, "site003": forged})
 
     def test_one_site_under_two_names(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.settle(sent, round=0)
         doubled = {**sent.signatures, "site002": sent.signatures["site001"]}
-        with pytest.raises(ProtocolError, match="site site002 must have signed"):
+        with pytest.raises(ProtocolError, match="site site002 has not signed"):
             self.open(sites, sent, doubled)
 
     def test_of_somebody_outside_the_set(self, sites: Consortium) -> None:
@@ -193,7 +193,7 @@ class TestSignatures:
         survivors = sites.names[:3]
         signed = {n: sites.sites[n].sign_survivors(round=0, survivors=survivors) for n in survivors}
         signed["site003"] = sites.sites["site003"].sign_survivors(round=0, survivors=sites.names)
-        with pytest.raises(ProtocolError, match="signatures must be those of survivors"):
+        with pytest.raises(ProtocolError, match="a signer is not a survivor"):
             sites.sites["site000"].open(round=0, survivors=survivors, signatures=signed)
 
     def test_valid_for_another_round(self, sites: Consortium) -> None:
@@ -204,7 +204,7 @@ class TestSignatures:
         new = RecoverRound(epoch, round=1)
         sites.send(new, round=1, summed=sites.draws())
         sites.settle(new, round=1)
-        with pytest.raises(ProtocolError, match="must have signed the same set"):
+        with pytest.raises(ProtocolError, match="has not signed the same set"):
             sites.sites["site000"].open(round=1, survivors=sites.names, signatures=old.signatures)
 
     def test_valid_for_another_epoch(self, sites: Consortium) -> None:
@@ -214,7 +214,7 @@ class TestSignatures:
         new = RecoverRound(sites.epoch(1), round=0)
         sites.send(new, round=0, summed=sites.draws())
         sites.settle(new, round=0)
-        with pytest.raises(ProtocolError, match="must have signed the same set"):
+        with pytest.raises(ProtocolError, match="has not signed the same set"):
             sites.sites["site000"].open(round=0, survivors=sites.names, signatures=old.signatures)
 
     def test_for_another_context(self, sites: Consortium, sent: RecoverRound) -> None:
@@ -222,16 +222,16 @@ class TestSignatures:
             name: sites.sites[name].sign_survivors(round=0, survivors=sites.names, context=name.encode())
             for name in sites.names
         }
-        with pytest.raises(ProtocolError, match="must have signed the same set"):
+        with pytest.raises(ProtocolError, match="has not signed the same set"):
             sites.sites["site000"].open(round=0, survivors=sites.names, signatures=signed)
 
     def test_for_another_kind_of_round(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.sites["site000"].self_mask(round=0, vector=sites.draw())
         signed = {n: sites.sites[n].sign_survivors(round=0, survivors=sites.names) for n in sites.names}
-        with pytest.raises(ProtocolError, match="must have signed the same set"):
+        with pytest.raises(ProtocolError, match="has not signed the same set"):
             sites.sites["site000"].open(round=0, survivors=sites.names, signatures=signed)
 
     def test_not_a_mapping(self, sites: Consortium, sent: RecoverRound) -> None:
         sites.settle(sent, round=0)
-        with pytest.raises(ProtocolError, match="signatures must be those of survivors"):
+        with pytest.raises(ProtocolError, match="a signer is not a survivor"):
             self.open(sites, sent, list(sent.signatures.items()))

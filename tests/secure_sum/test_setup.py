@@ -67,7 +67,7 @@ class TestHellos:
             lambda h: [],
         ):
             sites = Consortium(4)
-            with pytest.raises(ProtocolError, match="exactly one hello of each agreed site"):
+            with pytest.raises(ProtocolError, match="exactly one hello from each agreed site"):
                 begin(sites, tamper(sites.hellos))
 
     def test_other_messages(self) -> None:
@@ -86,7 +86,7 @@ class TestHellos:
             lambda h: change(h[3], key=h[2].key),
         ):
             sites = Consortium(4)
-            with pytest.raises(ProtocolError, match="hello of site site003 must be signed by its pinned"):
+            with pytest.raises(ProtocolError, match=r"site003 .* pinned identity .* Compare fingerprints"):
                 begin(sites, [*sites.hellos[:3], tamper(sites.hellos)])
 
     def test_two_keys_swapped(self) -> None:
@@ -98,7 +98,7 @@ class TestHellos:
     def test_own_hello_replaced(self) -> None:
         sites = Consortium(4)
         other = sites.session("site000").hello()
-        with pytest.raises(ProtocolError, match="own hello must be among the hellos, unchanged"):
+        with pytest.raises(ProtocolError, match="own hello was changed"):
             begin(sites, [other, *sites.hellos[1:]])
 
     def test_a_key_under_two_names(self) -> None:
@@ -111,13 +111,13 @@ class TestHellos:
     @pytest.mark.parametrize("value", [b"", b"x", bytes(33), None, "text"])
     def test_wrong_lengths(self, field: str, value: object) -> None:
         sites = Consortium(4)
-        with pytest.raises(ProtocolError, match="must hold a nonce and a key"):
+        with pytest.raises(ProtocolError, match="must have a nonce"):
             begin(sites, [*sites.hellos[:3], change(sites.hellos[3], **{field: value})])
 
     @pytest.mark.parametrize("point", SMALL_ORDER)
     def test_points_of_small_order(self, point: bytes) -> None:
         sites = Consortium(4)
-        with pytest.raises(ProtocolError, match="key of site site003 must be a proper X25519 key"):
+        with pytest.raises(ProtocolError, match="key of site site003 must be a valid X25519 key"):
             begin(sites, [*sites.hellos[:3], resigned(sites, change(sites.hellos[3], key=point))])
 
     def test_another_configuration(self) -> None:
@@ -132,14 +132,14 @@ class TestHellos:
         impostor = Identity.generate()
         pinned = {**sites.pinned, "site003": impostor.public}
         session = Session("site003", impostor, pinned=pinned, config=sites.config)
-        with pytest.raises(ProtocolError, match="hello of site site003 must be signed by its pinned"):
+        with pytest.raises(ProtocolError, match=r"site003 .* pinned identity .* Compare fingerprints"):
             begin(sites, [*sites.hellos[:3], session.hello()])
 
     def test_one_try(self) -> None:
         sites = Consortium(4)
         with pytest.raises(ProtocolError, match="exactly one hello"):
             begin(sites, [])
-        with pytest.raises(ProtocolError, match="a session begins once"):
+        with pytest.raises(ProtocolError, match=r"only once.* Make a new session"):
             begin(sites, sites.hellos)
         assert sites.sites["site000"].session_id == b""
         assert sites.sites["site000"].session_words == ""
@@ -165,7 +165,7 @@ class TestHellos:
             lambda: site.recover_mask(round=0, vector=sites.draw()),
             lambda: site.self_mask(round=0, vector=sites.draw()),
         ):
-            with pytest.raises(ProtocolError, match="got a request before that"):
+            with pytest.raises(ProtocolError, match="session has not begun"):
                 call()
 
 
@@ -175,15 +175,15 @@ class TestPinned:
         own = sites.identities["site000"]
         short = {name: key for name, key in sites.pinned.items() if name != "site002"}
         for pinned, reason in (
-            (short, "none for site002"),
+            (short, "site002 missing"),
             ({**sites.pinned, "site002": sites.pinned["site001"]}, "one key under two names"),
-            ({**sites.pinned, "site000": Identity.generate().public}, "own identity"),
+            ({**sites.pinned, "site000": Identity.generate().public}, "own public key"),
             ({**sites.pinned, "site002": b"short"}, "32 bytes"),
             ({**sites.pinned, "site002": None}, "32 bytes"),
         ):
             with pytest.raises(InvalidParameter, match=reason):
                 Session("site000", own, pinned=pinned, config=sites.config)
-        with pytest.raises(InvalidParameter, match="one of the configured sites"):
+        with pytest.raises(InvalidParameter, match="name must be one of"):
             Session("stranger", own, pinned=sites.pinned, config=sites.config)
 
 

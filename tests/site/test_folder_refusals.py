@@ -42,7 +42,7 @@ def test_another_site_in_the_place_of_one_or_slightly_other_shares_are_not_what_
     swapped = msgspec.structs.replace(
         terms, n_records=dict.fromkeys(names, 60), epsilons=dict.fromkeys(names, terms.epsilons["lyon"])
     )
-    with pytest.raises(ProtocolError, match="the sites of an allowance must be what the approved study says"):
+    with pytest.raises(ProtocolError, match="sites of an allowance must be as in the approved study"):
         consortium.study.check_terms(swapped)
     for share in (0.999, 0.99999):
         with pytest.raises(ProtocolError, match="the shares of the releases"):

@@ -94,7 +94,7 @@ def test_the_coordinator_cannot_ask_for_other_terms(consortium: Consortium) -> N
         (1.0, 1e-5, (0.5, 0.5), "number of releases"),
         (1.0, 1e-5, (0.5,), "shares"),
     ):
-        with pytest.raises(ProtocolError, match=f"{message}.* must be what the approved study says"):
+        with pytest.raises(ProtocolError, match=f"{message}.* approved study"):
             federation.allow(epsilon, delta, shares)
     assert all(place.state().charges == [] for place in consortium.sites.values())
 
@@ -130,7 +130,7 @@ def test_the_ceiling_holds_across_studies(consortium: Consortium) -> None:
     consortium.study.estimator().fit(consortium.federation())
     other = consortium.variant("thickness", "thickness-two")
     consortium.approve(other)
-    with pytest.raises(LedgerRefused, match=r"got 1\.\d+ with this study"):
+    with pytest.raises(LedgerRefused, match="would exceed the ceiling of this data set"):
         consortium.federation(other)
 
 
@@ -205,7 +205,7 @@ def test_a_data_set_that_gets_another_file_keeps_its_budget_and_remembers_its_re
 ) -> None:
     place = consortium.sites["lyon"]
     place.set_ceiling("cohort", Ceiling(1.2, 1e-5, per_study=0.7))
-    (tmp_path / "newer.csv").write_text((tmp_path / "lyon.csv").read_text() + "1,40,F,3.0\n", encoding="utf-8")
+    (tmp_path / "newer.csv").write_text((tmp_path / "lyon.csv").read_text() + "1,40,3.0\n", encoding="utf-8")
     place.add_data("cohort", tmp_path / "newer.csv", epsilon=1.2, delta=1e-5)
     assert place.state().ceilings["cohort"].per_study == 0.7
     assert [entry.kind for entry in place.chain.entries()[-2:]] == ["note", "ceiling"]
@@ -241,7 +241,7 @@ def test_a_data_set_without_a_ceiling_is_neither_reviewed_nor_approved(consortiu
     place = SiteFolder.create(tmp_path / "new", name="lyon")
     (place.path / "data.json").write_text('{"cohort": {"path": "/nowhere", "content": ""}}')
     for decide in (partial(review_text, place), place.approve):
-        with pytest.raises(InvalidParameter, match=r"got none for 'cohort'\. Set it: dpcape site budget"):
+        with pytest.raises(InvalidParameter, match="Set it: dpcape site budget"):
             decide(consortium.study)
 
 
@@ -321,7 +321,7 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
     with pytest.raises(LedgerRefused, match="must be approved"):
         restored.site_for(consortium.study)
     restored.approve(consortium.study)
-    with pytest.raises(LedgerRefused, match="must stay within"):
+    with pytest.raises(LedgerRefused, match="would exceed the ceiling"):
         restored.site_for(consortium.study)
     with pytest.raises(InvalidParameter, match="they agree"):
         restored.accept_head(reason="again", lost={})

@@ -13,6 +13,7 @@ from dpcape.cli import main
 from dpcape.errors import LedgerRefused
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import Charge
+from dpcape.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling, last_decision
 
@@ -101,7 +102,7 @@ def test_numbers_are_those_of_the_commands(place: Place, steward: Visitor) -> No
     assert f"<strong>{spent:g}</strong> of 1.2 spent" in steward.page().text
     assert "used up" in steward.page().text
     # The ceiling's delta is the study's, so that the study by itself is its epsilon.
-    words = "cohort: epsilon 1 at delta 1e-05 by itself; 0 of 1 releases made"
+    words = "cohort: epsilon 1 at delta 1e-05 per record by itself; 0 of 1 releases made"
     assert words in steward.page("ledger").text
 
 
@@ -268,3 +269,17 @@ def test_a_decision_seen_earlier_ignores_counts_of_releases(place: Place) -> Non
     place.folder.revoke(place.study, seen=seen)
     with pytest.raises(LedgerRefused, match="in sight of the ledger"):
         place.folder.deny(place.study, seen=seen)
+
+
+def test_a_ceiling_per_subject_is_set_on_the_page(place: Place, steward: Visitor) -> None:
+    look = steward.page("ceilings/cohort").form("/look")
+    assert (look.fields["per"], look.fields["rows_per_subject"]) == ("record", "")
+    confirm = steward.send(look, per="subject", rows_per_subject="12")
+    assert "This lowers the ceiling" in confirm.text
+    assert "what it is per" in confirm.text
+    steward.follow(steward.send(confirm.form("/set")))
+    assert place.folder.state().ceilings["cohort"] == Ceiling(1.2, 1e-5, unit=Unit("subject", 12))
+    back = steward.send(steward.page("ceilings/cohort").form("/look"), per="record")
+    assert "This raises the ceiling" in back.text
+    for wrong in ({"per": "person"}, {"rows_per_subject": "0"}, {"rows_per_subject": "x"}):
+        assert steward.send(look, **wrong).status == 400

@@ -41,6 +41,7 @@ class _Forms(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.forms: list[Form] = []
+        self._select = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -48,6 +49,17 @@ class _Forms(HTMLParser):
             self.forms.append(Form(given.get("action") or "", given.get("method") or "get"))
         elif tag == "input" and given.get("name") and given.get("type") not in ("file", "checkbox"):
             self.forms[-1].fields[str(given["name"])] = given.get("value") or ""
+        elif tag == "select" and self.forms:
+            self._select = str(given.get("name") or "")
+        elif tag == "option" and self._select and given.get("value"):
+            fields = self.forms[-1].fields
+            # The first option, unless another is selected.
+            if "selected" in given or self._select not in fields:
+                fields[self._select] = str(given["value"])
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "select":
+            self._select = ""
 
 
 class Visitor:

@@ -73,8 +73,13 @@ def test_ranges_levels_and_missing_values(tmp_path: Path) -> None:
     assert np.array_equal(block, [[0.5, 0, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1]])
     assert study.facts().feature_names == ("age", "sex=F", "sex=M")
     (tmp_path / "x.csv").write_text("age,sex\n75,\n", encoding="utf-8")
+    strict = study_of(
+        'kind = "rows"\nbound = 2.0\ninvalid = "refuse"\n[data.columns]\nage = { range = [0, 100], missing = 50 }\n'
+        'sex = ["F", "M"]',
+        tmp_path,
+    )
     with pytest.raises(InvalidParameter, match="column 'sex' must have no missing values"):
-        study.records_for("lyon", tmp_path / "x.csv")
+        strict.records_for("lyon", tmp_path / "x.csv")
 
 
 def test_one_range_for_all_columns_and_images(tmp_path: Path) -> None:
@@ -204,7 +209,7 @@ def test_bad_files_are_refused_without_a_word_of_their_content(
 ) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InvalidParameter) as caught:
-        study_of(NAMED, tmp_path).records_for("lyon", tmp_path / name)
+        study_of(f'{NAMED}\ninvalid = "refuse"', tmp_path).records_for("lyon", tmp_path / name)
     assert words in str(caught.value)
     assert "secret" not in str(caught.value)
 

@@ -17,10 +17,12 @@ from click.testing import CliRunner, Result
 
 import dpcape.runs.page
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
+from dpcape.analyses.registry import analyses
 from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.planning.rehearsal import declared_federation, made_up_records, outline, statistic_names
+from dpcape.planning.outline import outline
+from dpcape.planning.rehearsal import enough_records
 from dpcape.privacy.calibration import plan_release
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process, run_on_federation
@@ -28,12 +30,11 @@ from dpcape.site.folder import SiteFolder
 from dpcape.statistics import second_moment
 from dpcape.steward.review import how_noisy, review
 from dpcape.study import Study
-from dpcape.study.analyses import analyses
 
 from .texts import ANALYSES, text_of
 
 SITES = ("lima", "lyon", "oslo")
-FILES = {"study.toml", "log.jsonl", "model.npz", "guarantee.json", "participants.json", "report.html"}
+FILES = {"study.toml", "log.jsonl", "model.npz", "guarantee.json", "participants.json", "report.html", "releases"}
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_a_run_leaves_everything(study: Study, tmp_path: Path) -> None:
     seen: list[int] = []
     run = run_in_process(study, tmp_path / "run", progress=lambda release: seen.append(release.number))
     assert {path.name for path in run.path.iterdir()} == FILES
-    assert events(run) == ["begun", "formed", *["charging"] * 3, "release", "saved", "finished"]
+    assert events(run) == ["begun", "formed", *["charging", "counting"] * 3, "release", "saved", "finished"]
     assert seen == [0]
     model = PCA.load(run.path / "model.npz")
     claimed = json.loads((run.path / "guarantee.json").read_text(encoding="utf-8"))
@@ -179,12 +180,13 @@ def test_every_analysis_rehearses_without_touching_files(
         run_in_process(study, tmp_path / "run", rehearse=True)
     assert run.is_rehearsal
     assert "REHEARSAL ON MADE-UP RECORDS" in (run.path / "report.html").read_text(encoding="utf-8")
-    assert {release.statistic for release in run.model().releases_} <= statistic_names(study)
+    assert {release.statistic for release in run.model().releases_} <= study.statistics()
 
 
 def test_the_outline_is_what_a_run_then_does(study: Study, tmp_path: Path) -> None:
     run = run_in_process(study, tmp_path / "run")
-    guarantee, steps = outline(study, dict.fromkeys(SITES, 80), "lyon")
+    planned = outline(study, dict.fromkeys(SITES, 80))
+    guarantee, steps = planned.guarantee(), planned.steps("lyon")
     model = run.model()
     assert guarantee.sites == model.guarantee_.sites
     assert [step.statistic for step in steps] == [release.statistic for release in model.releases_]
@@ -195,12 +197,11 @@ def test_noise_at_a_site_is_what_its_release_carries() -> None:
     """The draws add to nothing, so a site keeps less of its own than it drew; counted by the protocol's view."""
     text = text_of("pca").replace("n_colluding = 1", "n_colluding = 1\ncancelling_ratio = 4.0")
     study = Study.parse(text)
-    _, (step,) = outline(study, {"lima": 50, "lyon": 80, "oslo": 200}, "lyon")
-    fed = declared_federation(study, {"lima": 50, "lyon": 80, "oslo": 200})
-    terms = fed.terms(study.epsilon_of("lyon"), study.delta)
-    plan = plan_release(terms, 0, second_moment(terms.facts), fed.protocol)
+    planned = outline(study, {"lima": 50, "lyon": 80, "oslo": 200})
+    (step,) = planned.steps("lyon")
+    plan = plan_release(planned.terms, 0, second_moment(planned.terms.facts), planned.protocol)
     own, shared = (np.array([scales[name] for name in SITES]) for scales in (plan.own_scales, plan.shared_scales))
-    view = fed.protocol.view(3, own_scales=own, shared_scales=shared)
+    view = planned.protocol.view(3, own_scales=own, shared_scales=shared)
     released = view.mixing[1] ** 2 @ view.variances
     assert step.site_scale == pytest.approx(np.sqrt(released) / 80, rel=1e-9)
 
@@ -208,10 +209,10 @@ def test_noise_at_a_site_is_what_its_release_carries() -> None:
 @pytest.mark.parametrize(("analysis", "third"), [("mixture_model", "third_moment"), ("topic_model", "word_triples")])
 def test_either_design_is_approved_where_the_first_result_decides(analysis: str, third: str) -> None:
     auto = Study.parse(text_of(analysis))
-    assert {third, f"whitened_{third}"} <= statistic_names(auto)
+    assert {third, f"whitened_{third}"} <= auto.statistics()
     fixed = Study.parse(text_of(analysis).replace("n_components", 'design = "whitened"\nn_components'))
-    assert third not in statistic_names(fixed)
-    assert "third_moment" not in statistic_names(Study.parse(text_of("pca")))
+    assert third not in fixed.statistics()
+    assert "third_moment" not in Study.parse(text_of("pca")).statistics()
 
 
 def test_a_review_says_what_it_was_computed_for(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_a_review_says_what_it_was_computed_for(tmp_path: Path) -> None:
     assert "for 1000 records per site, as an example." in said[0]
     assert "for the numbers some sites declared and 1000 records at each of the others, as an example." in said[1]
     assert "for the declared numbers of records." in said[2]
-    assert "may be released in place of what is named here" in said[0]
+    assert "whitened third moment or third moment is released" in said[0]
 
 
 def test_repeated_runs_promise_nothing_that_a_seed_takes_away(study: Study, tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_repeated_runs_promise_nothing_that_a_seed_takes_away(study: Study, tmp_
 
 
 def test_an_outline_computes_nothing_for_its_last_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second moment of 30 000 columns holds 450 million numbers; a review of it makes none of them."""
+    """The second moment of 6 000 columns holds 18 million numbers; a review of it makes none of them."""
     made = Study.synthetic_records
 
     def few(study: Study, site: str, n_records: int) -> Any:
@@ -245,16 +246,16 @@ def test_an_outline_computes_nothing_for_its_last_release(monkeypatch: pytest.Mo
         return made(study, site, n_records)
 
     monkeypatch.setattr(Study, "synthetic_records", few)
-    study = Study.parse(text_of("pca").replace("features = 6", "features = 30000"))
-    _, (step,) = outline(study, dict.fromkeys(SITES, 80), "lyon")
-    assert step.size == 30_000 * 30_001 // 2
+    study = Study.parse(text_of("pca").replace("features = 6", "features = 6000"))
+    (step,) = outline(study, dict.fromkeys(SITES, 80)).steps("lyon")
+    assert step.size == 6_000 * 6_001 // 2
 
 
 def test_made_up_records_are_few_if_they_are_wide() -> None:
-    assert made_up_records(6) == 400
-    assert made_up_records(1000) == 3000
-    assert made_up_records(200_000) == 100
-    assert made_up_records(10**8) == 8
+    assert enough_records(6) == 400
+    assert enough_records(1000) == 3000
+    assert enough_records(200_000) == 100
+    assert enough_records(10**8) == 8
 
 
 def test_runs_on_site_folders_use_their_ledgers_and_keep_their_heads(study: Study, tmp_path: Path) -> None:
@@ -277,7 +278,7 @@ def test_runs_on_site_folders_use_their_ledgers_and_keep_their_heads(study: Stud
     assert {name: tuple(head) for name, head in heads.items()} == {n: f.chain.head() for n, f in folders.items()}
     assert run.participants()["lyon"]["ledger"] == list(folders["lyon"].chain.head())
     assert run.participants()["lyon"]["identity"] == folders["lyon"].identity.fingerprint()
-    with pytest.raises(LedgerRefused, match=r"must stay within epsilon 2\.5"):
+    with pytest.raises(LedgerRefused, match=r"would exceed the ceiling of this data set \(epsilon 2\.5"):
         run_in_process(guarded, tmp_path / "runs" / "one", again=True)
     assert [len(place.state().charges) for place in folders.values()] == [1, 1, 1]
 

@@ -82,7 +82,8 @@ def test_a_report_tells_what_a_run_added_and_nothing_of_other_studies(study: Stu
         total, last = (places[0].state().charges_of("cohort")[:count] for count in (None, -1))
         epsilons = [round_up(spent_epsilon(charges, 1e-5)) for charges in (last, total)]
         assert (
-            f"cohort: epsilon {epsilons[0]} before, {epsilons[1]} after (at delta 1e-05, today's ceiling 20)" in logged
+            f"cohort: epsilon {epsilons[0]} before, {epsilons[1]} after (at delta 1e-05 per record, today's ceiling 20)"
+            in logged
         )
         assert logged.count("cohort: epsilon ") == 2 + has_spent
         whole = round_up(places[0].state().spent("cohort", guarded.delta))

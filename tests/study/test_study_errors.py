@@ -17,21 +17,21 @@ from .texts import ANALYSES, text_of
 MISTAKES = [
     ("[study]", "[study", (1, 7), "must be valid TOML"),
     ("bound = 1.0", "bound = ", (19, 9), "must be valid TOML"),
-    ("[study]", "[studie]", (1, 2), "no others; got 'studie'"),
+    ("[study]", "[studie]", (1, 2), "got 'studie'. Remove or rename it"),
     ('name = "first"', 'name = "a b"', (2, 8), "name of [study] must be 1 to 64 of a-z"),
-    ('name = "first"', "", (1, 1), "name of [study] must be a text; got none"),
-    ('name = "first"', "nam = 'x'", (2, 1), "got none, but a field 'nam'"),
+    ('name = "first"', "", (1, 1), "name of [study] must be a string; it is missing"),
+    ('name = "first"', "nam = 'x'", (2, 1), "it is missing, but there is a field 'nam'"),
     ('"pca"', '"pcaa"', (3, 12), "Did you mean 'pca'?"),
     ('"pca"', "7", (3, 12), "analysis of [study] must be one of"),
     ("epsilon = 2.0", "epsilon = 0", (4, 11), "epsilon must be a positive finite number; got 0.0"),
     ("epsilon = 2.0", "epsilon = inf", (4, 11), "epsilon of [study] must be a positive finite number"),
     ("epsilon = 2.0", "epsilon = true", (4, 11), "epsilon of [study] must be a positive finite number"),
-    ("epsilon = 2.0", "epsilon = { lima = 1.0 }", (4, 11), "one per site (lima, lyon, oslo)"),
+    ("epsilon = 2.0", "epsilon = { lima = 1.0 }", (4, 11), "each site (lima, lyon, oslo)"),
     ("epsilon = 2.0", 'epsilon = "2"', (4, 11), "epsilon of [study] must be a positive finite number"),
     ("delta = 1e-5", "delta = 1", (5, 9), "delta of [study] must be strictly between 0 and 1"),
     ("n_components = 2", "", (1, 1), "n_components of [study] must be given for pca"),
     ("n_components = 2", "n_components = 7", (6, 16), "n_components must be a whole number from 1 to 6 here; got 7"),
-    ("n_components = 2", "n_components = 1979-05-27", (6, 16), "a text, a number, true, false"),
+    ("n_components = 2", "n_components = 1979-05-27", (6, 16), "a string, a number, true, false"),
     ("n_components = 2", "n_components = 2\ncentre = true", (7, 1), "Did you mean 'center'?"),
     ('kind = "cape"', 'kind = "cap"', (9, 8), "Did you mean 'cape'?"),
     ("n_colluding = 1", "", (8, 1), "n_colluding of [protocol] must be a whole number"),
@@ -43,13 +43,13 @@ MISTAKES = [
     ("n_colluding = 1", "n_colluding = 1\ncancelling_ratio = nan", (11, 20), "a finite number"),
     ("[sites.lima]", '[sites."li ma"]', (12, 8), "a site's name must be 1 to 64 of a-z"),
     ("[sites.lima]", "[sites.dealer]", (12, 8), "not 'dealer'"),
-    ("[sites.lima]", "[sites.lima]\nweight = 0.5", (12, 1), "weights must be given for every site"),
+    ("[sites.lima]", "[sites.lima]\nweight = 0.5", (12, 1), "weights must be given for each site"),
     ("[sites.lima]", "[sites.lima]\nrecords = 0", (13, 11), "at least 1"),
-    ("[sites.lima]", "[sites.lima]\nfile = 'x'", (13, 1), "'file' must be a field of [sites.lima]"),
+    ("[sites.lima]", "[sites.lima]\nfile = 'x'", (13, 1), "'file' is not a field of [sites.lima]"),
     ("bound = 1.0", "bound = -1.0", (19, 9), "bound of [data] must be a positive number"),
-    ("bound = 1.0", "", (16, 1), "bound of [data] must be a finite number; got none"),
-    ("features = 6", "", (16, 1), "columns, schema, features (got none of them)"),
-    ("features = 6", 'features = 6\ncolumns = ["a"]', (19, 11), "(got columns, features)"),
+    ("bound = 1.0", "", (16, 1), "bound of [data] must be a finite number; it is missing"),
+    ("features = 6", "", (16, 1), "columns, schema and features (given: no form)"),
+    ("features = 6", 'features = 6\ncolumns = ["a"]', (19, 11), "(given: columns, features)"),
     ("features = 6", "features = 0", (18, 12), "at least 1"),
     ("features = 6", "columns = []", (18, 11), "a list of names"),
     ("features = 6", 'columns = ["a", "a"]', (18, 11), "distinct names"),
@@ -61,12 +61,12 @@ MISTAKES = [
     ("features = 6", "features = 6\nranges = [[0, 1]]", (19, 10), "a list of 6 such pairs"),
     ("features = 6", "features = 6\nmissing = 'x'", (19, 11), "missing of [data] must be a number"),
     ('kind = "rows"', 'kind = "row"', (17, 8), "Did you mean 'rows'?"),
-    ('kind = "rows"', 'kind = "subjects"', (16, 1), "unit of [data] must be one of subject, record; got none"),
+    ('kind = "rows"', 'kind = "subjects"', (16, 1), "unit of [data] must be one of subject, record; it is missing"),
     (
         'kind = "rows"',
         'kind = "subjects"\nranges = [0, 1]',
         (18, 10),
-        "ranges of [data] must be left out for subjects, whose numbers are taken as they are",
+        "ranges of [data] must be left out for subjects, whose numbers are not rescaled",
     ),
     (
         'kind = "rows"\nfeatures = 6',
@@ -76,8 +76,8 @@ MISTAKES = [
     ),
     ('kind = "rows"', 'kind = "documents"\nranges = [0, 1]', (18, 10), "must be left out for documents"),
     ('kind = "rows"', 'kind = "documents"\nmissing = 0', (18, 11), "missing of [data] must be left out for documents"),
-    ('kind = "rows"', 'kind = "labelled"', (16, 1), "response of [data] must be given, or else classes"),
-    ('kind = "rows"', 'kind = "views"\nbounds = [1, 2]', (16, 1), "a study must have [data.x]"),
+    ('kind = "rows"', 'kind = "labelled"', (16, 1), "response of [data] must be given if classes is not"),
+    ('kind = "rows"', 'kind = "views"\nbounds = [1, 2]', (16, 1), "[data.x] is missing. See docs"),
 ]
 
 
@@ -105,10 +105,10 @@ def test_tables_that_are_missing_or_no_tables() -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="readable text file"):
+    with pytest.raises(InvalidParameter, match="readable UTF-8 text file"):
         Study.load(tmp_path / "nowhere.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidParameter, match="readable text file"):
+    with pytest.raises(InvalidParameter, match="readable UTF-8 text file"):
         Study.load(tmp_path / "bytes.toml")
     with pytest.raises(InvalidParameter, match="at most"):
         Study.parse("#" * (2**20 + 1))
@@ -151,7 +151,7 @@ def test_random_text_is_refused_with_a_position(text: str) -> None:
 
 
 def test_texts_cover_the_analyses() -> None:
-    from dpcape.study.analyses import analyses
+    from dpcape.analyses.registry import analyses
 
     # A polynomial loss is registered by code of one's own, so no text here can name one.
     assert set(analyses()) - {"polynomial_loss"} <= set(ANALYSES), "give every public analysis a study text"

@@ -1,4 +1,4 @@
-"""``dpcape reproduce``: a command that this package adds to dpcape's."""
+"""The command ``dpcape reproduce``, which this package adds to dpcape."""
 
 from __future__ import annotations
 
@@ -19,17 +19,34 @@ if TYPE_CHECKING:
     from dpcape_papers.experiments.runner import Report
 
 
-@click.command(short_help="Run figures and tables of the papers again, with a verdict on each claim.")
+@click.command(short_help="Reproduce the papers' figures and tables, with a verdict on each claim.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--list", "as_list", is_flag=True, help="Name every figure and table and stop; + takes --method.")
-@click.option("--all", "every", is_flag=True, help="All of them.")
-@click.option("--quick", is_flag=True, help="About half a minute each: fewer runs, smaller sizes.")
-@click.option("--data", default=None, help="Folder of the data; DPCAPE_DATA or ../shared/data if absent.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True)
-@click.option("--runs", type=click.IntRange(min=1), default=None, help="Runs to average; the papers' 10 if absent.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
-@click.option("--method", "methods", multiple=True, metavar="MODULE:NAME", help="A method of your own to compare.")
-@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), default=None, help="OUT/.cache if absent.")
+@click.option("--list", "as_list", is_flag=True, help="List all figures and tables, then exit; + accepts --method.")
+@click.option("--all", "every", is_flag=True, help="Run all figures and tables.")
+@click.option("--quick", is_flag=True, help="Use fewer runs and smaller sizes: about 30 s each.")
+@click.option("--data", default=None, help="Data folder (default: DPCAPE_DATA, else ../shared/data).")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True,
+              help="Output folder.")  # fmt: skip
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Runs to average (default: 10, as in the papers; fewer with --quick).",
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Number of parallel processes.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="MODULE:NAME",
+    help="Add your own method to the comparison; repeatable.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Cache folder (default: OUT/.cache).",
+)
 def reproduce(
     names: tuple[str, ...],
     as_list: bool,
@@ -42,22 +59,22 @@ def reproduce(
     methods: tuple[str, ...],
     cache: Path | None,
 ) -> None:
-    """Run figures and tables of the papers again: data, picture, and a verdict on each claim of the text."""
+    """Reproduce figures and tables of the papers: data, picture and a verdict on each claim of the text."""
     from dpcape_papers.experiments.registry import choose, experiments
 
     if as_list:
         _list(list(experiments().values()))
         return
-    # Imported here: what compares methods takes a second to import, and a list should not.
+    # Imported here because these modules take a second to load, and --list does not need them.
     from dpcape_papers.experiments.comparison import load_method
     from dpcape_papers.experiments.data import find_data
     from dpcape_papers.experiments.experiment import RunSetting
 
     chosen = choose(list(experiments()) if every else names)
     if not chosen:
-        raise click.UsageError("Name an experiment, or use --all or --list.")
+        raise click.UsageError("Missing argument NAME. Give at least one name, or use --all; --list shows the names.")
     for method in methods:
-        load_method(method)  # a wrong name is told before anything runs
+        load_method(method)  # report a wrong name before anything runs
     setting = RunSetting(quick=quick, data=find_data(data), runs=runs, methods=methods)
     _run(chosen, setting, out, cache or out / ".cache", jobs)
 
@@ -78,7 +95,7 @@ def _run(chosen: Sequence[Experiment], setting: RunSetting, out: Path, cache: Pa
     from dpcape_papers.experiments.runner import run
 
     mpl.use("Agg")
-    # Whoever ends the process by name gets what Ctrl-C gets: finished cells and figures stay.
+    # Treat SIGTERM like Ctrl-C: finished cells and figures are kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _Bars(Console(stderr=True)) as progress:
@@ -90,12 +107,12 @@ def _run(chosen: Sequence[Experiment], setting: RunSetting, out: Path, cache: Pa
         for failure in report.failures:
             click.echo(f"{report.experiment.name}: {failure}", err=True)
     if failed:
-        click.echo(f"{len(failed)} of {len(reports)} failed; the others are complete.", err=True)
+        click.echo(f"{len(failed)} of {len(reports)} experiments failed; the others are complete.", err=True)
         sys.exit(1)
 
 
 class _Bars:
-    """One bar per experiment while it runs, one line when it is through."""
+    """Progress display: one bar per running experiment, replaced by one line when it ends."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -1,1 +1,1 @@
-"""One description per analysis: parameters, releases, shares and standing, without its estimator."""
+"""Descriptions of analyses: parameters, releases, shares of the budget and status, without their estimators."""

@@ -1,21 +1,32 @@
-"""What may be relied on: mechanisms of dpcape, with their standing and the reason for it."""
+"""Mechanisms of dpcape, each with its status (verified, published claim only or broken) and the reason."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.registry import own_analyses
+from dpcape.protocols import PLANNABLE
 
 VERIFIED, PUBLISHED, BROKEN = "verified", "published claim only", "broken"
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A mechanism and its standing.
+    """Mechanism with its status.
 
     Attributes
     ----------
+    name : str
+        What it is, with the name in Python.
     status : str
-        VERIFIED (accounting proved or computed exactly from the whole view, audited), PUBLISHED (the guarantee is what
-        a paper claims; the noise gives another one, which dpcape computes) or BROKEN (no useful guarantee).
+        VERIFIED (accounting proved, or computed exactly from the adversary's whole view, and audited), PUBLISHED (the
+        noise gives a different guarantee from the one a paper claims; dpcape computes it) or BROKEN (no useful
+        guarantee).
+    reason : str
+        Why it has that status.
+    reference : str
+        Where the reason is documented.
     analyses : tuple of str
         Names for ``dpcape audit``.
     claims : tuple of str
@@ -31,12 +42,12 @@ class Mechanism:
 
 
 def verified(name: str, reason: str, reference: str, *analyses: str) -> Mechanism:
-    """Return a mechanism whose accounting is proved or computed, and audited."""
+    """Return a verified mechanism: its accounting is proved or computed, and audited."""
     return Mechanism(name, VERIFIED, reason, reference, analyses=analyses)
 
 
 def published(name: str, reason: str, reference: str, *claims: str) -> Mechanism:
-    """Return a mechanism that has another guarantee than its paper claims."""
+    """Return a mechanism whose guarantee differs from what its paper claims."""
     return Mechanism(name, PUBLISHED, reason, reference, claims=claims)
 
 
@@ -45,74 +56,58 @@ def broken(name: str, reason: str, reference: str, *claims: str) -> Mechanism:
     return Mechanism(name, BROKEN, reason, reference, claims=claims)
 
 
-MECHANISMS = (
+_FOUNDATIONS = (
     verified(
         "exact integer Gaussian noise (OsNoise)",
-        "exact sampler from AES-256-CTR; what integers and cut-off cost is counted",
+        "exact sampler from AES-256-CTR; the cost of integers and of the cut-off is counted",
         "docs/noise.md; Canonne, Kamath and Steinke 2020",
     ),
     verified(
-        "Cape, SecureSum, Independent, Dealer",
-        "mu computed from the adversary's whole view, colluding and lost sites included",
+        ", ".join(protocol.__name__ for protocol in PLANNABLE.values()),
+        "mu is computed from the adversary's whole view, including colluding and lost sites",
         "docs/secure_sum.md",
         "pca",
     ),
-    verified("Mean", "diameter of (x, x^2) proved at FirstMoments", "docs/analyses", "mean"),
-    verified(
-        "PCA, CCA, PrivateFactorModel",
-        "one second moment, sqrt(2) B^2 / N; centred: mean and moment jointly",
-        "Dwork et al. 2014 (Analyze Gauss)",
-        "pca",
-        "centred-pca",
-        "cca",
-        "private-factor-model",
-    ),
-    verified(
-        "TopicModel, MixtureModel",
-        "symmetric second and third moments; composition mu^2 = mu_2^2 + mu_3^2",
-        "docs/analyses/topics_and_mixtures.md",
-        "topic-model",
-        "mixture-model",
-    ),
-    verified(
-        "JointICA, per time point or per subject",
-        "clipped moments or gradients; every release counted; the unit is printed",
-        "docs/analyses/joint_ica.md",
-        "joint-ica",
-        "joint-ica-of-subjects",
-        "joint-ica-infomax",
-    ),
-    verified(
-        "LinearRegression, LogisticRegression, PolynomialLoss (built-in losses)",
-        "all degrees in one release with the joint sensitivity",
-        "docs/analyses/regression.md",
-        "linear-regression",
-        "logistic-regression",
-        "polynomial-loss",
-    ),
-    verified(
-        "NetworkClassifier, KMeans",
-        "clipped gradients or sums; every round counted whether used or not",
-        "docs/analyses/regression.md",
-        "network-classifier",
-        "kmeans",
-    ),
+)
+_BROKEN = (
     broken(
         "release of latent factors (FactorRelease)",
-        "a function of the data; an empirical risk report is given instead of a guarantee",
+        "computed directly from the data; an empirical risk report replaces a guarantee",
         "Kundu and Suthaharan, privacy preserving factor analysis",
         "factor-guarantee",
     ),
     broken(
         "bounds, scaling or centring taken from the data",
-        "what is estimated from data is a release of its own",
+        "an estimate from the data is itself a release, and it is not protected",
         "all papers",
         "preparation",
     ),
     broken(
         "noise drawn in floating point",
-        "outputs that only one of two neighbours can produce",
+        "some outputs are possible under only one of two neighbouring data sets",
         "Mironov 2012",
         "floating-point",
     ),
 )
+
+
+def mechanisms() -> tuple[Mechanism, ...]:
+    """Return the foundations of dpcape's guarantees, its analyses, and broken mechanisms."""
+    return (*_FOUNDATIONS, *_described(), *_BROKEN)
+
+
+def _described() -> list[Mechanism]:
+    """Return one mechanism for each group of analyses with the same status and reason."""
+    grounds: dict[tuple[str, str, str], list[Analysis]] = {}
+    for analysis in own_analyses().values():
+        grounds.setdefault((analysis.standing, analysis.reason, analysis.reference), []).append(analysis)
+    return [
+        Mechanism(
+            ", ".join(analysis.python for analysis in members),
+            standing,
+            reason,
+            reference,
+            analyses=tuple(case.name for analysis in members for case in analysis.audit),
+        )
+        for (standing, reason, reference), members in grounds.items()
+    ]

@@ -1,4 +1,4 @@
-"""Who pools what with the aggregator, under which protocol; the victim is always the first site."""
+"""Who pools what with the aggregator, under which protocol, against which site."""
 
 from __future__ import annotations
 
@@ -12,17 +12,31 @@ VICTIM = SITES[0]
 
 @dataclass(frozen=True)
 class Adversary:
-    """A protocol, which sites collude with the aggregator, and which are lost after the noise agreement."""
+    """Adversary: the aggregator with colluding sites, under one protocol.
+
+    Attributes
+    ----------
+    name : str
+        Name in the results of an audit.
+    protocol : Protocol
+        Protocol the sites run.
+    colluding : tuple of str
+        Sites that share everything they know with the aggregator.
+    lost : tuple of str
+        Sites that drop out after the noise is agreed.
+    """
 
     name: str
     protocol: Protocol
     colluding: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    sites: tuple[str, ...] = SITES
+    victim: str = VICTIM
 
     @property
     def honest(self) -> tuple[str, ...]:
         """Sites that finish and tell nobody anything beyond their messages."""
-        return tuple(site for site in SITES if site not in self.colluding + self.lost)
+        return tuple(site for site in self.sites if site not in self.colluding + self.lost)
 
     def __str__(self) -> str:
         return self.name
@@ -44,3 +58,22 @@ ADVERSARIES = (
     Adversary("dealer, one site colludes", Dealer(n_colluding=1), ("dot",)),
     Adversary("dealer, three sites collude", Dealer(n_colluding=3), SITES[1:]),
 )
+
+
+def strongest(protocol: Protocol, sites: tuple[str, ...], victim: str) -> list[Adversary]:
+    """Return the adversaries a protocol promises to hold against: as many colluding and lost sites as it allows."""
+    others = [site for site in sites if site != victim]
+    settings = protocol.settings(len(sites))
+    n_colluding = settings.n_colluding
+    colluding = tuple(others[len(others) - n_colluding :])
+    n_lost = min(len(sites) - settings.minimum_sites, len(others) - n_colluding)
+    name = f"{protocol.name}, {_number(n_colluding)} colluding"
+    found = [Adversary(name, protocol, colluding, (), sites, victim)]
+    if n_lost:
+        lost = tuple(others[:n_lost])
+        found.append(Adversary(f"{name}, {_number(n_lost)} lost", protocol, colluding, lost, sites, victim))
+    return found
+
+
+def _number(count: int) -> str:
+    return f"{count} site{'' if count == 1 else 's'}"

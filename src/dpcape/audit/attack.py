@@ -1,40 +1,37 @@
-"""The best test between two neighbouring data sets, given everything the adversary holds.
+"""The best test between two neighbouring data sets, given the adversary's whole view.
 
-Every row of the view is written down with how the victim's statistic and the noise sources enter it; noise is Gaussian
-to all practical purposes, so the best test is linear, and the scores of several releases add up.
+Each row of the view is recorded with its dependence on the victim's statistic and on the noise sources. Noise is
+Gaussian for all practical purposes, so the best test is linear, and the scores of several releases add up.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcape.audit.adversaries import SITES, VICTIM, Adversary
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.audit.adversaries import Adversary
 from dpcape.audit.protocol_run import Observed
 from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.protocols.protocol import Integers
-
-Rows = NDArray[np.float64]
 
 
 class _View:
-    """Rows the adversary holds: values, how the victim's statistic enters, how draws and own noises enter."""
+    """View of the adversary: values, and their dependence on the victim's statistic, draws and own noises."""
 
     def __init__(self) -> None:
-        self.values: list[Rows] = []
+        self.values: list[FloatArray] = []
         self.shift: list[float] = []
-        self.mixing: list[Rows] = []
+        self.mixing: list[FloatArray] = []
 
-    def add(self, values: Integers | Rows, mixing: Rows, *, enters: bool = False) -> None:
+    def add(self, values: IntArray | FloatArray, mixing: FloatArray, *, enters: bool = False) -> None:
         self.values.append(np.asarray(values, dtype=float))
         self.shift.append(float(enters))
         self.mixing.append(mixing)
 
 
-def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: Integers) -> Rows:
+def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: IntArray) -> FloatArray:
     """Return one score per trial; larger means that ``difference`` was added to the victim's statistic."""
     view = _view(adversary, held)
-    spread = np.array([*(plan.shared_steps(n) for n in SITES), *(plan.own_steps(n) for n in SITES)])
+    spread = np.array([*(plan.shared_steps(n) for n in adversary.sites), *(plan.own_steps(n) for n in adversary.sites)])
     weights = _weights(np.array(view.shift), np.array(view.mixing) * spread)
     along = sum(
         weight * values.reshape(-1, difference.size) @ difference.astype(float)
@@ -45,36 +42,37 @@ def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference:
 
 def _view(adversary: Adversary, held: Observed) -> _View:
     view = _View()
-    draw, own = np.eye(4, 8), np.eye(4, 8, 4)
-    index = {name: position for position, name in enumerate(SITES)}
-    kind = adversary.protocol.name
-    if kind == "secure-sum":
+    n_sites = len(adversary.sites)
+    draw, own = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
+    index = {name: position for position, name in enumerate(adversary.sites)}
+    protocol = adversary.protocol
+    if not held.releases:
+        # Only the sum was opened.
         known = sum(held.drawn[name, "own"] for name in adversary.colluding)
         view.add(held.sums["sum"] - known, own[[index[n] for n in adversary.honest]].sum(axis=0), enters=True)
         return view
-    removed = np.zeros(8) if kind == "independent" else draw.mean(axis=0)
+    cancelling = draw - draw.mean(axis=0) if protocol.shares_noise else np.zeros_like(draw)
     for name in adversary.honest:
-        cancelling = np.zeros(8) if kind == "independent" else draw[index[name]] - removed
-        view.add(held.releases[name], cancelling + own[index[name]], enters=name == VICTIM)
-    if kind == "cape":
+        view.add(held.releases[name], cancelling[index[name]] + own[index[name]], enters=name == adversary.victim)
+    if protocol.shares_noise and not protocol.needs_dealer:
         view.add(held.sums["sum of draws"], draw.sum(axis=0))
         for name in adversary.colluding:
             view.add(held.drawn[name, "draw"], draw[index[name]])
         if adversary.lost:
-            survivors = [index[n] for n in SITES if n not in adversary.lost]
+            survivors = [index[n] for n in adversary.sites if n not in adversary.lost]
             view.add(held.sums["correction"], draw[survivors].sum(axis=0))
-    if kind == "dealer":
+    if protocol.needs_dealer:
         for name in adversary.colluding:
-            # A colluding site knows what was dealt to it: its release less its own noise.
-            view.add(held.releases[name] - held.drawn[name, "own"], draw[index[name]] - removed)
+            # A colluding site knows what it received from the dealer: its release minus its own noise.
+            view.add(held.releases[name] - held.drawn[name, "own"], cancelling[index[name]])
     return view
 
 
-def _weights(shift: Rows, spread: Rows) -> Rows:
+def _weights(shift: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the weights of the best linear test between N(0, S S') and N(shift, S S')."""
     size = np.linalg.norm(spread, axis=1)
     left, values, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
     kept = values > 1e-9 * values[0]
     inside = left[:, kept].T @ (shift / size)
-    weights: Rows = (left[:, kept] @ (inside / values[kept] ** 2)) / size
+    weights: FloatArray = (left[:, kept] @ (inside / values[kept] ** 2)) / size
     return weights

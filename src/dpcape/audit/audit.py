@@ -1,4 +1,4 @@
-"""An audit from start to end: run, search for the worst neighbours, attack, bound."""
+"""Audit of an analysis: run it, search for the worst neighbours, attack, and bound epsilon."""
 
 from __future__ import annotations
 
@@ -7,36 +7,56 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcape.audit.adversaries import VICTIM, Adversary
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.audit.adversaries import Adversary
 from dpcape.audit.attack import scores
 from dpcape.audit.bounds import lower_bounds
 from dpcape.audit.cases import Case
 from dpcape.audit.neighbours import Neighbours, worst_pair
 from dpcape.audit.protocol_run import ProtocolRun
 from dpcape.audit.recorded_run import RecordedRun, run_once
-from dpcape.noise import NoiseSource
-from dpcape.protocols.protocol import Integers, on_grid
+from dpcape.errors import ProtocolError
+from dpcape.noise import NoiseSource, OsNoise
+from dpcape.privacy.ledger import Ledger
+from dpcape.protocols.dealer import DEALER
+from dpcape.secure_sum import Identity
+from dpcape.site.site import Site
+from dpcape.transport.messages import Agreed, Open, decode_from_site, encode
 
-Rows = NDArray[np.float64]
 ALPHA = 1e-6
-# Coordinates of one run of a stage; keeps an audit within a few hundred megabytes.
+# Coordinates per run of a release; keeps an audit within a few hundred megabytes.
 _ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit came to.
+    """Result of an audit.
 
     Attributes
     ----------
-    claimed_epsilon, delta : float
-        What is promised.
-    epsilon, gaussian_epsilon : float
-        Lower bounds, both true except with probability ``alpha``.
+    analysis : str
+        Name of the audited case.
+    adversary : str
+        Name of the adversary.
+    status : str
+        Status of the guarantee.
+    n_releases : int
+        Number of releases.
+    claimed_epsilon : float
+        Epsilon of the guarantee.
+    delta : float
+        Delta of the guarantee.
+    epsilon : float
+        Lower bound from hits and false alarms only.
+    gaussian_epsilon : float
+        Lower bound from the largest mu they refute. Both bounds hold except with probability ``alpha``.
     reached : float
-        Part of the allowed mu that the worst pair of persons found uses.
+        Share of the allowed mu that the worst pair found uses.
+    n_trials : int
+        Number of trials with each of the pair.
+    alpha : float
+        Probability that a bound is wrong.
     """
 
     analysis: str
@@ -53,10 +73,10 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the promise was found false."""
+        """Whether the guarantee was refuted."""
         return max(self.epsilon, self.gaussian_epsilon) > self.claimed_epsilon
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {**asdict(self), "refuted": self.refuted}
 
@@ -72,20 +92,30 @@ def audit(
     seed: int = 1,
     factors: Mapping[str, float] | None = None,
 ) -> AuditResult:
-    """Attack one analysis under one protocol.
+    """Attack one analysis under one protocol; return lower bounds on epsilon.
 
     Parameters
     ----------
+    case : Case
+        Analysis to attack.
+    adversary : Adversary
+        Protocol, colluding and lost sites.
+    epsilon : float
+        Privacy parameter epsilon of the analysis.
+    delta : float
+        Privacy parameter delta of the analysis.
+    n_trials : int
+        Number of trials with each of the two neighbouring data sets.
     noise : callable
-        ``noise(k)`` returns the source of the k-th batch of trials.
+        ``noise(k)`` returns the noise source of the k-th batch of trials.
     seed : int
-        Of the made-up records and of the search for the worst neighbours.
+        Seed of the synthetic records and of the search for the worst neighbours.
     factors : mapping or None
-        Fractions of the noise to leave ("own", "draw", "dealer"), to see the audit object; None: all of it.
+        Fractions of the noise to keep ("own", "draw", "dealer"), to test that the audit detects it; None keeps all.
     """
     transcript = run_once(case, adversary.protocol, epsilon=epsilon, delta=delta, seed=seed)
     pair = worst_pair(case, transcript, seed=seed)
-    attack = _Attack(case, adversary, transcript, pair, dict(factors or {}))
+    attack = Attack(adversary, transcript, victim_steps(case, transcript, pair), factors=factors or {})
     still = attack.scores(n_trials, moved=False, noise=lambda k: noise(2 * k))
     moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
     bounds = lower_bounds(still, moved, delta=delta, alpha=ALPHA)
@@ -95,7 +125,7 @@ def audit(
         adversary=adversary.name,
         status=guarantee.status,
         n_releases=len(transcript.requests),
-        claimed_epsilon=guarantee.sites[VICTIM].epsilon,
+        claimed_epsilon=guarantee.sites[adversary.victim].epsilon,
         delta=delta,
         epsilon=bounds.epsilon,
         gaussian_epsilon=bounds.gaussian_epsilon,
@@ -104,29 +134,67 @@ def audit(
     )
 
 
-class _Attack:
+def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[tuple[IntArray, IntArray]]:
+    """Return the victim's weighted totals on the grid, one pair per release, as a real site computes them."""
+    others = case.numbers(0)[case.victim][1:]
+    found = [
+        _steps(case.victim, case.records(np.vstack([unit, others])), transcript) for unit in (pair.first, pair.second)
+    ]
+    return list(zip(*found, strict=True))
+
+
+def _steps(name: str, records: Any, transcript: RecordedRun) -> list[IntArray]:
+    identity = Identity.generate()
+    site = Site(name, records, ledger=Ledger(), identity=identity, noise=OsNoise())
+    others = {other: Identity.generate().public for other in (*transcript.terms.sites, DEALER)}
+    site.pin({**others, name: identity.public})
+    _, reply = decode_from_site(site.answer(encode(Open(terms=transcript.terms), allowance=transcript.terms.allowance)))
+    if not isinstance(reply, Agreed):
+        raise ProtocolError(f"The audit failed because the site {name} did not open an allowance.")
+    context = site.context(transcript.terms.allowance)
+    return [context.steps(request) for request in transcript.requests]
+
+
+class Attack:
+    """Releases repeated through the halves of a protocol, with either unit, and the adversary's best test.
+
+    Parameters
+    ----------
+    steps : list of pairs
+        The victim's totals on the grid with either unit, one pair per release.
+    most_entries : int or None
+        Most coordinates attacked per release; those in which the totals differ most. An adversary may ignore the
+        others: noise is independent between coordinates. None: all.
+    progress : callable or None
+        Called after each release.
+    """
+
     def __init__(
         self,
-        case: Case,
         adversary: Adversary,
         transcript: RecordedRun,
-        pair: Neighbours,
+        steps: list[tuple[IntArray, IntArray]],
+        *,
         factors: Mapping[str, float],
+        most_entries: int | None = None,
+        progress: Callable[[], None] | None = None,
     ) -> None:
         self._adversary, self._transcript, self._factors = adversary, transcript, factors
-        background = case.numbers(0)[VICTIM]
-        self._records = [case.records(np.vstack([unit, background[1:]])) for unit in (pair.first, pair.second)]
+        self._progress = progress
+        self.steps = [_largest(still, moved, most_entries) for still, moved in steps]
 
-    def scores(self, n_trials: int, *, moved: bool, noise: Callable[[int], NoiseSource]) -> Rows:
+    def scores(self, n_trials: int, *, moved: bool, noise: Callable[[int], NoiseSource]) -> FloatArray:
         """Return the score of every trial, added up over the releases."""
         total = np.zeros(n_trials)
         for number in range(len(self._transcript.requests)):
             total += self._of_release(number, n_trials, moved, noise)
+            if self._progress is not None:
+                self._progress()
         return total
 
-    def _of_release(self, number: int, n_trials: int, moved: bool, noise: Callable[[int], NoiseSource]) -> Rows:
+    def _of_release(self, number: int, n_trials: int, moved: bool, noise: Callable[[int], NoiseSource]) -> FloatArray:
         request, terms = self._transcript.requests[number], self._transcript.terms
-        steps = [self._steps(number, records) for records in self._records]
+        steps = self.steps[number]
         room = max(1, _ENTRIES // steps[0].size)
         parts = []
         for batch, begin in enumerate(range(0, n_trials, room)):
@@ -137,7 +205,10 @@ class _Attack:
             parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
         return np.concatenate(parts)
 
-    def _steps(self, number: int, records: Any) -> Integers:
-        """Return the victim's weighted total on the grid, as its site computes it."""
-        total = self._transcript.statistics[number].total(records) * self._transcript.terms.coefficient(VICTIM)
-        return on_grid(total, self._transcript.requests[number].plan.step)
+
+def _largest(still: IntArray, moved: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
+    """Return the coordinates of two vectors in which they differ most, in their order."""
+    if most is None or still.size <= most:
+        return still, moved
+    kept = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:most])
+    return still[kept], moved[kept]

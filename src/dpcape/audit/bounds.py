@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from how often an attack is right and wrong."""
+"""Lower bounds on epsilon from the hits and false alarms of an attack."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import epsilon_of
 
-Vector = NDArray[np.float64]
 N_THRESHOLDS = 16
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What holds except with a small, stated probability.
+    """Lower bounds on epsilon.
 
     Attributes
     ----------
     epsilon : float
-        From hits and false alarms alone, whatever the noise.
+        Bound from hits and false alarms only, valid for any noise.
     gaussian_epsilon : float
-        From the largest mu they refute; sharper, and refutes the Gaussian accounting, not (epsilon, delta) itself.
+        Bound from the largest mu they refute; sharper, but it refutes the Gaussian accounting, not (epsilon, delta)
+        itself.
     """
 
     epsilon: float
     gaussian_epsilon: float
 
 
-def lower_bounds(still: Vector, moved: Vector, *, delta: float, alpha: float) -> Bounds:
+def lower_bounds(still: FloatArray, moved: FloatArray, *, delta: float, alpha: float) -> Bounds:
     """Return lower bounds that are all true except with probability ``alpha``.
 
-    Clopper-Pearson limits, one-sided, shared out over all thresholds and both kinds of error. Thresholds come from a
-    tenth of the trials that is not counted.
+    Uses one-sided Clopper-Pearson limits with ``alpha`` divided among all thresholds and both kinds of error.
+    Thresholds come from a tenth of the trials, which is not counted.
     """
     apart = len(still) // 10
     spread = np.std(still[:apart])

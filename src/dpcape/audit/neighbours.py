@@ -1,93 +1,72 @@
-"""Two persons who can be told apart best: a search over everything a person may bring.
+"""Search for the two units that are easiest to distinguish.
 
-Finding a close pair proves nothing; finding one farther apart than the stated diameter refutes the analysis.
+Totals are compared, not single contributions: a statistic that lets one record change what others contribute is found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcape.audit.adversaries import VICTIM
+from dpcape.arrays import FloatArray
 from dpcape.audit.cases import Case
 from dpcape.audit.recorded_run import RecordedRun
+from dpcape.site.pair_search import Effort, farthest_pair
+from dpcape.site.totals import total_of
 
-Vector = NDArray[np.float64]
-_N_CANDIDATES, _CLIMB_ROUNDS, _CLIMB_TRIALS = 240, 30, 40
+# Records of the victim's site besides the one that varies, in the search; the attack itself uses all of them.
+_BACKGROUND = 2
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Numbers of one unit and of the unit put in its place, and how far apart they are.
+    """A unit, the unit that replaces it, and their distance.
 
     Attributes
     ----------
+    first : array of shape (n_numbers,)
+        Numbers of the unit.
+    second : array of shape (n_numbers,)
+        Numbers of the unit that replaces it.
     reached : float
-        Part of the allowed mu that the pair uses; 1 where the stated diameter is attained in every release.
+        Share of the allowed mu that the pair uses; 1 if it attains the stated diameter in every release.
     """
 
-    first: Vector
-    second: Vector
+    first: FloatArray
+    second: FloatArray
     reached: float
 
 
-def worst_pair(case: Case, transcript: RecordedRun, *, seed: int) -> Neighbours:
-    """Search for the pair whose contributions, over all releases together, cost the victim most."""
-    generator = np.random.default_rng(seed)  # protects nothing
-    distance = _Distance(case, transcript)
-    units = _candidates(case.n_numbers, generator)
-    weighted = np.array([distance.of(unit) for unit in units])
-    squares = np.vecdot(weighted, weighted)
-    first, second = np.unravel_index(
-        int(np.argmax(squares[:, None] + squares - 2 * weighted @ weighted.T)), (len(units), len(units))
+def worst_pair(
+    case: Case, transcript: RecordedRun, *, seed: int, effort: Effort | None = None, background: int = _BACKGROUND
+) -> Neighbours:
+    """Search for the pair whose exchange moves the victim's totals, over all releases together, most.
+
+    Parameters
+    ----------
+    effort : Effort or None
+        How long to search.
+    background : int
+        Records of the victim's site besides the one that varies.
+    """
+    pair, reached = farthest_pair(
+        _totals(case, transcript, background), case.n_numbers, seed=seed, effort=Effort() if effort is None else effort
     )
-    pair, best = _climb(np.array([units[first], units[second]]), distance, generator)
-    return Neighbours(pair[0], pair[1], best)
+    return Neighbours(pair[0], pair[1], reached)
 
 
-class _Distance:
-    """Contributions of single units, scaled so that length is the part of the allowed mu they use."""
+def _totals(case: Case, transcript: RecordedRun, background: int) -> Callable[[FloatArray], FloatArray]:
+    """Return the victim's totals as a function of one unit, scaled so that length is the part of mu that it uses."""
+    mus = np.array([request.plan.mus[case.victim] for request in transcript.requests])
+    weights = mus / np.linalg.norm(mus) / np.array([statistic.diameter for statistic in transcript.statistics])
+    others = case.numbers(0)[case.victim][1 : 1 + background]
 
-    def __init__(self, case: Case, transcript: RecordedRun) -> None:
-        self._case, self._statistics = case, transcript.statistics
-        mus = np.array([request.plan.mus[VICTIM] for request in transcript.requests])
-        shares = mus / np.linalg.norm(mus)
-        self._weights = [
-            share / statistic.diameter for share, statistic in zip(shares, transcript.statistics, strict=True)
-        ]
+    def totals(unit: FloatArray) -> FloatArray:
+        records = case.records(np.vstack([unit, others]))
+        return np.concatenate(
+            [w * total_of(statistic, records) for w, statistic in zip(weights, transcript.statistics, strict=True)]
+        )
 
-    def of(self, unit: Vector) -> Vector:
-        records = self._case.records(unit[None])
-        parts = [
-            weight * statistic.total(records) for weight, statistic in zip(self._weights, self._statistics, strict=True)
-        ]
-        return np.concatenate(parts)
-
-
-def _candidates(width: int, generator: np.random.Generator) -> Vector:
-    """Return units where extremes usually are: axes, opposite and random directions, small, ordinary and huge."""
-    axes = np.concatenate([np.eye(width), -np.eye(width)])
-    directions = generator.standard_normal((_N_CANDIDATES, width))
-    sizes = generator.choice([0.3, 1.0, 3.0, 30.0], size=(_N_CANDIDATES, 1))
-    return np.concatenate([np.zeros((1, width)), axes, 30.0 * axes, sizes * directions])
-
-
-def _climb(pair: Vector, distance: _Distance, generator: np.random.Generator) -> tuple[Vector, float]:
-    """Move a pair uphill by shrinking steps."""
-    best, width = _apart(pair, distance), 0.5
-    for _ in range(_CLIMB_ROUNDS):
-        improved = False
-        for _ in range(_CLIMB_TRIALS):
-            step = generator.standard_normal(pair.shape) * np.maximum(np.linalg.norm(pair, axis=1, keepdims=True), 0.1)
-            moved = pair + width * step / np.sqrt(pair.shape[1])
-            apart = _apart(moved, distance)
-            if apart > best:
-                pair, best, improved = moved, apart, True
-        width *= 1.0 if improved else 0.5
-    return pair, best
-
-
-def _apart(pair: Vector, distance: _Distance) -> float:
-    return float(np.linalg.norm(distance.of(pair[0]) - distance.of(pair[1])))
+    return totals

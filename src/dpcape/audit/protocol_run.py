@@ -1,7 +1,7 @@
-"""Real coordinators and site halves, run on many copies of a release at once.
+"""Runs of the real protocol code on many copies of a release at once.
 
-Noise is independent from coordinate to coordinate, so one run on a vector repeated N times shows N times what an
-adversary sees of the release. Other sites hold 0: what they hold is a constant the adversary may know anyway.
+Noise is independent across coordinates, so one run on a vector repeated N times gives N views of the release. The other
+sites contribute 0: their contributions are constants that the adversary may know anyway.
 """
 
 from __future__ import annotations
@@ -12,26 +12,36 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpcape.audit.adversaries import VICTIM, Adversary
+from dpcape.arrays import IntArray
+from dpcape.audit.adversaries import Adversary
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.dealer import DEALER, NoiseDealer
-from dpcape.protocols.protocol import Integers
 from dpcape.secure_sum import Identity
 from dpcape.transport import messages as m
 
 
 @dataclass
 class Observed:
-    """What the adversary holds after a run, in grid steps: what the aggregator reads, what colluding sites drew."""
+    """View of the adversary after a run, in grid steps.
 
-    releases: dict[str, Integers] = field(default_factory=dict)
-    sums: dict[str, Integers] = field(default_factory=dict)
-    drawn: dict[tuple[str, str], Integers] = field(default_factory=dict)  # (site, "draw" or "own")
+    Attributes
+    ----------
+    releases : dict
+        Vector that the aggregator reads from each site.
+    sums : dict
+        Sums that the aggregator reads, by purpose.
+    drawn : dict
+        Noise of colluding sites, by site and purpose ("draw" or "own").
+    """
 
-    def read(self, what: str, site: str, vector: Integers) -> None:
-        """Keep what the coordinator could read."""
+    releases: dict[str, IntArray] = field(default_factory=dict)
+    sums: dict[str, IntArray] = field(default_factory=dict)
+    drawn: dict[tuple[str, str], IntArray] = field(default_factory=dict)  # (site, "draw" or "own")
+
+    def read(self, what: str, site: str, vector: IntArray) -> None:
+        """Store a vector that the coordinator read."""
         if what == "release":
             self.releases[site] = vector
         else:
@@ -39,9 +49,20 @@ class Observed:
 
 
 class WatchedNoise(NoiseSource):
-    """Noise of another source, with what some sites draw written down; at a fraction of its scale if asked.
+    """Noise source that records the draws of some sites and can reduce the scale of noise.
 
-    ``factors`` maps a purpose ("own", "draw", "dealer") to the fraction: what an audit with teeth must notice.
+    Parameters
+    ----------
+    inner : NoiseSource
+        Source that draws the noise.
+    held : Observed
+        View to which draws are added.
+    watched : collection of str
+        Sites whose draws are recorded.
+    factors : mapping
+        Fraction of the scale to keep, by purpose ("own", "draw", "dealer"); an audit must detect a fraction below 1.
+    labels : tuple of str or int
+        Labels of this source.
     """
 
     replayable: ClassVar[bool] = False
@@ -70,18 +91,19 @@ class WatchedNoise(NoiseSource):
     def _stream(self) -> Any:
         return self._inner._stream()
 
-    def integer_gaussian(self, scale: float, size: int) -> Integers:
+    def integer_gaussian(self, scale: float, size: int) -> IntArray:
         purpose = next((str(label) for label in self._labels if label in ("own", "draw", DEALER)), "")
         drawn = self._inner.integer_gaussian(scale * self._factors.get(purpose, 1.0), size)
         if self._labels[0] in self._watched:
-            self._held.drawn[str(self._labels[0]), purpose] = drawn
+            # A copy: a site overwrites its draws once they are used.
+            self._held.drawn[str(self._labels[0]), purpose] = drawn.copy()
         return drawn
 
 
 class _RepeatedContext:
-    """Hands a site half its plan and its statistic, repeated."""
+    """Site context for audits: the same total, repeated once per trial."""
 
-    def __init__(self, name: str, stage: ProtocolRun, steps: Integers) -> None:
+    def __init__(self, name: str, stage: ProtocolRun, steps: IntArray) -> None:
         self.name, self.terms = name, stage.terms
         self.identity = stage.signers[name]
         self.pinned: Mapping[str, bytes] = stage.pinned
@@ -93,7 +115,7 @@ class _RepeatedContext:
     def size(self, request: m.Request) -> int:
         return self._steps.size
 
-    def steps(self, request: m.Request) -> Integers:
+    def steps(self, request: m.Request) -> IntArray:
         return self._steps.copy()
 
     def noise(self, *labels: str | int) -> NoiseSource:
@@ -101,7 +123,21 @@ class _RepeatedContext:
 
 
 class ProtocolRun:
-    """One run of a protocol's release; also the coordinator's line to the site halves."""
+    """Run of a protocol's release; also the transport between the coordinator and the sites.
+
+    Parameters
+    ----------
+    adversary : Adversary
+        Protocol, colluding and lost sites.
+    terms : Terms
+        Terms of the analysis.
+    request : Request
+        Request for the release.
+    noise : NoiseSource
+        Source of all noise.
+    factors : mapping
+        Fraction of the noise scale to keep, by purpose.
+    """
 
     def __init__(
         self,
@@ -121,13 +157,15 @@ class ProtocolRun:
         self._dealer = NoiseDealer(self.signers[DEALER], self.noise)
         self._dealer.pin(self.pinned)
 
-    def run(self, victim_steps: Integers, n_trials: int) -> Observed:
-        """Run the release on ``n_trials`` copies and return what the adversary then holds."""
+    def run(self, victim_steps: IntArray, n_trials: int) -> Observed:
+        """Run the release on ``n_trials`` copies and return the adversary's view."""
         repeated = np.tile(victim_steps, n_trials)
         zeros = np.zeros_like(repeated)
         protocol = self._adversary.protocol
         self._halves = {
-            name: protocol.site_role(_RepeatedContext(name, self, repeated if name == VICTIM else zeros))
+            name: protocol.site_role(
+                _RepeatedContext(name, self, repeated if name == self._adversary.victim else zeros)
+            )
             for name in self.terms.sites
         }
         coordinator = protocol.coordinator(self, self.terms)
@@ -142,7 +180,7 @@ class ProtocolRun:
 
     @property
     def keys(self) -> Mapping[str, bytes]:
-        """Box keys of the site halves."""
+        """Encryption keys of the sites."""
         return {name: half.key() for name, half in self._halves.items()}
 
     @property
@@ -151,7 +189,7 @@ class ProtocolRun:
         return DEALER
 
     def ask(self, messages: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Hand messages to the halves; sites that are to be lost do not answer when asked for their release."""
+        """Deliver messages to the sites; lost sites do not answer requests for their release."""
         replies, missing = {}, []
         for name, message in messages.items():
             if name in self._adversary.lost and isinstance(message, m.Submit):

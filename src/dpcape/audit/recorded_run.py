@@ -1,4 +1,4 @@
-"""One real run of an analysis, and everything it asked the sites for."""
+"""One run of an analysis on synthetic records, with all its requests."""
 
 from __future__ import annotations
 
@@ -14,42 +14,55 @@ from dpcape.noise import Replay
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
 from dpcape.site.in_process import in_process
-from dpcape.statistics import Statistic, build
+from dpcape.statistics import build
+from dpcape.statistics.statistic import AnyStatistic
 from dpcape.transport.messages import Draw, Open, Request, Submit, decode_public, decode_to_site
 from dpcape.transport.transport import Passing, Transport
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """Terms and requests of a run, the statistics they name, and what was promised."""
+    """Record of a run.
+
+    Attributes
+    ----------
+    terms : Terms
+        Terms of the analysis.
+    requests : tuple of Request
+        Requests to the sites, in order.
+    statistics : tuple of Statistic
+        Statistics that the requests name.
+    guarantee : Guarantee
+        Guarantee of the result.
+    """
 
     terms: Terms
     requests: tuple[Request, ...]
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[AnyStatistic, ...]
     guarantee: Guarantee
 
 
 def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, seed: int) -> RecordedRun:
-    """Fit the analysis to made-up records and write down what the sites were asked.
+    """Fit the analysis to synthetic records and return its requests.
 
-    Later requests may depend on earlier answers. An audit keeps them as they were in this run: a promise for requests
-    chosen as one goes along covers requests fixed beforehand.
+    Later requests may depend on earlier results. An audit repeats the requests of this run: a guarantee for adaptively
+    chosen requests also covers requests that are fixed in advance.
     """
     sites = in_process(
         {name: case.records(numbers) for name, numbers in case.numbers(seed).items()}, noise=Replay(seed)
     )
     listener = _Listener(sites)
     with warnings.catch_warnings():
-        # At this size results are poor, and nobody looks at them.
+        # With so few records results are poor, and they are not used.
         warnings.simplefilter("ignore", UtilityWarning)
-        model = case.make(epsilon, delta).fit(Federation(listener, protocol=protocol))
+        model = case.make(epsilon, delta).fit(Federation(listener, protocol=protocol, weights=case.weights))
     terms, requests = listener.heard()
     statistics = tuple(build(request.statistic, terms.facts, decode_public(request.public)) for request in requests)
     return RecordedRun(terms, requests, statistics, model.guarantee_)
 
 
 class _Listener(Passing):
-    """Passes messages on and keeps what was asked."""
+    """Transport that forwards messages and records the requests."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
@@ -68,6 +81,6 @@ class _Listener(Passing):
         return super().ask(messages_by_site, deadline)
 
     def heard(self) -> tuple[Terms, tuple[Request, ...]]:
-        """Return the terms and the requests in order."""
+        """Return the terms and the requests, in order."""
         assert self._terms is not None
         return self._terms, tuple(self._requests[number] for number in sorted(self._requests))

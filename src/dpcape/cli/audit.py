@@ -1,76 +1,126 @@
-"""``dpcape audit``: attack analyses through the real protocols and compare with what is promised."""
+"""``dpcape audit``: attack analyses through the real protocols and compare the result with the guarantee."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from dpcape.errors import InvalidParameter
+from dpcape.protocols import PLANNABLE
+from dpcape.protocols.dealer import DEALER
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpcape.audit import AuditResult
+    from dpcape.audit import Adversary, AuditResult, Case
     from dpcape.noise import NoiseSource
 
-PROTOCOLS = ("cape", "secure-sum", "independent", "dealer")
-_HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
+_TRIALS = 100_000
+_HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
 
 
 @click.command()
-@click.argument("analyses", nargs=-1)
+@click.argument("analyses", nargs=-1, metavar="[ANALYSIS]... | STUDY.toml")
 @click.option("--all", "every", is_flag=True, help="Audit every analysis.")
 @click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
-@click.option("--protocol", type=click.Choice(PROTOCOLS), help="Only adversaries of this protocol.")
+@click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Only adversaries of this protocol.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True)
 @click.option("--delta", type=float, default=1e-2, show_default=True, help="Small ones need more trials to be tested.")
-@click.option("--trials", type=click.IntRange(min=1000), default=100_000, show_default=True)
+@click.option("--trials", type=click.IntRange(min=1000), help="Default: 100000; for a study 50000.")
 @click.option("--seed", type=int, help="Repeatable noise; the operating system's if absent.")
 @click.option("--half-noise", is_flag=True, help="Halve the noise, to see the audit object.")
+@click.option("--site", help="With a study: the site that is attacked; the first one if absent.")
+@click.option(
+    "--run",
+    "run_folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With a study: folder of its run; the findings are added to its report.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
+@click.pass_context
 def audit(
+    context: click.Context,
     analyses: tuple[str, ...],
     every: bool,
     listing: bool,
     protocol: str | None,
     epsilon: float,
     delta: float,
-    trials: int,
+    trials: int | None,
     seed: int | None,
     half_noise: bool,
+    site: str | None,
+    run_folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Attack analyses with everything an adversary would hold; exit with 1 if a promise is found false.
+    """Attack analyses and compare measured leakage with the guarantee.
 
     Each audit runs the analysis once on made-up records of four sites, searches for the two persons that differ most in
     what it releases, repeats its releases many times through the real halves of the protocol, once with either
     person, and tells the two apart with the best test. From hits and false alarms follow lower bounds on epsilon.
+
+    With a study file, the study's own analysis, protocol, sites, epsilon and delta are attacked, on synthetic records
+    of the shape it declares; everything that sites send except noisy vectors is compared between neighbouring data
+    sets.
     """
     from dpcape.audit import ADVERSARIES, CASES
+    from dpcape.audit import audit as attacked
 
     if listing:
         _list()
         return
+    factors = _HALF if half_noise else {}
+    study = _study_file(context, analyses)
+    if study is not None:
+        from dpcape.audit.study_audit import TRIALS
+        from dpcape.cli.audit_study import audit_study_file
+
+        options = {"n_trials": trials or TRIALS, "noise": _noise(seed), "site": site, "factors": factors}
+        sys.exit(audit_study_file(study, run=run_folder, as_json=as_json, **options))
+    if site is not None or run_folder is not None:
+        raise InvalidParameter("--site and --run must go with a study file; got none. Write: dpcape audit STUDY.toml.")
     # Study files write linear_regression.
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:
-        got = ", ".join(unknown) or "none"
-        raise InvalidParameter(f"analyses must be some of {', '.join(CASES)}; got {got}. Or ask for --all.")
+        got = f"got {', '.join(unknown)}" if unknown else "none was named"
+        raise InvalidParameter(f"ANALYSES must be some of {', '.join(CASES)}; {got}. Name them, or use --all.")
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
-    factors = _HALF if half_noise else {}
-    options = {"epsilon": epsilon, "delta": delta, "n_trials": trials, "noise": _noise(seed), "factors": factors}
-    findings = _run(jobs, options)
+    noise, n_trials = _noise(seed), trials or _TRIALS
+
+    def attack(case: Case, adversary: Adversary) -> AuditResult:
+        return attacked(case, adversary, epsilon=epsilon, delta=delta, n_trials=n_trials, noise=noise, factors=factors)
+
+    findings = _run(jobs, attack)
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings]))
     else:
         _show(findings, half_noise)
     sys.exit(any(finding.refuted for finding in findings))
+
+
+def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
+    """Return the study file that was named, if one was; what a study says itself must not be given besides."""
+    files = [name for name in named if name.endswith(".toml")]
+    if not files:
+        return None
+    given = ("epsilon", "delta", "protocol", "every")
+    besides = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if len(named) > 1 or besides:
+        got = f"--{'all' if besides[0] == 'every' else besides[0]}" if besides else f"{len(named)} names"
+        raise InvalidParameter(
+            f"a study file must be audited by itself, with its own epsilon, delta and protocol; got {got} besides. "
+            "Write: dpcape audit STUDY.toml."
+        )
+    return Path(files[0])
 
 
 def _noise(seed: int | None) -> Any:
@@ -82,11 +132,9 @@ def _noise(seed: int | None) -> Any:
     return source
 
 
-def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
+def _run(jobs: Sequence[tuple[Case, Adversary]], attack: Callable[[Case, Adversary], AuditResult]) -> list[AuditResult]:
     from rich.console import Console
     from rich.progress import Progress
-
-    from dpcape.audit import audit as attack
 
     findings = []
     # Progress goes to standard error, so that --json stays clean.
@@ -94,7 +142,7 @@ def _run(jobs: list[Any], options: dict[str, Any]) -> list[AuditResult]:
         task = progress.add_task("", total=len(jobs))
         for case, adversary in jobs:
             progress.update(task, description=f"{case.name}: {adversary.name}")
-            findings.append(attack(case, adversary, **options))
+            findings.append(attack(case, adversary))
             progress.advance(task)
     return findings
 
@@ -105,14 +153,14 @@ def _show(findings: list[AuditResult], half_noise: bool) -> None:
     first = findings[0]
     console = Console()
     if half_noise:
-        console.print("[bold]With half the noise[/]: every promise should be refuted.\n")
+        console.print("[bold]With half the noise[/]: every guarantee should be refuted.\n")
     for name, found in groupby(findings, lambda finding: finding.analysis):
         _show_analysis(console, name, list(found))
     console.print(
-        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with either person. 'At least' follows "
-        f"from hits and false alarms alone, 'Gaussian' from the largest mu they exclude; a bound above the promise "
-        f"is wrong with probability at most {first.alpha:g}. 'Reached': how much of the sensitivity the most different "
-        "pair of persons found uses. An audit can refute a promise, never prove it.",
+        f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with each of two people. 'At least' is the "
+        "lower bound from hits and false alarms only, 'Gaussian' the one from the largest mu they exclude; a bound "
+        f"above the guarantee is wrong with probability at most {first.alpha:g}. 'Reached' is the share of the "
+        "sensitivity that the worst pair found uses. An audit can refute a guarantee, never prove it.",
         style="dim",
     )
 
@@ -124,7 +172,7 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
     console.print(f"[bold]{name}[/], {n_releases} release{'s' if n_releases > 1 else ''}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("adversary")
-    for title in ("promised", "at least", "Gaussian", "reached"):
+    for title in ("guaranteed", "at least", "Gaussian", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("finding", no_wrap=True)
     for found in findings:
@@ -133,7 +181,7 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
             f"{found.claimed_epsilon:.4g}",
             f"{found.epsilon:.3f}",
             f"{found.gaussian_epsilon:.3f}",
-            f"{100 * found.reached:.0f} %",
+            f"{100 * found.reached:.0f}%",
             "[bold red]REFUTED[/]" if found.refuted else "not refuted",
         )
     console.print(table)

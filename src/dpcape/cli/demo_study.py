@@ -1,4 +1,4 @@
-"""The bundled study: four sites, CAPE, scikit-learn's handwritten digits; ends in a report page."""
+"""The demonstration: a CAPE study of scikit-learn's handwritten digits at four sites, with a report."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as TerminalTable
 
+from dpcape.arrays import FloatArray
 from dpcape.estimators import CCA, PCA
 from dpcape.federation import Federation
 from dpcape.guarantee.card import card_of, card_terminal
@@ -24,14 +24,12 @@ from dpcape.report.plots import curves, images, scatter, scree
 from dpcape.report.release_sections import noise_section
 from dpcape.site.in_process import in_process
 
-Matrix = NDArray[np.float64]
-
 SITES = ("lima", "lyon", "oslo", "rome")
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 EPSILON, DELTA = 1.0, 1e-5
 N_COMPONENTS, N_CORRELATIONS = 8, 4
 REPEATS = 5
-# Pixels are counts of 0 to 16 by the data set's documentation, so dividing by 16 and these bounds are public choices.
+# The data set's documentation says that pixels are 0 to 16, so division by 16 and these bounds are public choices.
 BOUND, HALF_BOUND = 4.0, 3.0
 
 WAYS: Mapping[str, tuple[int, Protocol]] = {
@@ -68,27 +66,27 @@ def run_demo(out: Path, replay: int | None = None) -> None:
     console.print(f"Report: {out / 'report.html'}", soft_wrap=True)
 
 
-def _digits() -> Matrix:
+def _digits() -> FloatArray:
     from sklearn.datasets import load_digits
 
-    pixels: Matrix = load_digits().data / 16.0
-    # The file is nearly sorted by writer; interleaving gives each site a like share.
+    pixels: FloatArray = load_digits().data / 16.0
+    # The file is nearly sorted by writer; interleaving gives each site a similar share.
     return np.concatenate([pixels[start::4] for start in range(4)])
 
 
-def _split(pixels: Matrix, n_sites: int) -> dict[str, Matrix]:
-    """Return the records of each site; 0 sites stands for the first of four alone."""
+def _split(pixels: FloatArray, n_sites: int) -> dict[str, FloatArray]:
+    """Return the records of each site; ``n_sites=0`` means the first of four sites only."""
     parts = np.array_split(pixels, max(n_sites, 1) if n_sites else 4)
     return dict(zip(SITES, parts, strict=False)) if n_sites else {SITES[0]: parts[0]}
 
 
-def _pca(pixels: Matrix, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> PCA:
+def _pca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> PCA:
     held = {name: rows(part, bound=BOUND) for name, part in _split(pixels, n_sites).items()}
     federation = Federation(in_process(held, noise=noise), protocol=protocol)
     return PCA(N_COMPONENTS, epsilon=epsilon, delta=DELTA).fit(federation)
 
 
-def _cca(pixels: Matrix, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> CCA:
+def _cca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> CCA:
     held = {
         name: views(part[:, :32], part[:, 32:], bounds=(HALF_BOUND, HALF_BOUND))
         for name, part in _split(pixels, n_sites).items()
@@ -97,34 +95,34 @@ def _cca(pixels: Matrix, n_sites: int, protocol: Protocol, epsilon: float, noise
     return CCA(N_CORRELATIONS, epsilon=epsilon, delta=DELTA, center=True).fit(federation)
 
 
-def _clip(block: Matrix, bound: float) -> Matrix:
+def _clip(block: FloatArray, bound: float) -> FloatArray:
     norms = np.maximum(np.linalg.norm(block, axis=1, keepdims=True), bound)
-    clipped: Matrix = block * (bound / norms)
+    clipped: FloatArray = block * (bound / norms)
     return clipped
 
 
-def _pca_score(pixels: Matrix) -> Callable[..., float]:
+def _pca_score(pixels: FloatArray) -> Callable[..., float]:
     clipped = _clip(pixels, BOUND)
     moment = clipped.T @ clipped / len(clipped)
     return lambda *setting: captured_ratio(_pca(pixels, *setting).components_, moment)
 
 
-def _cca_score(pixels: Matrix) -> Callable[..., float]:
-    """Mean correlation that the found directions really have on the pooled data, over the best possible."""
+def _cca_score(pixels: FloatArray) -> Callable[..., float]:
+    """Return a score: mean correlation of the found directions on the pooled data, over the best possible."""
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
     exact = _cca(pixels, 1, Exact(), EPSILON, OsNoise())
     best = _true_correlation(exact, top, bottom)
     return lambda *setting: _true_correlation(_cca(pixels, *setting), top, bottom) / best
 
 
-def _true_correlation(model: CCA, top: Matrix, bottom: Matrix) -> float:
+def _true_correlation(model: CCA, top: FloatArray, bottom: FloatArray) -> float:
     x_scores, y_scores = model.transform(top, bottom)
     pairs = zip(x_scores.T, y_scores.T, strict=True)
     return float(np.mean([abs(np.corrcoef(x, y)[0, 1]) for x, y in pairs]))
 
 
 def _compare(noise: NoiseSource, score: Callable[..., float], step: Callable[[], None]) -> dict[str, list[float]]:
-    """Return mean scores over a few runs, per way and epsilon."""
+    """Return mean scores over repeated runs, per method and epsilon."""
     result: dict[str, list[float]] = {}
     for way, (n_sites, protocol) in WAYS.items():
         result[way] = []
@@ -149,7 +147,7 @@ def _print_table(console: Console, title: str, scores: Mapping[str, list[float]]
 
 def _write_report(
     path: Path,
-    pixels: Matrix,
+    pixels: FloatArray,
     pca: PCA,
     cca: CCA,
     exact: PCA,
@@ -163,9 +161,9 @@ def _write_report(
         kind="Demonstration",
         title="Four sites, one analysis, no pooled data",
         lead=(
-            "Four sites hold a quarter each of scikit-learn's 1,797 handwritten digits. They compute principal "
-            "components and canonical correlations together with CAPE: noise that is large at each site and cancels in "
-            "the sum."
+            "Each of four sites holds a quarter of scikit-learn's 1,797 handwritten digits. Together they compute "
+            "principal components and canonical correlations under CAPE, whose noise is large at each site and cancels "
+            "in the sum."
         ),
         guarantee=pca.guarantee_,
         data={
@@ -176,20 +174,20 @@ def _write_report(
         },
         sections=[
             ReportSection(
-                title="What cancelling noise buys",
+                title="The benefit of cancelling noise",
                 text=[
-                    "Every curve has the same guarantee at each epsilon. 'Conventional' sites protect themselves one "
-                    "by one; under CAPE the sum carries little more noise than pooled data would need."
+                    "At each epsilon, all curves have the same guarantee. Conventionally, each site adds enough noise "
+                    "to protect itself; under CAPE the sum has little more noise than pooled data would need."
                 ],
                 pictures=[
                     Picture(
                         curves(EPSILONS, energy, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
-                        "Captured energy of eight principal components against epsilon, four ways of working",
+                        "Captured energy of eight principal components against epsilon, for four methods",
                         "PCA: energy captured by 8 components, relative to PCA without privacy.",
                     ),
                     Picture(
                         curves(EPSILONS, correlation, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
-                        "Canonical correlation of the top and bottom halves against epsilon, four ways of working",
+                        "Canonical correlation of the top and bottom halves against epsilon, for four methods",
                         "CCA of top and bottom halves: mean correlation of 4 pairs, relative to CCA without privacy.",
                     ),
                 ],
@@ -207,17 +205,17 @@ def _write_report(
                 ],
             ),
             ReportSection(
-                title=f"The components at epsilon {EPSILON:g}",
+                title=f"Components at epsilon {EPSILON:g}",
                 pictures=[
                     Picture(
                         images(np.vstack([exact.components_, pca.components_]), (8, 8)),
                         "Sixteen small images: components without privacy above, with CAPE below",
-                        "Above: without privacy. Below: CAPE with 4 sites. Signs are fixed, colours are per image.",
+                        "Above: without privacy. Below: CAPE with 4 sites. Signs are fixed; scales differ.",
                     ),
                     Picture(
                         scree(pca.explained_, pca.noise_norm_).figure,  # type: ignore[arg-type]  # no subfigure
                         "Eigenvalues of the released matrix and the norm of the noise",
-                        "Eigenvalues above the dashed line stand out of the noise.",
+                        "Eigenvalues above the dashed line exceed the noise.",
                     ),
                 ],
             ),
@@ -228,8 +226,8 @@ def _write_report(
     )
 
 
-def _pairs_section(pixels: Matrix, cca: CCA) -> ReportSection:
-    """Draw scores of the first pair: the digits are public, so their scores may be shown."""
+def _pairs_section(pixels: FloatArray, cca: CCA) -> ReportSection:
+    """Return the section with scores of the first pair; the digits are public, so scores may be shown."""
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
     x_scores, y_scores = cca.transform(top, bottom)
     axes = scatter(x_scores[:, 0], y_scores[:, 0], labels=("top halves, first pair", "bottom halves, first pair"))
@@ -237,8 +235,8 @@ def _pairs_section(pixels: Matrix, cca: CCA) -> ReportSection:
     return ReportSection(
         title=f"Top and bottom halves at epsilon {EPSILON:g}",
         text=[
-            f"The canonical correlations of the CAPE study: {listed}. The scores drawn are those of public data; those "
-            "of private records would be private."
+            f"The canonical correlations of the CAPE study are {listed}. The plot shows scores of public data; scores "
+            "of private records would not be released."
         ],
         pictures=[
             Picture(
@@ -256,8 +254,8 @@ def _who_section(pca: PCA) -> ReportSection:
     return ReportSection(
         title="Who took part",
         text=[
-            "Each of the two studies, PCA and CCA, has the guarantee of the card; a site that ran both has spent both. "
-            "The comparison runs use the same data again and would each be charged in real life."
+            "Each of the two studies, PCA and CCA, has the guarantee on the card; a site that runs both spends both. "
+            "The comparison runs use the same data again; in a real study each would be charged."
         ],
         tables=[Table(["site", "records", "epsilon", "mu"], rows)],
     )

@@ -12,6 +12,7 @@ import shutil
 import socket
 import ssl
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,8 @@ from typing import Any
 from cryptography import x509
 
 from dpcape._version import __version__
-from dpcape.errors import DpcapeError, InvalidParameter
+from dpcape.errors import DpcapeError, InvalidParameter, UtilityWarning
+from dpcape.records.policy import MOST_INVALID
 from dpcape.secure_sum import fingerprint_of
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import check_approved
@@ -128,7 +130,16 @@ def _data(folder: Path, study: Study) -> str:
         raise InvalidParameter("a site must have a data set; got none. Use: dpcape site add.")
     approved = site.state().approvals.get(study.digest())
     name = approved[0] if approved else next(iter(sets))
-    facts = study.records_for(site.name, sets[name]["path"]).facts()
+    with warnings.catch_warnings():
+        # Said below, as a diagnosis.
+        warnings.simplefilter("ignore", UtilityWarning)
+        records = study.records_for(site.name, sets[name]["path"])
+    facts, n_invalid = records.facts(), records.n_invalid
+    if n_invalid > MOST_INVALID * records.n_records:
+        raise InvalidParameter(
+            f"at most {100 * MOST_INVALID:g}% of the records may be invalid; got {n_invalid} of {records.n_records}, "
+            "which contribute zero. Correct them, or declare missing= in the study. This number stays here."
+        )
     if facts.shape_facts() != study.facts():
         raise InvalidParameter("records must have the columns and bounds the study declares; got others.")
     return f"data set {name} can be read; columns and bounds are the study's"

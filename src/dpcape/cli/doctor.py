@@ -20,10 +20,11 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def doctor(study: Path | None, folder: Path | None, kit: Path | None, federation: Path | None, as_json: bool) -> None:
     """Check clock, TLS, data, bounds, ledger and versions; exit code 1 if anything is not in order."""
+    from dpcape.analyses.registry import ANY_PACKAGE
     from dpcape.cli.diagnosis import examine
     from dpcape.study import Study
 
-    loaded = None if study is None else Study.load(study)
+    loaded = None if study is None else Study.load(study, packages=ANY_PACKAGE)
     findings = examine(study=loaded, folder=folder, kit=kit, federation=federation)
     good = all(finding.good for finding in findings)
     if as_json:

@@ -1,4 +1,4 @@
-"""``dpcape mechanisms``: what is verified, what is only claimed, what is broken; and the numbers behind it."""
+"""``dpcape mechanisms``: mechanisms as verified, claimed or broken, and the evidence for claims of the papers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from typing import Any
 
 import click
 
-from dpcape.analyses.mechanisms import BROKEN, MECHANISMS, PUBLISHED, VERIFIED, Mechanism
+from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, Mechanism
+from dpcape.analyses.mechanisms import mechanisms as own_mechanisms
 from dpcape.errors import InvalidParameter
 
-# Claims of papers come with the distribution that checks them.
+# Claims of papers are provided by the distribution that checks them.
 Claim = Any
 
 
 @click.command()
-@click.option("--claims", "listing", is_flag=True, help="List every theorem and claim of the papers with its verdict.")
-@click.option("--claim", "key", help="Compute the numbers behind one claim.")
+@click.option("--claims", "listing", is_flag=True, help="List every theorem and claim of the papers, with the verdict.")
+@click.option("--claim", "key", help="Compute the evidence for the verdict on one claim.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def mechanisms(listing: bool, key: str | None, as_json: bool) -> None:
-    """Print mechanisms as verified, published claim only or broken, with reasons and references."""
+    """List mechanisms as verified, claimed or broken, with reasons."""
     if key is not None:
         _show_claim(_claim(key), as_json)
     elif listing:
@@ -35,9 +36,9 @@ def mechanisms(listing: bool, key: str | None, as_json: bool) -> None:
 
 
 def _mechanisms() -> list[Mechanism]:
-    """Return dpcape's mechanisms with those of installed distributions, verified ones first."""
+    """Return the mechanisms of dpcape and of installed distributions, verified ones first."""
     added = [entry for point in entry_points(group="dpcape.mechanisms") for entry in point.load()]
-    return sorted([*added, *MECHANISMS], key=lambda entry: (VERIFIED, PUBLISHED, BROKEN).index(entry.status))
+    return sorted([*added, *own_mechanisms()], key=lambda entry: (VERIFIED, PUBLISHED, BROKEN).index(entry.status))
 
 
 def _claims() -> dict[str, Claim]:
@@ -50,7 +51,7 @@ def _claim(key: str) -> Claim:
     if key not in claims:
         near = difflib.get_close_matches(key, claims, n=3)
         remedy = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise InvalidParameter(f"a claim must be one of {', '.join(claims)}; got {key!r}.{remedy}")
+        raise InvalidParameter(f"--claim must be one of {', '.join(claims)}; got {key!r}.{remedy}")
     return claims[key]
 
 
@@ -80,7 +81,7 @@ def _show_claims(as_json: bool) -> None:
         return
     for entry in claims.values():
         _entry(entry.key, entry.verdict, _texts(entry))
-    click.echo("The numbers behind one of them: dpcape mechanisms --claim NAME.")
+    click.echo("For the evidence on a claim, run: dpcape mechanisms --claim NAME")
 
 
 def _show_claim(entry: Claim, as_json: bool) -> None:
@@ -92,9 +93,9 @@ def _show_claim(entry: Claim, as_json: bool) -> None:
     for line in evidence.lines:
         click.echo(_filled(line, "  * "))
     if not evidence.supports:
-        click.echo("\nThe numbers above do not bear the verdict out.")
+        click.echo("\nThe numbers above do not support the verdict.")
     if entry.figures:
-        click.echo(f"\nIn pictures:\n  dpcape reproduce {' '.join(entry.figures)} --quick --out out")
+        click.echo(f"\nTo draw the figures, run:\n  dpcape reproduce {' '.join(entry.figures)} --quick --out out")
 
 
 def _plain(entry: Claim) -> dict[str, object]:
@@ -107,7 +108,7 @@ def _texts(entry: Claim) -> dict[str, str]:
 
 
 def _entry(name: str, standing: str, texts: Mapping[str, str]) -> None:
-    """Print a name with its standing, and what there is to say about it under headings, as wide as the terminal."""
+    """Print a name with its status, and texts under headings, wrapped to the width of the terminal."""
     click.echo(f"{click.style(name, bold=True)}: {standing}")
     for title, text in texts.items():
         for index, line in enumerate(text.splitlines()):
@@ -117,7 +118,7 @@ def _entry(name: str, standing: str, texts: Mapping[str, str]) -> None:
 
 def _filled(text: str, start: str) -> str:
     width = min(shutil.get_terminal_size().columns, 120)
-    # Names and numbers are not cut, so that they can be copied.
+    # Names and numbers are not broken, so that they can be copied.
     return textwrap.fill(
         text,
         width,

@@ -1,59 +1,48 @@
-"""``dpcape plan`` and ``dpcape account``: what a study would cost, before anything is spent."""
+"""``dpcape plan`` and ``dpcape account``: noise and guarantees from public numbers, without spending budget."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
+from dpcape.protocols import PARAMETERS, PLANNABLE, make_protocol
 
-# What a plan cannot do without; a page can.
+if TYPE_CHECKING:
+    from dpcape.planning.study_plan import ReleaseNumbers
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+_N = TypeVar("_N", int, float)
+# Options that a plan requires; the page does not.
 NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
-USUAL_RATIO = 100.0
-ANALYSES = (
-    "mean",
-    "pca",
-    "centred-pca",
-    "cca",
-    "centred-cca",
-    "linear-regression",
-    "logistic-regression",
-    "polynomial-loss",
-    "network-classifier",
-    "kmeans",
-    "topic-model",
-    "whitened-topic-model",
-    "mixture-model",
-    "whitened-mixture-model",
-    "joint-ica",
-    "infomax-joint-ica",
-    "subject-joint-ica",
-    "subject-infomax-joint-ica",
-)
+USUAL_RATIO = PARAMETERS["cancelling_ratio"].default
 
 
-def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
+def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
     options = (
         click.option("--sites", type=click.IntRange(min=1), required=required, help="Number of sites."),
-        click.option("--colluding", type=click.IntRange(min=0), required=required, help="Sites that may collude."),
         click.option(
-            "--protocol", type=click.Choice(["cape", "secure-sum", "independent", "dealer"]), required=required
+            "--colluding", type=click.IntRange(min=0), required=required, help="Number of sites that may collude."
+        ),
+        click.option(
+            "--protocol", type=click.Choice(list(PLANNABLE)), required=required, help="Protocol of the sites."
         ),
         click.option(
             "--minimum-sites",
             type=click.IntRange(min=1),
             default=None,
-            help="Sites that must finish; all if absent.",
+            help="Number of sites that must finish; all by default.",
         ),
-        click.option("--delta", type=float, required=required),
+        click.option("--delta", type=float, required=required, help="Privacy parameter delta."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."),
     )
 
-    def decorated(command: Any) -> Any:
+    def decorated(command: _Command) -> _Command:
         for option in options:
             command = option(command)
         return command
@@ -62,28 +51,34 @@ def _privacy_options(*, required: bool) -> Callable[[Any], Any]:
 
 
 @click.command()
-@click.option("--analysis", type=click.Choice(ANALYSES), default=None)
-@click.option("--features", default=None, help="Columns; for cca of both views, e.g. 60,40 (one number is halved).")
-@click.option("--records", type=click.IntRange(min=1), default=None, help="Records of all sites together.")
-@click.option("--bound", default="1", show_default=True, help="Largest norm of a record; for cca one or two numbers.")
-@click.option("--epsilon", type=float, default=None)
-@click.option("--cancelling-ratio", type=float, default=USUAL_RATIO, show_default=True)
+@click.option("--analysis", type=click.Choice(tuple(variants())), default=None, help="Analysis to plan.")
+@click.option("--features", default=None, help="Number of columns; for cca of each view: 60,40 (one number is halved).")
+@click.option("--records", type=click.IntRange(min=1), default=None, help="Number of records, over all sites.")
+@click.option("--bound", default="1", show_default=True, help="Maximum norm of a record; for cca one or two numbers.")
+@click.option("--epsilon", type=float, default=None, help="Privacy parameter epsilon.")
+@click.option(
+    "--cancelling-ratio",
+    type=float,
+    default=USUAL_RATIO,
+    show_default=True,
+    help="Variance of a site's cancelling draw over n times that of its own noise, for n sites.",
+)
 @click.option(
     "--parameter",
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Of the analysis, as in a study file: n_iter=20.",
+    help="Parameter of the analysis, as in a study file: n_iter=20.",
 )
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Write one offline page to try numbers in; it starts with those that are given, and none is needed.",
+    help="Write the planner as an offline page that starts with the given numbers; none is required.",
 )
 @_privacy_options(required=False)
 def plan(html: Path | None, as_json: bool, **given: Any) -> None:
-    """Tell how noisy a study would be, before anything is spent."""
+    """Estimate a study's noise without spending budget."""
     missing = [name for name in NEEDED if given[name] is None]
     if html is None and missing:
         raise click.UsageError(f"Missing option '--{missing[0].replace('_', '-')}'.")
@@ -94,14 +89,14 @@ def plan(html: Path | None, as_json: bool, **given: Any) -> None:
         show(result if as_json else _readable(result), as_json)
 
 
-def _readable(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a plan with one line for each release instead of all its numbers."""
+def _readable(result: dict[str, Any]) -> dict[str, object]:
+    """Return a plan with one line per release instead of all its numbers."""
     releases = enumerate(result.get("releases", []), start=1)
     lines = {f"release {number}": _line(entry) for number, entry in releases}
     return {**{name: value for name, value in result.items() if name != "releases"}, **lines}
 
 
-def _line(entry: dict[str, Any]) -> str:
+def _line(entry: ReleaseNumbers) -> str:
     often = f", {entry['times']} times" if entry["times"] > 1 else ""
     limit = {"relative": ", relative to the largest contribution", "at most": " at most"}.get(
         entry.get("known", ""), ""
@@ -124,11 +119,10 @@ def _planned(
     minimum_sites: int | None,
     delta: float,
     parameters: Sequence[str],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from dpcape.planning import study_plan as planning
-    from dpcape.planning.analyses import PLANNED, releases_of
-    from dpcape.planning.release import Setting
-    from dpcape.protocols.registry import make_protocol
+    from dpcape.planning.consortium import Consortium
+    from dpcape.planning.planned import releases_of
 
     widths = _pair(features, int, "features", _has_views(analysis), halve=True)
     bounds = _pair(bound, float, "bound", _has_views(analysis), halve=False)
@@ -136,25 +130,27 @@ def _planned(
         protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
     )
     sizes = planning.equal_sites(records, sites)
-    setting = Setting(sizes, scheme, epsilon, delta)
+    consortium = Consortium(sizes, scheme, epsilon, delta)
     result = planning.plan_study(
-        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=setting),
+        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=consortium),
         sizes=sizes,
         protocol=scheme,
         epsilon=epsilon,
         delta=delta,
     )
-    note = PLANNED[analysis].note
+    note = variants()[analysis][1].note
     return {"analysis": analysis, "features": list(widths), **result, **({"note": note} if note else {})}
 
 
 def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
-    from dpcape.planning.analyses import options_of
     from dpcape.planning.page import write_planner
+    from dpcape.planning.planned import options_of
     from dpcape.planning.study_plan import equal_sites
 
     if given["cancelling_ratio"] != USUAL_RATIO:
-        raise click.UsageError(f"The page plans with --cancelling-ratio {USUAL_RATIO:g}; leave out one of the two.")
+        raise click.UsageError(
+            f"The planner page always uses --cancelling-ratio {USUAL_RATIO:g}. Leave out --cancelling-ratio or --html."
+        )
     # The page's controls, by their names there.
     start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
     start["minimum"] = given["minimum_sites"]
@@ -175,12 +171,12 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
 
 
 def _has_views(analysis: str) -> bool:
-    return analysis in ("cca", "centred-cca")
+    return variants()[analysis][0].records == "views"
 
 
-def _parameters(texts: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE, the value as in a study file."""
-    read: dict[str, Any] = {}
+def _parameters(texts: Sequence[str]) -> dict[str, object]:
+    """Return the parameters in NAME=VALUE texts, with values as in a study file."""
+    read: dict[str, object] = {}
     for text in texts:
         name, _, value = text.partition("=")
         try:
@@ -191,9 +187,11 @@ def _parameters(texts: Sequence[str]) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--sensitivity", type=float, required=True, help="Of one site's statistic.")
+@click.option("--sensitivity", type=float, required=True, help="Sensitivity of one site's statistic.")
 @click.option("--own-scale", type=float, required=True, help="Standard deviation of a site's own noise.")
-@click.option("--shared-scale", type=float, default=0.0, show_default=True, help="Of a site's cancelling draw.")
+@click.option(
+    "--shared-scale", type=float, default=0.0, show_default=True, help="Standard deviation of a site's cancelling draw."
+)
 @_privacy_options(required=True)
 def account(
     sensitivity: float,
@@ -206,9 +204,8 @@ def account(
     delta: float,
     as_json: bool,
 ) -> None:
-    """Tell which guarantee given noise scales really have."""
+    """Compute the guarantee that given noise scales provide."""
     from dpcape.planning import study_plan as planning
-    from dpcape.protocols.registry import make_protocol
 
     result = planning.account(
         protocol=make_protocol(protocol, n_colluding=colluding, minimum_sites=minimum_sites),
@@ -218,18 +215,18 @@ def account(
         shared_scale=shared_scale,
         delta=delta,
     )
-    show(result, as_json)
+    show(dict(result), as_json)
 
 
-def _pair(text: str, kind: type, name: str, two: bool, *, halve: bool) -> tuple[Any, ...]:
-    """Read one number, or for two views two (one number stands for both, or is halved)."""
+def _pair(text: str, kind: type[_N], name: str, two: bool, *, halve: bool) -> tuple[_N, ...]:
+    """Return the numbers in a text: one, or two for two views (a single number is repeated, or halved)."""
     try:
         values = tuple(kind(part) for part in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"must be numbers separated by a comma; got {text!r}", param_hint=name) from error
     if len(values) > (2 if two else 1):
         raise click.BadParameter(
-            f"takes {'one or two numbers' if two else 'one number'}; got {text!r}", param_hint=name
+            f"must be {'one or two numbers' if two else 'one number'}; got {text!r}", param_hint=name
         )
     if two and len(values) == 1:
         value = values[0]

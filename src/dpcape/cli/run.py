@@ -22,19 +22,21 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print one J
 @click.option("--rehearse", is_flag=True, help="Run in process on made-up records; no data file is opened.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=None, help="Folder of the run.")
 @click.option("--again", is_flag=True, help="Run anew although an earlier run was charged; it is charged too.")
+@click.option("--resume", is_flag=True, help="Continue a run that stopped, under its charge; nothing is charged again.")
 @_json_option
-def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, as_json: bool) -> None:
+def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume: bool, as_json: bool) -> None:
     """Run a study: in process on the files it names, or on the federation it names."""
+    from dpcape.analyses.registry import ANY_PACKAGE
     from dpcape.study import Study
 
-    study = Study.load(study_file)
+    study = Study.load(study_file, packages=ANY_PACKAGE)
     base = out if out is not None else _default_folder(study, rehearse)
     if study.federation is not None and not rehearse:
         from dpcape.runs.in_process import run_on_federation
 
-        folder = run_on_federation(study, base, again=again)
+        folder = run_on_federation(study, base, again=again, resume=resume)
     else:
-        folder = _in_process(study, base, rehearse=rehearse, again=again, quiet=as_json)
+        folder = _in_process(study, base, rehearse=rehearse, again=again, resume=resume, quiet=as_json)
     _show(folder, as_json)
 
 
@@ -54,14 +56,14 @@ def report(folder: Path, as_json: bool) -> None:
     _show(found, as_json)
 
 
-def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, quiet: bool) -> RunFolder:
+def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, resume: bool, quiet: bool) -> RunFolder:
     from dpcape.runs.in_process import run_in_process
 
     def progress(release: Release) -> None:
         if not quiet:
             click.echo(f"release {release.number + 1} of {release.n_releases}: {release.statistic}", err=True)
 
-    return run_in_process(study, base, again=again, rehearse=rehearse, progress=progress)
+    return run_in_process(study, base, again=again, rehearse=rehearse, resume=resume, progress=progress)
 
 
 def _default_folder(study: Study, rehearse: bool) -> Path:
@@ -69,7 +71,7 @@ def _default_folder(study: Study, rehearse: bool) -> Path:
 
 
 def _show(folder: RunFolder, as_json: bool) -> None:
-    guarantee: dict[str, Any] = json.loads((folder.path / "guarantee.json").read_text(encoding="utf-8"))
+    guarantee: dict[str, Any] = folder.guarantee()
     if as_json:
         result = {"run": str(folder.path), "rehearsal": folder.is_rehearsal, "guarantee": guarantee}
         click.echo(json.dumps(result))

@@ -38,6 +38,18 @@ _folder_option = click.option(
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 _data_option = click.option("--data", default=None, help="Data set; may be left out if there is one only.")
+_per_option = click.option(
+    "--per",
+    type=click.Choice(["record", "subject"]),
+    default=None,
+    help="What the ceiling is per: one record, or one subject with all its records. At first 'record'; then as it is.",
+)
+_rows_option = click.option(
+    "--rows-per-subject",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Most records one subject owns; public. A study per record counts so many times in mu per subject.",
+)
 
 
 def _steward(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,13 +80,14 @@ def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
 @click.option("--epsilon", type=float, required=True, help="Ceiling of everything ever released from the data set.")
 @click.option("--delta", type=float, required=True)
 @click.option("--per-study", type=float, default=None, help="Ceiling of one study, at the same delta.")
+@_per_option
+@_rows_option
+@click.option("--accept-overlap", is_flag=True, help="Give records that another data set has a second budget; logged.")
 @_steward
-def add(
-    name: str, path: Path, epsilon: float, delta: float, per_study: float | None, folder: Path, as_json: bool
-) -> None:
+def add(name: str, path: Path, folder: Path, as_json: bool, **ceiling: Any) -> None:
     """Register a data set and the ceiling of what may ever be learnt from it."""
     place = _open(folder)
-    place.add_data(name, path, epsilon=epsilon, delta=delta, per_study=per_study)
+    place.add_data(name, path, **ceiling)
     show(_budget(place, name), as_json)
 
 
@@ -96,7 +109,8 @@ def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
         return
     result = {"study": found.name, "digest": found.digest(), "data": seen.data, "text": text}
     numbers = {"spent": seen.spent, "after": seen.after, "ceiling": seen.ceiling, "delta": seen.delta}
-    show({**result, **numbers, "guarantee": seen.guarantee.to_dict()}, True)
+    unit = {"per": seen.unit.kind, "rows_per_subject": seen.unit.rows_per_subject}
+    show({**result, **numbers, **unit, "guarantee": seen.guarantee.to_dict()}, True)
 
 
 @site.command()
@@ -105,6 +119,8 @@ def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
 @click.option("--delta", type=float, default=None)
 @click.option("--per-study", type=float, default=None, help="New ceiling of one study; stays as it is if absent.")
 @click.option("--no-per-study", is_flag=True, help="Take the ceiling of one study away.")
+@_per_option
+@_rows_option
 @_steward
 def budget(
     name: str,
@@ -112,6 +128,8 @@ def budget(
     delta: float | None,
     per_study: float | None,
     no_per_study: bool,
+    per: str | None,
+    rows_per_subject: int | None,
     folder: Path,
     as_json: bool,
 ) -> None:
@@ -123,8 +141,10 @@ def budget(
         raise InvalidParameter("a ceiling must be given as --epsilon and --delta; got one of them. Give both.")
     if per_study is not None and no_per_study:
         raise InvalidParameter("the ceiling of one study must be set or taken away; got both. Leave one out.")
-    if epsilon is not None or per_study is not None or no_per_study:
-        _set_ceiling(place, name, (epsilon, delta), per_study, keep=not no_per_study)
+    named = (epsilon, per_study, per, rows_per_subject)
+    if no_per_study or any(part is not None for part in named):
+        unit = (per, rows_per_subject)
+        _set_ceiling(place, name, (epsilon, delta), per_study, unit, keep=not no_per_study)
     show(_budget(place, name), as_json)
 
 
@@ -190,6 +210,17 @@ def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
     show({"site": name, "fingerprint": fingerprint_of(bytes.fromhex(public_key))}, as_json)
 
 
+@site.command("allow-analysis")
+@click.argument("package")
+@click.option("--remove", is_flag=True, help="Take the permission back.")
+@_steward
+def allow_analysis(package: str, remove: bool, folder: Path, as_json: bool) -> None:
+    """Let studies name the analyses of another package; loading one runs that package's code here."""
+    place = _open(folder)
+    place.allow_package(package, allowed=not remove)
+    show({"allowed packages": sorted(place.state().packages)}, as_json)
+
+
 @site.command()
 @click.argument("data", required=False)
 @click.option("--verify", is_flag=True, help="Read everything again and check every hash.")
@@ -218,7 +249,7 @@ def log(
     """Show the ledger; verify, export or repair it."""
     from dpcape.cli import site_log
 
-    place = _open(folder)
+    place = _open(folder, repair=accept_head or verify)
     if accept_head:
         site_log.accept_head(place, reason=reason, lost=lost, seen=seen)
     if verify:
@@ -245,17 +276,19 @@ def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
     console.print("\n".join(["How noisy", *how_noisy(seen)]), markup=False, highlight=False)
 
 
-def _open(folder: Path) -> SiteFolder:
+def _open(folder: Path, *, repair: bool = False) -> SiteFolder:
     from dpcape.site.folder import SiteFolder
 
-    return SiteFolder(folder)
+    place = SiteFolder(folder)
+    if not repair:
+        for text in place.news():
+            click.echo(f"Note: {text}", err=True)
+    return place
 
 
 def _study(place: SiteFolder, reference: str) -> Study:
     """Return a study by the path of its file, or one that was reviewed here by name or digest."""
-    from dpcape.study import Study
-
-    return Study.load(reference) if Path(reference).is_file() else place.study(reference)
+    return place.load_study(Path(reference)) if Path(reference).is_file() else place.study(reference)
 
 
 def _identity(place: SiteFolder) -> dict[str, str]:
@@ -263,11 +296,17 @@ def _identity(place: SiteFolder) -> dict[str, str]:
 
 
 def _set_ceiling(
-    place: SiteFolder, name: str, whole: tuple[float | None, float | None], per_study: float | None, *, keep: bool
+    place: SiteFolder,
+    name: str,
+    whole: tuple[float | None, float | None],
+    per_study: float | None,
+    unit: tuple[str | None, int | None],
+    *,
+    keep: bool,
 ) -> None:
     """Set the parts of a ceiling that were named; what was not named stays."""
     from dpcape.errors import InvalidParameter
-    from dpcape.site.ledger import Ceiling
+    from dpcape.site.ledger import Ceiling, unit_after
 
     now = place.state().ceilings.get(name)
     epsilon, delta = whole if now is None or whole[0] is not None else (now.epsilon, now.delta)
@@ -276,7 +315,7 @@ def _set_ceiling(
             f"a ceiling must be given as --epsilon and --delta; got neither for {name!r}. Give both."
         )
     kept = now.per_study if now is not None and keep else None
-    place.set_ceiling(name, Ceiling(epsilon, delta, kept if per_study is None else per_study))
+    place.set_ceiling(name, Ceiling(epsilon, delta, kept if per_study is None else per_study, unit_after(now, *unit)))
 
 
 def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
@@ -292,6 +331,8 @@ def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
         "data": name,
         "epsilon": ceiling.epsilon,
         "delta": ceiling.delta,
+        "per": ceiling.unit.kind,
+        "rows_per_subject": "not stated" if ceiling.unit.rows_per_subject is None else ceiling.unit.rows_per_subject,
         "per_study": "no ceiling of its own" if ceiling.per_study is None else ceiling.per_study,
         "spent": float(round_up(spent)),
         "studies_charged": len({entry.study for entry in state.charges if entry.data == name}),

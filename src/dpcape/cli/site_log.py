@@ -12,7 +12,7 @@ import click
 from dpcape.cli.output import show
 from dpcape.errors import InvalidParameter
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.ledger import Charge
 from dpcape.site.chain_head import Head
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import State
@@ -48,10 +48,10 @@ def _spending(rows: Sequence[Entry]) -> dict[int, str]:
         ceiling, paid = state.ceilings.get(charged.data), charges.setdefault(charged.data, [])
         if ceiling is None:
             continue
-        before = round_up(spent_epsilon(paid, ceiling.delta))
+        before = round_up(ceiling.spent(paid))
         paid.append(charged.charge)
-        after = round_up(spent_epsilon(paid, ceiling.delta))
-        limit = f"at delta {ceiling.delta:g}, today's ceiling {ceiling.epsilon:g}"
+        after = round_up(ceiling.spent(paid))
+        limit = f"at delta {ceiling.delta:g} {ceiling.unit}, today's ceiling {ceiling.epsilon:g}"
         texts[number] = f"{charged.data}: epsilon {before} before, {after} after ({limit})"
     return texts
 

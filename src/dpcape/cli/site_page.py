@@ -33,11 +33,12 @@ def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes:
     from dpcape.site.folder import SiteFolder
     from dpcape.steward import StewardServer
     from dpcape.steward.decisions import present
-    from dpcape.study import Study
 
     site = SiteFolder(folder)
+    for text in site.news():
+        click.echo(f"Note: {text}")
     for path in studies:
-        present(site, Study.load(path))
+        present(site, site.load_study(path))
     server = StewardServer(site, port=port, idle_seconds=60.0 * idle_minutes, tell=click.echo)
     signal.signal(signal.SIGTERM, lambda *_: server.stop())
     click.echo(f"The steward's page of {site.name}: {server.address}")

@@ -98,13 +98,13 @@ def serve(
     settings = VaultSettings(
         folder=str(place), data=data, replay_for_tests=replay_for_tests, mode=mode.name, control=-1
     )
-    secrets = tuple(Path(path) for path in facts.secrets)
+    secret_files = tuple(Path(path) for path in facts.secret_files)
     serving = Serving(
         vault_python=sys.executable,
         settings=settings,
         mode=mode,
         accounts=accounts,
-        guarded=Guarded(place, Path(facts.keys), secrets),
+        guarded=Guarded(place, Path(facts.keys), secret_files),
         work=work,
         most_abi=cap,
     )

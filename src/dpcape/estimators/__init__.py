@@ -1,4 +1,4 @@
-"""The analyses: a private mean of a bounded statistic, then ordinary linear algebra."""
+"""Estimators: each requests private means of bounded statistics and post-processes them."""
 
 from dpcape.estimators.cca import CCA
 from dpcape.estimators.estimator import FederatedEstimator

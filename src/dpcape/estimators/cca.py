@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_components, check_flag
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.cca import CCA as DESCRIPTION
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.parameters import check_components
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import canonical, cross_noise_norm
@@ -19,35 +21,38 @@ from dpcape.statistics import centred_moments, second_moment
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
-
 
 class CCA(FederatedEstimator):
-    """Directions of two views that correlate most, over the records of all sites.
+    """Canonical correlation analysis of two views over the records of all sites.
 
     Parameters
     ----------
     n_components : int or "auto"
-        "auto" keeps the correlations that stand out of the noise, at least one.
+        Number of pairs; "auto" keeps the correlations above the noise level, at least one.
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     center : bool
-        False uses second moments, as the papers do on centred data; True releases the means in the same release and
-        uses covariances.
+        False uses second moments, as the papers do for centred data. True also releases the means, in the same
+        release, and uses covariances.
 
     Attributes
     ----------
-    x_weights_ : (x columns, n_components)
-    y_weights_ : (y columns, n_components)
-    correlations_ : (n_components,)
-        In [0, 1], descending.
-    x_mean_, y_mean_
-        Private means, zeros without centring.
+    x_weights_ : array of shape (x columns, n_components)
+        Directions in the first view, one per column.
+    y_weights_ : array of shape (y columns, n_components)
+        Directions in the second view, one per column.
+    correlations_ : array of shape (n_components,)
+        Canonical correlations, in [0, 1], descending.
+    x_mean_ : array of shape (x columns,)
+        Private mean of the first view; zeros without centring.
+    y_mean_ : array of shape (y columns,)
+        Private mean of the second view; zeros without centring.
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the released moment.
     noise_level_ : float
-        About the largest correlation that privacy noise alone shows, where the records have none.
+        Approximately the largest correlation that noise produces if the views are uncorrelated.
 
     Privacy
     -------
@@ -57,8 +62,8 @@ class CCA(FederatedEstimator):
     Edge cases
     ----------
     ================================  ======================================================
-    indefinite noisy blocks           floored, never an exception
-    correlations above one            capped at one
+    indefinite noisy blocks           eigenvalues floored, never an exception
+    correlations above one            set to one
     one site                          centralised private CCA (poster)
     ================================  ======================================================
 
@@ -76,6 +81,7 @@ class CCA(FederatedEstimator):
     array([1.])
     """
 
+    analysis: ClassVar[Analysis | None] = DESCRIPTION
     _builder: ClassVar[str] = "views(X, Y, bounds=...)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "x_weights_",
@@ -100,16 +106,6 @@ class CCA(FederatedEstimator):
         self.delta = delta
         self.center = center
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.facts.kind != "views":
-            raise InvalidParameter(
-                f"records for CCA must be two views; got {federation.facts.kind!r}. "
-                "Build them with views(X, Y, bounds=...)."
-            )
-        check_components(self.n_components, min(federation.facts.widths))
-        check_flag("center", self.center)
-        return (1.0,)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         widths = (federation.facts.widths[0], federation.facts.widths[1])
         if self.center:
@@ -127,24 +123,30 @@ class CCA(FederatedEstimator):
         self.correlations_ = correlations[:wanted]
         self.x_mean_, self.y_mean_ = mean[: widths[0]], mean[widths[0] :]
 
-    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
-        """Return the canonical variates of X, or of both views as a pair."""
+    @overload
+    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
+
+    @overload
+    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
+
+    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the canonical variates of X; with Y, those of both views as a pair."""
         check_is_fitted(self, "guarantee_")
         x_rows = self._checked_rows(X, len(self.x_weights_))
-        x_scores: Matrix = (x_rows - self.x_mean_) @ self.x_weights_
+        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
         if Y is None:
             return x_scores
         y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
-        y_scores: Matrix = (y_rows - self.y_mean_) @ self.y_weights_
+        y_scores: FloatArray = (y_rows - self.y_mean_) @ self.y_weights_
         return x_scores, y_scores
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return names of the canonical variates."""
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the canonical variates."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)
 
     def plot_correlations(self, ax: Axes | None = None) -> Axes:
-        """Draw the canonical correlations against what noise alone would reach."""
+        """Draw the canonical correlations and the noise level."""
         from dpcape.report.plots import bars
 
         check_is_fitted(self, "guarantee_")

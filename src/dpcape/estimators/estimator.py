@@ -1,4 +1,4 @@
-"""What every private analysis shares: parameters, a guarantee, and files without code."""
+"""Base class of all estimators: fitting, planning, the guarantee, saving and loading."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import warnings
 import zipfile
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,75 +16,101 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.lib.npyio import NpzFile
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.analyses.description import Analysis, Public, public_facts
+from dpcape.arrays import FloatArray
+from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UtilityWarning
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
+from dpcape.privacy.gaussian import mu_of
+from dpcape.statistics.statistic import is_own
 
 if TYPE_CHECKING:
     from dpcape.planning import Declared
     from dpcape.planning.federation_plan import StudyPlan
 
 _FORMAT = "dpcape model 1"
-# New rows whose entries are this many times longer than any record's row were hardly prepared in the same way.
+# Entries this many times larger than any record's norm suggest that new rows were not prepared as the sites' were.
 _FAR_TOO_LONG = 10
+# What reading a damaged file of arrays raises besides Python's usual errors.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, MemoryError, RecursionError, NotImplementedError)
 _PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
 
 
 class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """An analysis whose ``fit`` takes a :class:`Federation`.
+    """Base class of estimators whose ``fit`` takes a :class:`Federation`.
 
-    A subclass stores its parameters in ``__init__``, lists its fitted arrays in ``_fitted``, and writes ``_fit``, which
-    asks an allowance for means and post-processes them.
+    A subclass stores its parameters in ``__init__``, names the description of its analysis, lists its fitted arrays in
+    ``_fitted``, and implements ``_fit``, which requests private means and post-processes them.
 
     Attributes
     ----------
+    analysis : Analysis or None
+        Description of the analysis; None if there is none.
+    epsilon : float or mapping
+        Privacy parameter epsilon, for all sites or per site.
+    delta : float
+        Privacy parameter delta.
     guarantee_ : Guarantee
-        What may be claimed for the fitted model.
+        Privacy guarantee of the fitted model.
     releases_ : list of Release
-        What was released, with its noise.
+        The releases that were made, with their noise.
     warnings_ : list of str
-        What was warned of during the fit, for the report.
+        Texts of the warnings issued during the fit; the report repeats them.
+    n_features_in_ : int
+        Number of columns, of all views together.
     feature_names_in_ : array of str
         Only when the sites name their columns.
+    uncertain_ : list of str
+        What nobody outside the sites can know about the result, in words; empty if nothing.
     bounds_in_ : tuple of float
-        Public largest length of a record's row, one per view.
+        Public maximum norm of a record, one per view.
     """
 
+    analysis: ClassVar[Analysis | None] = None
     _fitted: ClassVar[tuple[str, ...]]
-    # How records for this analysis are built, for messages.
+    # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
     delta: float
     guarantee_: Guarantee
     releases_: list[Release]
     warnings_: list[str]
+    uncertain_: list[str]
     bounds_in_: tuple[float, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
-        """Fit to the records of all sites.
+        """Fit the model to the records of all sites.
 
         Parameters
         ----------
         federation : Federation
-            The sites, and the protocol they run.
+            The sites and the protocol they run.
         y : None
-            Ignored, present for scikit-learn's convention.
+            Ignored; present because scikit-learn's estimators take it.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
         """
         if not isinstance(federation, Federation):
             raise InvalidParameter(
-                f"fit must be given a Federation; got {type(federation).__name__}. Write "
-                f"Federation(in_process({{'here': {self._builder}}}), protocol=Independent()) for data of one holder."
+                f"The argument of fit() must be a Federation; got {type(federation).__name__}. For one data holder, "
+                f"write Federation(in_process({{'here': {self._builder}}}), protocol=Independent())."
             )
         with _kept_warnings() as texts:
-            private = federation.allow(self.epsilon, self.delta, shares=self._shares(federation))
+            shares = self._shares(federation)
+            private = federation.allow(self.epsilon, self.delta, shares=shares, stated=self.stated())
             # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
             # fails half-way.
             self.__dict__.pop("guarantee_", None)
+            self._accept_losses(federation, private)
             self._fit(federation, private)
         self.n_features_in_ = federation.n_features
         self.bounds_in_ = federation.facts.bounds
@@ -92,36 +119,104 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         self.guarantee_ = private.guarantee()
         self.releases_ = list(private.releases)
         self.warnings_ = texts
+        self.uncertain_ = list(getattr(private, "uncertain", []))
         return self
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
-        """Return what fitting would release, how noisy, and what it would cost; spends nothing.
+        """Return the releases that fitting would make, their noise and the privacy loss; spends nothing.
 
-        The analysis runs on made-up records with the public facts of the federation: no site is asked for anything.
+        The plan follows from the public facts of the federation; no site receives a request.
 
         Parameters
         ----------
         federation : Federation
-            The sites, and the protocol they run.
-        declared : dpcape.planning.Declared
-            What is known in public about the records, for the expected error.
+            The sites and the protocol they run.
+        declared : dpcape.planning.Declared or None
+            Public knowledge about the records, for the expected error; None assumes :class:`Declared`'s defaults.
         """
         from dpcape.planning.federation_plan import plan_estimator
 
         return plan_estimator(federation, self, declared)
 
+    def public(self, federation: Federation) -> Public:
+        """Return the public numbers that determine the releases: parameters, facts, sizes and mu."""
+        assert self.analysis is not None
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
+        known = public_facts(federation.facts, federation.n_records)
+        return self.analysis.public(own, known, mu=lambda: self._mu(federation))
+
+    def stated(self) -> tuple[str, ...]:
+        """Return what the guarantee rests on because this class is not part of dpcape; nothing for dpcape's own."""
+        if is_own(type(self)):
+            return ()
+        return (f"the analysis {type(self).__name__}, which is not part of dpcape, is what its author says",)
+
+    def _mu(self, federation: Federation) -> float:
+        """Return the smallest mu over all sites; infinite if the protocol adds no noise."""
+        if not federation.protocol.adds_noise:
+            return math.inf
+        # Raises if epsilon or delta is invalid.
+        federation.terms(self.epsilon, self.delta)
+        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
+        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
+
+    @classmethod
+    def from_releases(cls, folder: str | Path, **parameters: Any) -> Self:
+        """Rebuild a result from releases that were kept, without asking a site, for free.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder ``releases`` of a run.
+        **parameters
+            Of the analysis, as for its constructor; ``epsilon`` and ``delta`` are those of the run unless given.
+            Parameters that do not change what is asked of the sites may differ from those of the run.
+        """
+        from dpcape.federation.rebuilt import RebuiltFederation
+
+        federation = RebuiltFederation(folder)
+        return cls(**{"epsilon": federation.epsilon, "delta": federation.delta, **parameters}).fit(federation)
+
+    def _rounds(self, federation: Federation) -> range:
+        """Return the numbers of releases of which some may be lost: rounds that all do the same."""
+        return range(0)
+
+    def _accept_losses(self, federation: Federation, private: Allowance) -> None:
+        """Refuse to go on without a release that was begun and lost, unless rounds are left that do the same."""
+        if not private.lost:
+            return
+        rounds = self._rounds(federation)
+        names = ", ".join(str(number + 1) for number in sorted(private.lost))
+        if not private.lost < set(rounds):
+            raise ReleaseLost(
+                f"The result cannot be formed because the release numbered {names} was begun and is lost, and the "
+                "analysis cannot do without it. Its charge stands. Start a new run with --again, which is charged too."
+            )
+        warnings.warn(
+            f"The release numbered {names} was begun and is lost; the analysis goes on with the other rounds.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+
     def _shares(self, federation: Federation) -> Sequence[float]:
-        """Shares of mu^2, one per release; everything that is decided before data is seen."""
-        return (1.0,)
+        """Check the parameters and return the shares of mu^2, one per release; reads no data."""
+        if self.analysis is None:
+            return (1.0,)
+        public = self.public(federation)
+        self.analysis.check(public)
+        return self.analysis.shares(public)
 
     @abstractmethod
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        """Ask for means and set the fitted attributes."""
+        """Request private means and set the fitted attributes."""
 
     def save(self, path: str | Path) -> None:
-        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that holds no code.
+        """Write parameters, fitted arrays and guarantee to an ``.npz`` file that contains no code.
 
-        A path without ``.npz`` gets it; :meth:`load` reads it by either name.
+        Parameters
+        ----------
+        path : str or Path
+            File to write; ``.npz`` is appended if it is missing, here and in :meth:`load`.
         """
         check_is_fitted(self, "guarantee_")
         arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted}
@@ -132,6 +227,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "guarantee": msgspec.to_builtins(self.guarantee_),
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
             "warnings": list(getattr(self, "warnings_", [])),
+            "uncertain": list(getattr(self, "uncertain_", [])),
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
@@ -141,11 +237,32 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
+        try:
+            return cls._load(path)
+        except (InvalidParameter, FileNotFoundError):
+            raise
+        except (
+            OSError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            EOFError,
+            *_DAMAGE,
+        ) as error:
+            raise InvalidParameter(
+                f"The model in {str(path)!r} cannot be read because the file is damaged ({type(error).__name__}). "
+                "Restore it from a backup, or rebuild it from the run's releases with: dpcape run --resume."
+            ) from error
+
+    @classmethod
+    def _load(cls, path: str | Path) -> Self:
         with _opened(_npz(path)) as stored:
             about = _about(stored, path)
             if about["class"] != cls.__name__:
                 raise InvalidParameter(
-                    f"the model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
+                    f"The model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
                     f"Load it with {about['class']}.load(...)."
                 )
             model = cls(**about["params"])
@@ -154,40 +271,42 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about.get("warnings", []))
+        model.uncertain_ = list(about.get("uncertain", []))
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about.get("bounds_in", ()))
         if about["feature_names"]:
             model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
         return model
 
-    def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> NDArray[np.float64]:
-        """Return new data as float64 rows of the fitted width; ``first`` is the column a view starts at."""
+    def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> FloatArray:
+        """Return new data as float64 rows of the fitted width; ``first`` is the first column of the view."""
         check_is_fitted(self, "guarantee_")
-        subject = f"data for {type(self).__name__}"
+        subject = f"Data for {type(self).__name__}"
         try:
-            rows: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
+            rows: FloatArray = check_array(X, dtype=np.float64, input_name="X")
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
             raise InvalidParameter(
-                f"{subject} must be a table of finite numbers, one row per record; got another ({reason}). {_PREPARE}"
+                f"{subject} must be a two-dimensional array of finite numbers; got invalid data ({reason}). {_PREPARE}"
             ) from error
         if rows.shape[1] != width:
             raise InvalidParameter(
-                f"{subject} must have the {width} columns it was fitted with; got {rows.shape[1]}. {_PREPARE}"
+                f"{subject} must have the {width} columns the model was fitted with; got {rows.shape[1]}. {_PREPARE}"
             )
         names = list(getattr(self, "feature_names_in_", []))[first : first + width]
-        check_names(X, names, subject=subject)
+        check_names(X, names, subject=f"data for {type(self).__name__}")
         self._warn_of_raw_units(rows)
         return rows
 
-    def _warn_of_raw_units(self, rows: NDArray[np.float64]) -> None:
-        """Warn of rows in years and kilograms where the sites have mapped theirs to [-1, 1]."""
+    def _warn_of_raw_units(self, rows: FloatArray) -> None:
+        """Warn of rows in raw units (years, kilograms) where the sites mapped theirs to [-1, 1]."""
         bounds = getattr(self, "bounds_in_", ())
         longest = math.hypot(*bounds) if bounds else math.inf
         if float(np.abs(rows).max()) > _FAR_TOO_LONG * longest:
             warnings.warn(
-                f"rows for {type(self).__name__} must be about as long as those of the sites, which are clipped to "
-                f"{longest:g}; got some more than {_FAR_TOO_LONG} times as long: results mean little. {_PREPARE}",
+                f"Rows for {type(self).__name__} must be scaled like the sites' rows, whose norm is at most "
+                f"{longest:g}; got entries more than {_FAR_TOO_LONG} times as large, so results are unreliable. "
+                f"{_PREPARE}",
                 UtilityWarning,
                 stacklevel=4,
             )
@@ -200,13 +319,13 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
         return text + card_html(card_of(self.guarantee_, releases=self.releases_))
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
 @contextmanager
 def _kept_warnings() -> Iterator[list[str]]:
-    """Note the texts of dpcape's warnings; every warning is issued at the end, where it came from."""
+    """Collect the texts of dpcape's warnings; all warnings are issued at the end, from where they arose."""
     texts: list[str] = []
     caught: list[warnings.WarningMessage] = []
     try:
@@ -221,50 +340,60 @@ def _kept_warnings() -> Iterator[list[str]]:
 
 
 def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
-    """Return sum of w_s^2 / N_s: one over the number of records unless sites are weighted otherwise."""
+    """Return the sum of w_s^2 / N_s over sites: one over the number of records unless sites have weights."""
     if not federation.weights:
         return 1.0 / sum(federation.sites[site] for site in survivors)
     total = math.fsum(federation.weights[site] for site in survivors)
     return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
 
 
-def check_names(X: Any, names: list[str], *, subject: str) -> None:
-    """Refuse a table whose columns have other names, or another order, than those the sites have."""
+def check_names(X: object, names: list[str], *, subject: str) -> None:
+    """Refuse a table whose column names or their order differ from the sites'."""
     given = [str(name) for name in getattr(X, "columns", [])]
     if names and given and given != names:
         position = next(place for place, name in enumerate(names) if given[place] != name)
         raise InvalidParameter(
-            f"column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
+            f"Column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
             "the order of feature_names_in_, or pass an array."
         )
 
 
 def _npz(path: str | Path) -> Path:
-    """Return the path numpy writes to: it ends in ``.npz``."""
+    """Return the path with the suffix ``.npz``."""
     return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
 
 
-def _opened(path: Path) -> Any:
-    """Open a file of arrays; one that holds something else is refused, never unpickled."""
+def _opened(path: Path) -> NpzFile:
+    """Open a file of arrays; refuse any other format, and never unpickle."""
     with path.open("rb") as file:
         is_npz = zipfile.is_zipfile(file)
     if not is_npz:
-        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
-    return np.load(path, allow_pickle=False)
+        raise _unrecognised(path)
+    opened: NpzFile = np.load(path, allow_pickle=False)
+    return opened
 
 
-def _about(stored: Any, path: str | Path) -> dict[str, Any]:
+def _about(stored: NpzFile, path: str | Path) -> dict[str, Any]:
     if "about" not in stored:
-        raise InvalidParameter(f"{str(path)!r} must be a model written by save(); got another file.")
+        raise _unrecognised(path)
     about: dict[str, Any] = json.loads(str(stored["about"]))
     if about.get("format") != _FORMAT:
-        raise InvalidParameter(f"{str(path)!r} must be of format {_FORMAT!r}; got {about.get('format')!r}.")
+        raise InvalidParameter(
+            f"{str(path)!r} must have the format {_FORMAT!r}; got {about.get('format')!r}. Load it with the "
+            "dpcape version that wrote it."
+        )
     return about
 
 
-def _plain(value: Any) -> Any:
+def _unrecognised(path: str | Path) -> InvalidParameter:
+    return InvalidParameter(
+        f"{str(path)!r} must be a model written by save(); got an unrecognised format. Check the path."
+    )
+
+
+def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    raise TypeError(f"cannot write {type(value).__name__}")
+    raise TypeError(f"a parameter of type {type(value).__name__} cannot be saved")

@@ -4,74 +4,73 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_choice, check_number, check_whole
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.ica_budget import record_shares, subject_infomax_shares, subject_shares, too_noisy
+from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_infomax import Infomax
-from dpcape.postprocessing.ica_rotation import CONTRASTS
-from dpcape.privacy import mu_of
+from dpcape.postprocessing.ica_self_check import too_noisy
 from dpcape.statistics import subject_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
-SOLVERS = ("moment", "infomax")
-
 
 class JointICA(FederatedEstimator):
-    """Maps whose time courses are independent, over the subjects of all sites (group temporal ICA).
+    """Joint ICA (group temporal ICA) of the subjects of all sites: maps with independent time courses.
 
     Parameters
     ----------
     n_components : int
         Number of components, at least 2.
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     solver : str
-        "moment" releases one tensor of fourth moments and rotates it, which is post-processing; "infomax" is algorithm
-        6.1, one release per round.
+        "moment" releases one tensor of fourth moments and finds the rotation by post-processing; "infomax" is algorithm
+        6.1, with one release per round.
     basis : array_like or None
         Public orthonormal columns, (voxels, columns), such as :func:`~dpcape.postprocessing.cosine_basis`; the private
-        PCA searches only inside it. With as many columns as components there is no PCA. None uses all voxels.
+        PCA is restricted to their span. With as many columns as components there is no PCA. None uses all voxels.
     kurtosis : str
-        "positive" (bursts and sparse courses, as in fMRI), "negative", or "mixed" signs.
+        Sign of the sources' excess kurtosis: "positive" (bursts and sparse courses, as in fMRI), "negative" or "mixed".
     n_timepoints : int
-        Usual number of time points of a subject, from public knowledge; sets clip radii at the subject unit and does
-        not enter the guarantee.
+        Typical number of time points per subject, from public knowledge. It sets clip radii for unit "subject" and does
+        not affect the guarantee.
     n_iter : int
-        Rounds of infomax, declared and paid for in advance.
+        Number of infomax rounds, fixed and charged in advance.
     learning_rate : float
-        Step of infomax.
+        Step size of infomax.
     tolerance : float
-        Infomax stops when the squared change falls below it; nothing is paid back.
+        Infomax stops when the squared change falls below this; unused rounds stay charged.
 
     Attributes
     ----------
-    unmixing_ : (n_components, n_features)
-        Rows times this' are the sources.
-    mixing_ : (n_features, n_components)
+    unmixing_ : array of shape (n_components, n_features)
+        Unmixing matrix: the sources are rows @ ``unmixing_.T``.
+    mixing_ : array of shape (n_features, n_components)
         The maps, one per column.
     clearance_ : float
-        Values of the found directions relative to those of pure noise; NaN for infomax.
+        Fourth moments along the components, relative to what the same search finds in pure noise; NaN for infomax.
 
     Privacy
     -------
     Unit "record" protects one time point: x x' (diameter sqrt(2) B^2), z z' of the whitened row z clipped to c
-    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). A person owns many
-    time points, and if series were filtered or standardised over time beforehand, a *recorded* time point spreads
-    over several. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance (2
+    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). A person has many
+    time points, and if series were filtered or standardised over time beforehand, one *recorded* time point affects
+    several rows. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance (2
     clip), tensor and polish (2), or per round the subject's own clipped mean gradient (2 clip). Everything else is
     post-processing.
 
@@ -80,8 +79,8 @@ class JointICA(FederatedEstimator):
     ==========================================  =============================================================
     one subject at the subject unit             refused
     no more time points than components         refused
-    constant voxels                             maps are noise or zero there; a warning if directions drown
-    subjects with other voxels, other masks     refused when records or the federation are built
+    constant voxels                             maps are noise or zero there; UtilityWarning if noise dominates
+    subjects with different voxels or masks     refused when records or the federation are built
     noise dominates                             UtilityWarning; the result is returned
     ==========================================  =============================================================
 
@@ -100,6 +99,7 @@ class JointICA(FederatedEstimator):
     (2, 2)
     """
 
+    analysis: ClassVar[Analysis | None] = JOINT_ICA
     _builder: ClassVar[str] = "subjects(arrays, bound=..., unit=...)"
     _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
 
@@ -128,19 +128,9 @@ class JointICA(FederatedEstimator):
         self.learning_rate = learning_rate
         self.tolerance = tolerance
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        self._check(federation)
-        reduces = self._reduces(federation)
-        if federation.facts.unit == "record":
-            return record_shares(reduces=reduces, n_last=self.n_iter if self.solver == "infomax" else 1)
-        if self.solver == "infomax":
-            return subject_infomax_shares(reduces=reduces, n_iter=self.n_iter)
-        return subject_shares(
-            federation.n_records,
-            self._mu(federation),
-            reduces=reduces,
-            polishes=self.kurtosis == "positive",
-        )
+    def _rounds(self, federation: Federation) -> range:
+        n_releases = len(self._shares(federation))
+        return range(n_releases - (self.n_iter if self.solver == "infomax" else 0), n_releases)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
@@ -160,70 +150,48 @@ class JointICA(FederatedEstimator):
         self.unmixing_ = inner @ reduction.projection.T
         # The projection's columns are orthogonal but may be scaled.
         scales = (reduction.projection**2).sum(axis=0)
-        self.mixing_ = (reduction.projection / scales) @ np.linalg.inv(inner)
+        self.mixing_ = (reduction.projection / scales) @ inverted(inner)
 
-    def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> Matrix:
-        state = Infomax(self.n_components, self.n_iter, self.learning_rate)
+    def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> FloatArray:
+        state = Infomax(self.n_components, private.left, self.learning_rate)
         if federation.facts.unit == "record":
             return stages.infomax_records(federation.facts, private, reduction, state, self.tolerance)
         return stages.infomax_subjects(federation.facts, private, reduction, state, self.tolerance, self.n_timepoints)
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the sources of rows: (time points, n_components)."""
         check_is_fitted(self, "guarantee_")
-        result: Matrix = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
+        result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
         return result
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return names of the components."""
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the components."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)
 
     def plot_maps(self, shape: tuple[int, int]) -> Axes:
-        """Draw the maps as images of this shape, side by side."""
+        """Draw the maps side by side, as images of this shape."""
         from dpcape.report.map_plots import plot_maps
 
         check_is_fitted(self, "guarantee_")
         if np.prod(shape) != len(self.mixing_):
             raise InvalidParameter(
-                f"shape must have as many pixels as there are voxels ({len(self.mixing_)}); got {tuple(shape)}. For "
-                "maps in space use dpcape.neuro.write_maps."
+                f"shape must have one pixel per voxel ({len(self.mixing_)}); got {tuple(shape)}. For three-dimensional "
+                "maps use dpcape.neuro.write_maps."
             )
 
         return plot_maps({"": self.mixing_}, shape)
 
-    def _mu(self, federation: Federation) -> float:
-        """Return the smallest mu of all sites; infinite without noise."""
-        if federation.protocol.name == "exact":
-            return math.inf
-        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
-        # Refuses meaningless numbers in its own words.
-        federation.terms(self.epsilon, self.delta)
-        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
-
-    def _reduces(self, federation: Federation) -> bool:
-        basis = self._basis(federation)
-        return (federation.n_features if basis is None else basis.shape[1]) > self.n_components
-
-    def _basis(self, federation: Federation) -> Matrix | None:
-        """Return the public basis; all voxels as they are if they are as few as components."""
+    def _basis(self, federation: Federation) -> FloatArray | None:
+        """Return the public basis; the identity if there are as many voxels as components."""
         if self.basis is None:
             few = federation.n_features == self.n_components
             return np.eye(federation.n_features) if few else None
-        basis = _as_numbers(self.basis)
-        fits = basis.ndim == 2 and basis.shape[0] == federation.n_features and basis.shape[1] >= self.n_components
-        if not fits or not np.isfinite(basis).all():
-            raise InvalidParameter(
-                f"basis must be finite, with {federation.n_features} rows (voxels) and at least {self.n_components} "
-                f"columns; got shape {basis.shape}."
-            )
-        if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
-            raise InvalidParameter("basis must have orthonormal columns; got others. Use numpy.linalg.qr(basis)[0].")
-        return basis
+        return as_numbers(self.basis)
 
-    def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: Matrix) -> None:
-        """Warn, before anything is released, when subject-level noise must win."""
-        if self.solver != "moment" or federation.protocol.name == "exact":
+    def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: FloatArray) -> None:
+        """Warn, before the first release, when noise at the subject unit must dominate."""
+        if self.solver != "moment" or not federation.protocol.adds_noise:
             return
         n_before = 3 + (basis.shape[1] > self.n_components)
         asked = subject_tensor(federation.facts, basis[:, : self.n_components], np.eye(self.n_components))
@@ -233,43 +201,9 @@ class JointICA(FederatedEstimator):
         share = shares[n_before] / (1 - (shares[0] if n_before == 4 else 0.0))
         if too_noisy(scale, share, self.n_components):
             warnings.warn(
-                f"subjects must be more for {self.n_components} components here; got {federation.n_records}. Noise is "
-                "expected to dominate, judging from public sizes alone: use a larger epsilon, a public basis, or fewer "
-                "components.",
+                f"Noise is expected to dominate with {self.n_components} components and {federation.n_records} "
+                "subjects, judging from public sizes alone. Use more subjects, a larger epsilon, a public basis or "
+                "fewer components.",
                 UtilityWarning,
                 stacklevel=2,
             )
-
-    def _check(self, federation: Federation) -> None:
-        """Refuse parameters and records that have no meaning together."""
-        facts = federation.facts
-        if facts.kind not in ("subjects", "rows"):
-            raise InvalidParameter(
-                f"records for JointICA must be subjects; got {facts.kind!r}. Build them with subjects(arrays, ...)."
-            )
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("kurtosis", self.kurtosis, CONTRASTS)
-        check_whole("n_components", self.n_components, 2, facts.n_features)
-        check_whole("n_iter", self.n_iter, 1, 10**6)
-        least = self.n_components + 1
-        check_whole("n_timepoints", self.n_timepoints, least if facts.unit == "subject" else 1, 10**9)
-        for name, value in (("learning_rate", self.learning_rate), ("tolerance", self.tolerance)):
-            check_number(name, value, 0, math.inf)
-        if facts.unit == "subject" and federation.n_records < 2:
-            raise InvalidParameter(
-                "subjects must be at least two to hide one among others; got one. Use more subjects, or unit='record' "
-                "if protecting a time point is what you want."
-            )
-        if facts.unit == "record" and federation.n_records <= self.n_components:
-            raise InvalidParameter(
-                f"time points must be more than the {self.n_components} components; got {federation.n_records}. "
-                "Ask for fewer components."
-            )
-
-
-def _as_numbers(basis: ArrayLike) -> Matrix:
-    """Return a basis as an array; one without shape, which is refused, if it does not hold numbers."""
-    try:
-        return np.asarray(basis, dtype=np.float64)
-    except (TypeError, ValueError):
-        return np.full((), np.nan)

@@ -1,4 +1,4 @@
-"""The stages of joint ICA: each asks for private means and post-processes them; shares are fixed beforehand."""
+"""Stages of joint ICA: each requests private means and post-processes them; shares are fixed in advance."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import expm
 
+from dpcape.analyses.joint_ica import (
+    LEFT_BY_LOGS,
+    LOG_CLIP,
+    N_COVARIANCE_ROUNDS,
+    N_POLISH_ROUNDS,
+    covariance_clip,
+    fourth_clip,
+    infomax_clips,
+    subject_infomax_clip,
+    whitening_clip,
+)
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance
+from dpcape.formula import computed
 from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
-from dpcape.postprocessing.ica_budget import N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_polish import first_widths, polished
 from dpcape.postprocessing.ica_rotation import rotate, tensor_values
 from dpcape.postprocessing.ica_self_check import ALL_CLEAR, clearance, least_clearance
 from dpcape.statistics import (
-    Statistic,
     fourth_moment,
     infomax_scores,
     reduced_second_moment,
@@ -32,35 +42,37 @@ from dpcape.statistics import (
     subject_projector,
     subject_tensor,
 )
+from dpcape.statistics.statistic import AnyStatistic
 
-Matrix = NDArray[np.float64]
-
-# Clip radii in units of sqrt(components), for whitened time points.
-_WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
-LOG_CLIP = 3.0
-# How far covariances are from the identity once logarithms have been removed.
-LEFT_BY_LOGS = 0.3 * LOG_CLIP
-# Infomax turns an error of the gradient into 1/slope as much error of the rotation. Runs at .09 of such error found
-# nothing and runs at .04 found the sources (experiments/ica, 20 components); the limit lies between.
+# An error of the gradient causes 1/slope times that error in the rotation. Runs with an error of .09 found nothing,
+# runs with .04 found the sources (experiments/ica, 20 components); the limit lies between.
 _SLOPE, _MOST_ERROR = 0.1, 0.06
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """Rows times ``projection`` have few dimensions; times ``whitener``' they are white."""
+    """Reduction and whitening of rows.
 
-    projection: Matrix
-    whitener: Matrix
+    Attributes
+    ----------
+    projection : array of shape (n_features, n_components)
+        Reduces rows: rows @ projection.
+    whitener : array of shape (n_components, n_components)
+        Whitens reduced rows: reduced @ whitener.T.
+    """
+
+    projection: FloatArray
+    whitener: FloatArray
 
     @property
-    def white(self) -> Matrix:
+    def white(self) -> FloatArray:
         """The projection onto whitened dimensions."""
-        product: Matrix = self.projection @ self.whitener.T
+        product: FloatArray = self.projection @ self.whitener.T
         return product
 
 
-def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_components: int) -> Reduction:
-    """Private PCA (unless the basis has as many columns as components) and private whitening, record unit."""
+def reduce_records(facts: PublicFacts, private: Allowance, basis: FloatArray | None, n_components: int) -> Reduction:
+    """Reduce and whiten at the record unit: private PCA, unless the basis is small enough, and private whitening."""
     bound = math.hypot(*facts.bounds)
     if basis is not None and basis.shape[1] == n_components:
         moment = private.mean(reduced_second_moment(facts, basis, clip=bound))
@@ -73,23 +85,27 @@ def reduce_records(facts: Facts, private: Allowance, basis: Matrix | None, n_com
     values, vectors = top_eigen(moment, n_components)
     _warn_of_drowned_directions(values, noise)
     directions = vectors if basis is None else basis @ vectors
-    # Scaled by the released eigenvalues first, so that the noise of the next release is even over directions.
+    # Scaled by the released eigenvalues first, so that the next release has equal noise in all directions.
     scaled = directions / np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
-    moment = private.mean(reduced_second_moment(facts, scaled, clip=whitening_clip(n_components)))
+    moment = private.mean(reduced_second_moment(facts, scaled, clip=computed(whitening_clip(n_components))))
     floor = max(noise_norm(private.releases[-1].scale, n_components), 1e-3)
     return Reduction(scaled, floored_whitener(moment, floor))
 
 
-def rotate_records(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
-    """One fourth moment, then a rotation; return it with its clearance over noise."""
+def rotate_records(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, kurtosis: str
+) -> tuple[FloatArray, float]:
+    """Rotate at the record unit: one fourth moment; return the rotation and its clearance over noise."""
     n = len(reduction.whitener)
-    tensor = private.mean(fourth_moment(facts, reduction.white, clip=fourth_clip(n)))
+    tensor = private.mean(fourth_moment(facts, reduction.white, clip=computed(fourth_clip(n))))
     rotation = rotate(tensor, n, kurtosis=kurtosis, n_starts=starts(n))
     return rotation, _checked(tensor, rotation, private.releases[-1].scale)
 
 
-def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_components: int, n_timepoints: int) -> Reduction:
-    """Projector PCA (unless the basis is small already), log-covariance and recentred covariances, subject unit."""
+def reduce_subjects(
+    facts: PublicFacts, private: Allowance, basis: FloatArray, n_components: int, n_timepoints: int
+) -> Reduction:
+    """Reduce and whiten at the subject unit: projector PCA, log-covariance, then recentred covariances."""
     projection = basis
     if basis.shape[1] > n_components:
         mean = private.mean(subject_projector(facts, basis, n_components=n_components))
@@ -97,22 +113,28 @@ def reduce_subjects(facts: Facts, private: Allowance, basis: Matrix, n_component
         _warn_of_drowned_directions(values, noise_norm(private.releases[-1].scale, len(mean)))
         projection = basis @ vectors
     logs = private.mean(subject_log_covariance(facts, projection, clip=LOG_CLIP))
-    whitener: Matrix = expm(-logs / 2)
-    clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS)
+    whitener: FloatArray = expm(-_pulled_back(logs) / 2)
+    clip = computed(covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS))
     for _ in range(N_COVARIANCE_ROUNDS):
         excess = private.mean(subject_covariance(facts, projection, whitener, clip=clip))
         whitener = floored_whitener(np.eye(n_components) + excess, 0.05) @ whitener
-        clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale)
+        clip = computed(covariance_clip(n_components, n_timepoints, private.releases[-1].scale))
     return Reduction(projection, whitener)
 
 
-def covariance_clip(n: int, n_timepoints: int, scale: float, *, residual: float = 0.0) -> float:
-    """Return the radius that holds nearly all subjects: sampling, the last release's noise, what was left by it."""
-    return 1.2 * math.sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
+def _pulled_back(logs: FloatArray) -> FloatArray:
+    """Return a mean of clipped log-covariances with eigenvalues that such a mean can have; noise may exceed them."""
+    values, vectors = np.linalg.eigh(logs)
+    if np.abs(values).max() <= LOG_CLIP:
+        return logs
+    pulled: FloatArray = (vectors * np.clip(values, -LOG_CLIP, LOG_CLIP)) @ vectors.T
+    return pulled
 
 
-def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurtosis: str) -> tuple[Matrix, float]:
-    """Tensor, rotation and polish; return the rotation with the tensor's clearance over noise."""
+def rotate_subjects(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, kurtosis: str
+) -> tuple[FloatArray, float]:
+    """Rotate and refine at the subject unit; return the rotation and the tensor's clearance over noise."""
     n = len(reduction.whitener)
     tensor = private.mean(subject_tensor(facts, reduction.projection, reduction.whitener))
     scale = private.releases[-1].scale
@@ -128,10 +150,12 @@ def rotate_subjects(facts: Facts, private: Allowance, reduction: Reduction, kurt
     return rotation, clear
 
 
-def infomax_records(facts: Facts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float) -> Matrix:
-    """Infomax rounds at the record unit; stopping early is allowed, paying less is not."""
+def infomax_records(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float
+) -> FloatArray:
+    """Run infomax at the record unit; stopping early does not reduce the charge."""
     n = state.n_components
-    clip, bias_clip = infomax_clips(n)
+    clip, bias_clip = map(computed, infomax_clips(n))
     while state.done < state.n_iter:
         asked = infomax_scores(
             facts, reduction.white, unmixing=state.unmixing, bias=state.bias, clip=clip, bias_clip=bias_clip
@@ -144,15 +168,15 @@ def infomax_records(facts: Facts, private: Allowance, reduction: Reduction, stat
 
 
 def infomax_subjects(
-    facts: Facts,
+    facts: PublicFacts,
     private: Allowance,
     reduction: Reduction,
     state: Infomax,
     tolerance: float,
     n_timepoints: int,
-) -> Matrix:
-    """Infomax rounds with a whole subject as the unit."""
-    clip = subject_infomax_clip(state.n_components, n_timepoints)
+) -> FloatArray:
+    """Run infomax at the subject unit; stopping early does not reduce the charge."""
+    clip = computed(subject_infomax_clip(state.n_components, n_timepoints))
     while state.done < state.n_iter:
         asked = subject_infomax(
             facts,
@@ -169,74 +193,50 @@ def infomax_subjects(
     return state.result()
 
 
-def _warn_of_noisy_rounds(private: Allowance, asked: Statistic, n_iter: int, n_records: int) -> None:
-    """Warn, from the planned noise alone, when the averaged iterates of infomax must be mostly noise."""
+def _warn_of_noisy_rounds(private: Allowance, asked: AnyStatistic, n_iter: int, n_records: int) -> None:
+    """Warn, from the planned noise alone, when averaging over rounds cannot remove enough noise."""
     plan = private.plan(asked)
     sites = tuple(plan.own_scales)
     scale = plan.sum_scale(sites) / n_records
     if scale * math.sqrt(2 / n_iter) > _MOST_ERROR * _SLOPE:
         warnings.warn(
-            f"noise in the {n_iter} rounds of infomax must average out; got rounds too noisy for that. Use "
-            "solver='moment', more records or a larger epsilon; do not interpret these maps.",
+            f"The {n_iter} infomax rounds are too noisy to average out. Do not interpret these maps. Use "
+            "solver='moment', more records or a larger epsilon.",
             UtilityWarning,
             stacklevel=2,
         )
 
 
-def whitening_clip(n_components: int) -> float:
-    """Return the radius of time points whose second moment whitens them."""
-    return _WHITENING_CLIP * math.sqrt(n_components)
-
-
-def fourth_clip(n_components: int) -> float:
-    """Return the radius of white time points whose fourth moment is taken."""
-    return _FOURTH_CLIP * math.sqrt(n_components)
-
-
-def infomax_clips(n_components: int) -> tuple[float, float]:
-    """Return the radii of a time point's gradient and of its bias.
-
-    Near a solution |G| is about .45 R; a smaller radius slows the start, a larger one is paid for in noise.
-    """
-    return 0.4 * n_components, 0.5 * math.sqrt(n_components)
-
-
-def subject_infomax_clip(n_components: int, n_timepoints: int) -> float:
-    """Return the radius of a subject's mean gradient."""
-    return n_components / math.sqrt(n_timepoints)
-
-
 def starts(n: int) -> int:
-    """Return how many rotations to start from: fewer where each costs more."""
+    """Return the number of starting rotations: fewer where each takes longer."""
     return 8 if n <= 25 else 3
 
 
-def _checked(tensor: Matrix, rotation: Matrix, scale: float) -> float:
-    """Return the clearance of the rotation's values over noise, with a warning where it is small."""
+def _checked(tensor: FloatArray, rotation: FloatArray, scale: float) -> float:
+    """Return the clearance of the rotation's values over noise; warn if it is small."""
     clear = clearance(tensor_values(tensor, rotation), scale)
     n = len(rotation)
     advice = "Use more records, a larger epsilon, a public basis or fewer components."
     if clear < least_clearance(n):
         text = (
-            f"got {clear:.2f} times the values of pure noise, which noise alone may reach. Do not interpret these maps."
+            f"The components are indistinguishable from noise: clearance_ is {clear:.2f}, which pure noise can reach. "
+            "Do not interpret these maps."
         )
-        warnings.warn(f"components must stand out of the noise; {text} {advice}", UtilityWarning, stacklevel=2)
+        warnings.warn(f"{text} {advice}", UtilityWarning, stacklevel=2)
     elif clear < ALL_CLEAR:
-        text = (
-            f"got {clear:.2f} times the values of pure noise, where {ALL_CLEAR} is clear. The weaker maps may be noise."
-        )
-        warnings.warn(f"components should stand out of the noise; {text} {advice}", UtilityWarning, stacklevel=2)
+        text = f"The weaker components may be noise: clearance_ is {clear:.2f}, but only {ALL_CLEAR} or more is clear."
+        warnings.warn(f"{text} {advice}", UtilityWarning, stacklevel=2)
     return clear
 
 
-def _warn_of_drowned_directions(values: Matrix, noise: float) -> None:
-    """Say so when released eigenvalues do not stand out of the noise (public: both are released)."""
+def _warn_of_drowned_directions(values: FloatArray, noise: float) -> None:
+    """Warn when released eigenvalues are not above the noise; uses only what was released."""
     n_clear = int(np.sum(values > noise))
     if n_clear < values.size and noise > 0:
         warnings.warn(
-            f"directions must stand out of the noise of the private PCA; got {n_clear} of {values.size} that do. "
-            "Voxels may be constant, or noise dominates: use a public basis of fewer columns, more records, a larger "
-            "epsilon or fewer components.",
+            f"Only {n_clear} of {values.size} eigenvalues of the private PCA are above its noise. Voxels may be "
+            "constant, or noise dominates. Use a public basis of fewer columns, more records, a larger epsilon or "
+            "fewer components.",
             UtilityWarning,
             stacklevel=2,
         )

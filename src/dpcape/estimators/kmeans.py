@@ -3,59 +3,69 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from dpcape.analyses.parameters import check_seed, check_whole
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.kmeans import KMEANS
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
-
-Vector = NDArray[np.float64]
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
 
 
+class _Draws(Protocol):
+    """Source of public random numbers; they protect nothing."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray: ...
+
+    def uniform(self, *, size: int) -> FloatArray: ...
+
+
 class KMeans(FederatedEstimator):
-    """Centres of clusters of the rows of all sites, by a declared number of private Lloyd rounds.
+    """k-means clustering of the rows of all sites by a fixed number of private Lloyd rounds.
 
     Parameters
     ----------
     n_clusters : int
+        Number of clusters.
     epsilon : float or mapping
-        For all rounds together; one number, or one per site.
+        Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     n_iter : int
-        Rounds; all of them are paid for.
+        Number of rounds, fixed in advance; the budget is divided among them.
     init : array_like or None
-        (n_clusters, n_features) public centres to start from, or None for points spread over the ball of the bound.
-    random_state : int
-        Public seed of the start and of where empty clusters go.
+        Public initial centres, of shape (n_clusters, n_features); None spreads points over the ball of the bound.
+    random_state : int or None
+        Public seed of the initial centres and of the positions of empty clusters; None uses a new one each time.
 
     Attributes
     ----------
-    cluster_centers_ : (n_clusters, n_features)
-    shares_ : (n_clusters,)
-        Private shares of records per cluster, adding to one.
+    cluster_centers_ : array of shape (n_clusters, n_features)
+        Private centres.
+    shares_ : array of shape (n_clusters,)
+        Private share of the records in each cluster; they add up to one.
     noise_scale_ : float
-        Standard deviation of the noise per entry of the last round's sums.
+        Standard deviation of the noise on each entry of the last round's sums.
 
     Privacy
     -------
     ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters jointly, diameter 2
-    B, which is that of the sums alone. Everything else is post-processing.
+    B, which is the diameter of the sums alone. Everything else is post-processing.
 
     Edge cases
     ----------
     ===========================  ====================================================================
-    empty cluster                moved beside the largest one
-    centre outside the bound     pulled back to the ball
+    empty cluster                moved next to the largest one
+    centre outside the bound     projected onto the ball
     more clusters than records   refused
     ===========================  ====================================================================
 
@@ -75,6 +85,7 @@ class KMeans(FederatedEstimator):
            [-0.8,  0. ]])
     """
 
+    analysis: ClassVar[Analysis | None] = KMEANS
     _fitted: ClassVar[tuple[str, ...]] = ("cluster_centers_", "shares_", "noise_scale_")
 
     def __init__(
@@ -94,13 +105,8 @@ class KMeans(FederatedEstimator):
         self.init = init
         self.random_state = random_state
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_whole("n_clusters", self.n_clusters, 1, federation.n_records)
-        check_whole("n_iter", self.n_iter, 1, 10_000)
-        check_seed(self.random_state)
-        if self.init is not None:
-            _check_start(self.init, (self.n_clusters, federation.n_features))
-        return (1.0 / self.n_iter,) * int(self.n_iter)
+    def _rounds(self, federation: Federation) -> range:
+        return range(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         bound = math.hypot(*federation.facts.bounds)
@@ -109,7 +115,7 @@ class KMeans(FederatedEstimator):
             centres = spread_points(self.n_clusters, federation.n_features, bound=bound, source=source)
         else:
             centres = np.array(self.init, dtype=np.float64)
-        for _ in range(self.n_iter):
+        for _ in range(private.left):
             means: ClusterMeans = private.mean(cluster_sums(federation.facts, centres=centres))
             scale = private.releases[-1].scale
             centres = _moved(centres, means, scale=scale, bound=bound, source=source)
@@ -119,23 +125,13 @@ class KMeans(FederatedEstimator):
         self.noise_scale_ = scale
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Return the position of the nearest centre of each row."""
+        """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         return nearest(self._checked_rows(X, width), self.cluster_centers_)
 
 
-def _check_start(init: ArrayLike, shape: tuple[int, int]) -> None:
-    """Refuse public centres that do not fit."""
-    try:
-        centres = np.asarray(init, dtype=np.float64)
-    except (TypeError, ValueError):
-        centres = np.full((), np.nan)
-    if centres.shape != shape or not np.isfinite(centres).all():
-        raise InvalidParameter(f"init must be finite numbers of shape {shape}; got shape {centres.shape}.")
-
-
-def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) -> Vector:
-    """Return points far from each other in the ball of this bound: greedily the farthest of random candidates."""
+def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draws) -> FloatArray:
+    """Return points far from each other in the ball of this bound, by greedy farthest-point selection."""
     candidates = source.standard_normal((200 * n_points, n_features))
     lengths = source.uniform(size=len(candidates)) ** (1 / n_features)
     candidates *= (0.7 * bound * lengths / np.linalg.norm(candidates, axis=1))[:, np.newaxis]
@@ -144,11 +140,11 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: Any) 
     while len(chosen) < n_points:
         chosen.append(int(np.argmax(distances)))
         distances = np.minimum(distances, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
-    points: Vector = candidates[chosen]
+    points: FloatArray = candidates[chosen]
     return points
 
 
-def _moved(centres: Vector, means: ClusterMeans, *, scale: float, bound: float, source: Any) -> Vector:
+def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: _Draws) -> FloatArray:
     """Return the centres of one noisy Lloyd step."""
     # Shares are released times the bound, so their noise is that much smaller.
     level = _EMPTY_LEVEL * scale / bound
@@ -160,5 +156,5 @@ def _moved(centres: Vector, means: ClusterMeans, *, scale: float, bound: float, 
     jitter = source.standard_normal(centres.shape) * (0.1 * bound / math.sqrt(centres.shape[1]))
     moved = np.where(empty[:, np.newaxis], largest + jitter, moved)
     lengths = np.linalg.norm(moved, axis=1)
-    pulled: Vector = moved * (bound / np.maximum(lengths, bound))[:, np.newaxis]
+    pulled: FloatArray = moved * (bound / np.maximum(lengths, bound))[:, np.newaxis]
     return pulled

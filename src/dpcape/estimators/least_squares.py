@@ -1,4 +1,4 @@
-"""What the two regressions share: one release, and its noise in the units of the normal equations."""
+"""Shrunken least squares from one noisy release, shared by linear and logistic regression."""
 
 from __future__ import annotations
 
@@ -7,71 +7,52 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.analyses.parameters import check_confidence, check_flag, check_number
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.arrays import FloatArray
+from dpcape.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.shrinkage import Solution, shrunken_solution
 from dpcape.statistics.regression_moment import RegressionBlocks, RegressionMoment, regression_moment
 
-Vector = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """The shrunken least-squares fit of responses in [-1, 1].
+    """Shrunken least-squares fit of responses mapped to [-1, 1].
 
     Attributes
     ----------
-    coefficients, intercept
-        Of the mapped response.
-    covariance : (D, D)
-        Of the coefficients: sampling, noise and shrinking together.
+    coefficients : array of shape (D,)
+        Coefficients for the mapped response.
+    intercept : float
+        Intercept for the mapped response.
+    covariance : array of shape (D, D)
+        Covariance of the coefficients due to sampling, noise and shrinkage.
     intercept_variance : float
-        Of the intercept.
+        Variance of the intercept.
     variance : float
-        Of the fitted values around their mean.
+        Variance of the fitted values around their mean.
     residual : float
-        Mean square of what is left.
+        Mean squared residual.
     response_noise : float
-        Standard deviation of the noise of the mean response; 0 without an intercept.
+        Standard deviation of the noise on the mean response; 0 without an intercept.
     """
 
-    coefficients: Vector
+    coefficients: FloatArray
     intercept: float
-    covariance: Vector
+    covariance: FloatArray
     intercept_variance: float
     variance: float
     residual: float
     response_noise: float
 
 
-def check_regression(
-    federation: Federation, *, classes: bool, intercept: bool, ridge: float, confidence: float
-) -> None:
-    """Refuse records and parameters a regression has no meaning for."""
-    facts = federation.facts
-    if facts.kind != "labelled" or (facts.classes is not None) != classes:
-        wanted = "classes=[first, second]" if classes else "response=(low, high)"
-        got = facts.kind if facts.kind != "labelled" else "classes" if facts.classes else "a numeric response"
-        raise InvalidParameter(
-            f"records for this regression must be labelled with {'two classes' if classes else 'a response'}; "
-            f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
-        )
-    regression_moment(facts, intercept=True)
-    check_number("ridge", ridge, 0, math.inf)
-    check_confidence(confidence)
-    check_flag("fit_intercept", intercept)
-
-
 def released_fit(
     federation: Federation, private: Allowance, *, intercept: bool, ridge: float
 ) -> tuple[LeastSquares, RegressionBlocks]:
-    """Ask for the one release and solve it."""
+    """Make the one release and solve it; return the fit and the released blocks."""
     statistic = regression_moment(federation.facts, intercept=intercept)
     blocks: RegressionBlocks = private.mean(statistic)
     release = private.releases[-1]
@@ -85,18 +66,18 @@ def least_squares(
 ) -> LeastSquares:
     """Fit the mapped response to the features from a noisy release.
 
-    With an intercept, the model starts from the mean response; what is shrunk is the departure from it, and the
-    constant takes part in the normal equations as one more feature, so that the noise on them stays isotropic.
+    With an intercept, the model starts from the mean response and the deviation from it is shrunk. The constant enters
+    the normal equations as one more feature, so that their noise stays isotropic.
     """
     a, b = statistic.response_weight, statistic.intercept_weight
     offset, first = blocks.response_mean, 1 if b else 0
-    # Noise of the cross moment, and of the mean that is taken off with the offset.
+    # Noise of the cross moment, and of the mean that is subtracted with the offset.
     cross_scale = scale * math.sqrt((1 / a**2 + ((offset / b) ** 2 if b else 0.0)) / 2)
     moment, cross = _normal_equations(blocks, b)
     solution = shrunken_solution(moment, cross, scale=scale, cross_scale=cross_scale, ridge=ridge)
     weights = solution.coefficients[first:]
     left = blocks.response_square - offset**2 - 2 * float(cross @ solution.coefficients) + solution.energy
-    # Where noise hides what is left, count what it could be rather than nothing.
+    # Where noise hides the residual, count the noise instead of zero.
     residual = min(1.0, max(left, 0.0) + scale / a**2)
     covariance = _covariance(solution, moment, share * residual)[first:, first:]
     constant = share * residual + scale**2 / (2 * b**2) * (1 / a**2 + float(weights @ weights)) if b else 0.0
@@ -111,14 +92,14 @@ def least_squares(
     )
 
 
-def interval(centre: Vector, variance: Vector, confidence: float) -> Vector:
-    """Return the two ends of a normal interval around each entry."""
+def interval(centre: FloatArray, variance: FloatArray, confidence: float) -> FloatArray:
+    """Return the lower and upper end of a normal confidence interval around each entry."""
     half = float(ndtri(0.5 + confidence / 2)) * np.sqrt(np.maximum(variance, 0.0))
     return np.stack([centre - half, centre + half])
 
 
-def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[Vector, Vector]:
-    """Return moment and right-hand side of the departure from the mean response; b weighs the constant."""
+def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[FloatArray, FloatArray]:
+    """Return moment and right-hand side for the deviation from the mean response; b is the constant's weight."""
     if b == 0:
         return blocks.moment, blocks.cross
     column = b * blocks.mean[:, np.newaxis]
@@ -126,20 +107,20 @@ def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[Vector, Vecto
     return moment, np.concatenate([[0.0], blocks.cross - blocks.response_mean * blocks.mean])
 
 
-def _covariance(solution: Solution, moment: Vector, sampling: float) -> Vector:
-    """Return noise plus sampling; the noisy moment counts only where it is positive."""
+def _covariance(solution: Solution, moment: FloatArray, sampling: float) -> FloatArray:
+    """Return the covariance due to noise and sampling; negative eigenvalues of the moment count as zero."""
     values, vectors = np.linalg.eigh(moment)
     root = (solution.response @ vectors) * np.sqrt(np.maximum(values, 0.0))
-    total: Vector = solution.noise_covariance + sampling * (root @ root.T)
+    total: FloatArray = solution.noise_covariance + sampling * (root @ root.T)
     return total
 
 
 def _warn_of_noise(scale: float, federation: Federation) -> None:
-    """Warn when no direction of the features could stand out, whatever the records are."""
+    """Warn when noise exceeds any possible second moment, whatever the records are."""
     if noise_norm(scale, federation.n_features) >= federation.facts.bounds[0] ** 2:
         warnings.warn(
-            "noise must be smaller than the largest possible second moment to leave anything of it; got more: the "
-            "fit is close to the constant model. Use more records, fewer features or a larger epsilon.",
+            "The noise exceeds the largest possible second moment, so the fit is close to the constant model. Use more "
+            "records, fewer features or a larger epsilon.",
             UtilityWarning,
             stacklevel=2,
         )

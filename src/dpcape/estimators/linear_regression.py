@@ -2,68 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.regression import LINEAR_REGRESSION
+from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.least_squares import check_regression, interval, released_fit
+from dpcape.estimators.least_squares import interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Vector = NDArray[np.float64]
-
 
 class LinearRegression(FederatedEstimator):
-    """Least squares over the records of all sites, in one release.
+    """Least-squares regression over the records of all sites, from one release.
 
-    The loss is a polynomial in the coefficients; its own coefficients are released once, with noise, and
-    minimised. Where noise hides a direction of the features, the fit is shrunk towards the constant model.
+    The squared loss is a quadratic polynomial in the regression coefficients. The coefficients of that polynomial are
+    released once, with noise, and the result is minimised. Where noise hides a direction of the features, the fit is
+    shrunk towards the constant model.
 
     Parameters
     ----------
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     fit_intercept : bool
-        False fixes the prediction at x = 0 to the middle of the public response range.
+        Whether to fit an intercept; without one, the prediction at x = 0 is the middle of the public response range.
     ridge : float
-        Weight of the squared norm of the coefficients, in units of the squared bound of a row; 0 for none.
+        Weight of the squared norm of the coefficients, in units of the squared bound; 0 for no penalty.
     confidence : float
-        Probability with which each interval is meant to hold its coefficient.
+        Nominal probability with which each interval contains its coefficient.
 
     Attributes
     ----------
-    coef_ : (n_features,)
-        Response units per unit of prepared feature.
+    coef_ : array of shape (n_features,)
+        Coefficients, in response units per unit of the prepared feature.
     intercept_ : float
-        In response units.
-    interval_ : (2, n_features)
-        Lower and upper end for each coefficient; counts sampling, noise and shrinking.
-    intercept_interval_ : (2,)
+        Intercept, in response units.
+    interval_ : array of shape (2, n_features)
+        Lower and upper end for each coefficient; covers sampling, privacy noise and shrinkage.
+    intercept_interval_ : array of shape (2,)
+        The same for the intercept.
     residual_scale_ : float
-        Standard deviation of what the fit leaves, in response units.
+        Standard deviation of the residuals, in response units.
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the released matrix.
 
     Privacy
     -------
     One release of u u', u = (b, x, a y) (:func:`~dpcape.statistics.regression_moment`), with its joint diameter
-    sqrt(2) (B^2 + a^2 + b^2). The theorem of the dissertation (8.1) gives each degree the whole budget instead; see
+    sqrt(2) (B^2 + a^2 + b^2). Theorem 8.1 of the dissertation instead gives each degree the whole budget; see
     ``dpcape_papers.published.regression``. Everything after the release is post-processing.
 
     Edge cases
     ----------
     =====================================  =========================================================
     responses outside the public range     clipped at the site, or refused: ``labelled(..., outside=)``
-    constant feature                       coefficient 0 without noise, shrunk towards 0 with it
+    constant feature                       coefficient 0 without noise; shrunk towards 0 with noise
     more features than records             least-norm solution without noise
     indefinite noisy matrix                eigenvalues cleaned and floored, never an exception
     noise above every signal               constant model, UtilityWarning, wide intervals
@@ -85,6 +89,7 @@ class LinearRegression(FederatedEstimator):
     True
     """
 
+    analysis: ClassVar[Analysis | None] = LINEAR_REGRESSION
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
@@ -110,12 +115,6 @@ class LinearRegression(FederatedEstimator):
         self.ridge = ridge
         self.confidence = confidence
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_regression(
-            federation, classes=False, intercept=self.fit_intercept, ridge=self.ridge, confidence=self.confidence
-        )
-        return (1.0,)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         ridge = self.ridge * federation.facts.bounds[0] ** 2
         fit, _ = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
@@ -130,14 +129,14 @@ class LinearRegression(FederatedEstimator):
         self.residual_scale_ = half * float(np.sqrt(fit.residual))
         self.noise_scale_ = private.releases[-1].scale
 
-    def predict(self, X: ArrayLike) -> Vector:
-        """Return predicted responses of rows prepared as the sites prepare theirs."""
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Return predicted responses of new rows, prepared as the sites prepare theirs."""
         rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
-        predicted: Vector = rows @ self.coef_ + self.intercept_
+        predicted: FloatArray = rows @ self.coef_ + self.intercept_
         return predicted
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return the share of the variance of y that is explained (R squared)."""
+        """Return R squared, the share of the variance of y that the model explains."""
         predicted = self.predict(X)
         return explained_share(checked_responses(y, len(predicted)), predicted)
 

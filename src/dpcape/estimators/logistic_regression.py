@@ -2,60 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import shown
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.regression import LOGISTIC_REGRESSION
+from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.least_squares import LeastSquares, check_regression, interval, released_fit
+from dpcape.estimators.least_squares import LeastSquares, interval, released_fit
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Vector = NDArray[np.float64]
-
 
 class LogisticRegression(FederatedEstimator):
-    """Probabilities of two classes over the records of all sites, in one release.
+    """Logistic regression for two classes over the records of all sites, from one release.
 
-    The logistic loss is replaced by its Taylor polynomial of degree two at zero, whose minimiser is least
-    squares of the labels times four. That is too short a vector; for features spread elliptically around
-    their mean the right length follows from the released numbers alone, so it is set right at no cost in
-    privacy.
+    The logistic loss is replaced by its second-order Taylor polynomial at zero, whose minimiser is four times the
+    least-squares solution for the labels. The norm of that vector is too small. For elliptically distributed features
+    the correct norm follows from the released numbers alone, so the correction costs no privacy.
 
     Parameters
     ----------
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     fit_intercept : bool
+        Whether to fit an intercept.
     ridge : float
-        Weight of the squared norm in the least-squares problem, in units of the squared bound of a row.
-    rescale : "auto", True or False
-        Whether to correct the length. "auto": with an intercept, because features are then centred; not without one.
-        True without an intercept states that the features have mean zero.
+        Weight of the squared norm in the least-squares problem, in units of the squared bound; 0 for no penalty.
+    rescale : bool or "auto"
+        Whether to correct the norm of the coefficients. "auto" corrects it with an intercept, because features are then
+        centred, and not without one. True without an intercept assumes that the features have mean zero.
     confidence : float
-        Probability with which each interval is meant to hold its coefficient.
+        Nominal probability with which each interval contains its coefficient.
 
     Attributes
     ----------
-    coef_ : (n_features,)
-        Log-odds of the second class per unit of prepared feature.
+    coef_ : array of shape (n_features,)
+        Coefficients: log-odds of the second class per unit of the prepared feature.
     intercept_ : float
-    interval_ : (2, n_features)
-    intercept_interval_ : (2,)
-        As for :class:`LinearRegression`, times the length.
-    classes_
-        (2,) array of str.
+        Intercept, in log-odds.
+    interval_ : array of shape (2, n_features)
+        Lower and upper end for each coefficient, as for :class:`LinearRegression`.
+    intercept_interval_ : array of shape (2,)
+        The same for the intercept.
+    classes_ : array of str
+        Names of the two classes.
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the released matrix.
 
@@ -68,9 +70,9 @@ class LogisticRegression(FederatedEstimator):
     ----------
     ==============================  ==============================================================
     more or fewer than two classes  refused
-    one class never occurs          probabilities kept off 0 and 1 by at least the noise of the mean label
-    separable classes               length limited: probabilities stay short of 0 and 1
-    uncentred, no intercept         "auto" leaves the Taylor solution as it is
+    one class never occurs          probabilities kept away from 0 and 1 by the noise on the mean label
+    separable classes               norm limited: probabilities stay away from 0 and 1
+    uncentred, no intercept         "auto" returns the Taylor solution uncorrected
     indefinite noisy matrix         eigenvalues cleaned and floored
     ==============================  ==============================================================
 
@@ -89,6 +91,7 @@ class LogisticRegression(FederatedEstimator):
     ['well', 'ill']
     """
 
+    analysis: ClassVar[Analysis | None] = LOGISTIC_REGRESSION
     _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[first, second])"
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
@@ -116,14 +119,6 @@ class LogisticRegression(FederatedEstimator):
         self.rescale = rescale
         self.confidence = confidence
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        check_regression(
-            federation, classes=True, intercept=self.fit_intercept, ridge=self.ridge, confidence=self.confidence
-        )
-        if not isinstance(self.rescale, bool | str) or self.rescale not in ("auto", True, False):
-            raise InvalidParameter(f"rescale must be 'auto', True or False; got {shown(self.rescale)}.")
-        return (1.0,)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         ridge = self.ridge * federation.facts.bounds[0] ** 2
         fit, blocks = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
@@ -136,35 +131,35 @@ class LogisticRegression(FederatedEstimator):
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
 
-    def _length(self, fit: LeastSquares, mean: Vector, response_mean: float) -> tuple[float, float]:
-        """Return the factor of the least-squares coefficients, and the intercept."""
+    def _length(self, fit: LeastSquares, mean: FloatArray, response_mean: float) -> tuple[float, float]:
+        """Return the factor that corrects the least-squares coefficients, and the intercept."""
         rescale = self.fit_intercept if self.rescale == "auto" else self.rescale
         if not rescale:
             # Labels are -1 and 1, half their covariance is the Taylor gradient, and 1/4 its curvature.
             return 2.0, 2.0 * fit.intercept
-        # In least squares of labels 0 and 1 everything is half as long.
+        # For labels 0 and 1 the least-squares coefficients are half as large.
         length, offset = logistic_scale(fit.variance / 4, (1 + response_mean) / 2, noise=fit.response_noise / 2)
         return length / 2, offset - float(mean @ fit.coefficients) * length / 2
 
-    def decision_function(self, X: ArrayLike) -> Vector:
-        """Return the log-odds of the second class for rows prepared as the sites prepare theirs."""
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Return the log-odds of the second class for new rows, prepared as the sites prepare theirs."""
         rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
-        odds: Vector = rows @ self.coef_ + self.intercept_
+        odds: FloatArray = rows @ self.coef_ + self.intercept_
         return odds
 
-    def predict_proba(self, X: ArrayLike) -> Vector:
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of both classes, one row per record."""
         second = expit(self.decision_function(X))
         return np.stack([1 - second, second], axis=1)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
         """Return the more probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        chosen: NDArray[np.str_] = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return the share of rows whose class is predicted."""
+        """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
 
     def plot_coefficients(self, ax: Axes | None = None) -> Axes:

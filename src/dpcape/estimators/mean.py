@@ -7,45 +7,47 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.analyses.parameters import check_confidence
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.mean import MEAN
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics import first_moments
 
 
 class Mean(FederatedEstimator):
-    """Mean of the rows of all sites, with a confidence interval that counts sampling and privacy noise.
+    """Mean of the rows of all sites, with confidence intervals that cover sampling and privacy noise.
 
     Parameters
     ----------
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     confidence : float
-        Probability with which each entry's interval holds the population mean.
+        Probability with which each interval contains its entry of the population mean.
 
     Attributes
     ----------
-    mean_ : (n_features,)
-        The private mean of the (clipped) rows.
-    variance_ : (n_features,)
-        Private variance of the entries, at least 0.
-    interval_ : (2, n_features)
-        Lower and upper end, entry by entry.
+    mean_ : array of shape (n_features,)
+        Private mean of the (clipped) rows.
+    variance_ : array of shape (n_features,)
+        Private variance of each column, at least 0.
+    interval_ : array of shape (2, n_features)
+        Lower and upper end of each column's interval.
 
     Privacy
     -------
-    One release of :func:`~dpcape.statistics.first_moments`, diameter 2 B: the squares that give the variance ride along
-    at no cost. The rest is post-processing.
+    One release of :func:`~dpcape.statistics.first_moments`, diameter 2 B. Releasing the squares as well, for the
+    variance, does not increase the diameter. The rest is post-processing.
 
     Edge cases
     ----------
     =================================  ==========================================================
     rows longer than the bound         clipped at the site; the mean is that of clipped rows
-    variance drowned in noise          counted as one standard deviation of its noise, not as 0
+    variance hidden by noise           counted as one standard deviation of its noise, not as 0
     a site is lost                     mean over the sites that finished
     =================================  ==========================================================
 
@@ -59,6 +61,7 @@ class Mean(FederatedEstimator):
     array([ 0.6, -0.2])
     """
 
+    analysis: ClassVar[Analysis | None] = MEAN
     _fitted: ClassVar[tuple[str, ...]] = ("mean_", "variance_", "interval_")
 
     def __init__(self, *, epsilon: float | Mapping[str, float], delta: float, confidence: float = 0.95) -> None:
@@ -66,16 +69,12 @@ class Mean(FederatedEstimator):
         self.delta = delta
         self.confidence = confidence
 
-    def _shares(self, federation: Federation) -> tuple[float, ...]:
-        check_confidence(self.confidence)
-        return (1.0,)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.mean_, squares = private.mean(first_moments(federation.facts))
         release = private.releases[-1]
         # The squares are released divided by twice the bound, so their noise is that much larger.
         square_scale = release.scale * 2 * math.hypot(*federation.facts.bounds)
-        noisy: NDArray[np.float64] = squares - self.mean_**2
+        noisy: FloatArray = squares - self.mean_**2
         self.variance_ = np.maximum(noisy, 0.0)
         # Where noise hides the variance, count what it could be rather than nothing.
         counted = np.maximum(noisy, 0.0) + square_scale

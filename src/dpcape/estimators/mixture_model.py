@@ -10,17 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import is_number, shown
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.mixture_model import MIXTURE_MODEL
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.moment_decomposition import (
-    LARGEST_FULL,
-    check_design,
-    check_number,
-    decompose,
-    second_moment_share,
-    warn_if_drowned,
-)
+from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
@@ -30,60 +24,61 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
     whitened_coordinates,
 )
-from dpcape.statistics import Statistic, second_moment, third_moment, whitened_third_moment
-from dpcape.statistics.tensor_packing import packed_tensor_size
-from dpcape.statistics.third_moments import checked_variance
+from dpcape.statistics import second_moment, third_moment, whitened_third_moment
+from dpcape.statistics.packing import packed_tensor_size
+from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
 
-# Clipping in whitened coordinates biases a little. Where noise in the whole third moment is below this part of an
-# average strength, the root of n_components, the bias would be larger (experiments/topics).
+# Clipping in whitened coordinates causes a small bias. Where noise in the whole third moment is below this share of an
+# average strength, the root of n_components, that bias would be larger than the noise (experiments/topics).
 _NEGLIGIBLE = 0.06
 
 
 class MixtureModel(FederatedEstimator):
-    """Means and weights of a mixture of Gaussians with common spherical noise, over the rows of all sites.
+    """Mixture of spherical Gaussians with a common variance, fitted to the rows of all sites.
 
-    The moments E[x x'] - v I and E[x (x) x (x) x] - v 3 Sym(E[x] (x) I) of such a mixture are sums over
-    components of powers of their means, which the tensor power method takes apart. No likelihood is climbed,
-    so there are two releases and no starting point. The means must be linearly independent: at most as many
-    as columns.
+    The moments E[x x'] - v I and E[x (x) x (x) x] - v 3 Sym(E[x] (x) I) of such a mixture are sums over components of
+    powers of their means. The tensor power method decomposes these sums. It needs two releases and no starting point,
+    because no likelihood is maximised. The means must be linearly independent, so there are at most as many as columns.
 
     Parameters
     ----------
     n_components : int
+        Number of components.
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     noise_variance : float
-        V, the variance of the noise in every column, in units of the rows. Public: known from the measurement, never
-        estimated from the records.
-    design : "auto", "full" or "whitened"
-        Release the third moment of the rows, or of their clipped coordinates along the private second moment; "auto"
-        takes the one with less noise, and the full one where its noise is negligible, judged from the first release.
-    second_moment_share : "auto" or float
-        Part of mu^2 for the second moment; the papers use half.
+        Variance v of each component in every column, in squared units of the prepared rows. It must be public, for
+        example known from the measurement, and never estimated from the records.
+    design : str
+        "full" releases the third moment of the rows, "whitened" that of their clipped coordinates along the private
+        second moment. "auto" chooses the one with less noise, judging from the first release, and "full" if its noise
+        is negligible.
+    second_moment_share : float or "auto"
+        Share of mu^2 for the second moment; the papers use half.
     clip_factor : float
-        The whitened coordinates are clipped at this multiple of their root mean square, which the first release gives.
-        Smaller means less noise and more bias.
+        Clip radius of the whitened coordinates, as a multiple of their root mean square, which follows from the first
+        release. A smaller factor means less noise and more bias.
 
     Attributes
     ----------
-    means_ : (n_components, n_features)
-        Heaviest component first.
-    weights_ : (n_components,)
-        They add to one.
-    strengths_ : (n_components,)
+    means_ : array of shape (n_components, n_features)
+        Means of the components; largest weight first.
+    weights_ : array of shape (n_components,)
+        Weights of the components, which add up to one.
+    strengths_ : array of shape (n_components,)
         Eigenvalues w_k^(-1/2) of the whitened third moment, in the order of ``means_``.
     noise_level_ : float
-        The strength noise alone would reach.
-    eigenvalues_ : (n_components,)
-        Of the released second moment.
+        Strength that noise alone would have.
+    eigenvalues_ : array of shape (n_components,)
+        Eigenvalues of the released second moment.
     design_ : str
-        The design that was used.
+        Design that was used, "full" or "whitened".
 
     Privacy
     -------
@@ -94,10 +89,10 @@ class MixtureModel(FederatedEstimator):
     Edge cases
     ----------
     ====================================  =====================================================
-    more components than columns          refused before anything is charged
+    more components than columns          refused before any charge
     indefinite or rank-deficient moment   floored at the noise, with a UtilityWarning
     component weaker than noise           returned, with a UtilityWarning
-    rows longer than the bound            clipped, which biases the moments: choose the bound with room
+    rows longer than the bound            clipped, which biases the moments: choose a generous bound
     ====================================  =====================================================
 
     References
@@ -117,6 +112,7 @@ class MixtureModel(FederatedEstimator):
     array([0.6, 0.4])
     """
 
+    analysis: ClassVar[Analysis | None] = MIXTURE_MODEL
     _fitted: ClassVar[tuple[str, ...]] = (
         "means_",
         "weights_",
@@ -145,19 +141,6 @@ class MixtureModel(FederatedEstimator):
         self.second_moment_share = second_moment_share
         self.clip_factor = clip_factor
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        n_components = check_number(self.n_components, federation.n_features)
-        checked_variance(self.noise_variance)
-        design = check_design(self.design)
-        _check_clip_factor(self.clip_factor)
-        # Refuses records of another kind, and tensors nobody could release, before anything is charged.
-        if design == "full" or packed_tensor_size(federation.n_features) <= LARGEST_FULL:
-            third_moment(federation.facts, noise_variance=float(self.noise_variance))
-        share = second_moment_share(
-            self.second_moment_share, n_features=federation.n_features, n_components=n_components
-        )
-        return (share, 1 - share)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(second_moment(federation.facts))
         moment = released - self.noise_variance * np.eye(federation.n_features)
@@ -173,8 +156,8 @@ class MixtureModel(FederatedEstimator):
 
     def _third(
         self, federation: Federation, private: Allowance, whitening: Whitening
-    ) -> tuple[str, Statistic, Coordinates]:
-        """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
+    ) -> tuple[str, AnyStatistic, Coordinates]:
+        """Return the design, its statistic and its coordinates; "auto" chooses the less noisy one."""
         variance, coordinates = float(self.noise_variance), whitened_coordinates(whitening)
         mean_square = self.n_components + variance * float(np.sum(whitening.forward**2))
         clipped = whitened_third_moment(
@@ -196,8 +179,8 @@ class MixtureModel(FederatedEstimator):
             return "full", whole, coordinates
         return "whitened", clipped, coordinates
 
-    def _set_components(self, strengths: Matrix, halves: Matrix) -> None:
-        # A weight is at most one, so a strength is at least one; noise must not turn it round.
+    def _set_components(self, strengths: FloatArray, halves: FloatArray) -> None:
+        # A weight is at most one, so a strength is at least one; noise must not reverse that.
         bounded = np.maximum(strengths, 0.5)
         weights = bounded**-2.0
         order = np.argsort(-weights, kind="stable")
@@ -205,10 +188,10 @@ class MixtureModel(FederatedEstimator):
         self.means_ = (halves * bounded[:, None])[order]
         self.strengths_ = strengths[order]
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the probability of each component given each row, (rows, n_components)."""
         joint = self._log_joint(X)
-        responsibilities: Matrix = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        responsibilities: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return responsibilities
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
@@ -217,20 +200,20 @@ class MixtureModel(FederatedEstimator):
         return labels
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return the mean log-likelihood of rows; of records it is not private, of public rows it is free."""
+        """Return the mean log-likelihood of rows. For private records this number is not protected."""
         return float(np.mean(logsumexp(self._log_joint(X), axis=1)))
 
-    def _log_joint(self, X: ArrayLike) -> Matrix:
+    def _log_joint(self, X: ArrayLike) -> FloatArray:
         rows = self._checked_rows(X, getattr(self, "n_features_in_", 0))
-        # Without noise in the model every row belongs to the nearest mean; a tiny variance says the same.
+        # With variance zero every row belongs to the nearest mean; a tiny variance has the same effect.
         variance = max(float(self.noise_variance), 1e-12)
         distances = np.sum(rows**2, axis=1)[:, None] - 2 * rows @ self.means_.T + np.sum(self.means_**2, axis=1)
         constant = rows.shape[1] / 2 * np.log(2 * np.pi * variance)
-        joint: Matrix = np.log(self.weights_) - np.maximum(distances, 0.0) / (2 * variance) - constant
+        joint: FloatArray = np.log(self.weights_) - np.maximum(distances, 0.0) / (2 * variance) - constant
         return joint
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return names of the components."""
+        """Return the names of the components."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"component{index}" for index in range(len(self.weights_))], dtype=object)
 
@@ -243,7 +226,7 @@ class MixtureModel(FederatedEstimator):
         return image_of_components(self.means_, self.weights_, names, ax)
 
     def plot_strengths(self, ax: Axes | None = None) -> Axes:
-        """Draw the strengths of the components against the level of the noise."""
+        """Draw the strengths of the components and the noise level."""
         from dpcape.report.component_plots import strengths
 
         check_is_fitted(self, "guarantee_")
@@ -251,13 +234,6 @@ class MixtureModel(FederatedEstimator):
 
 
 def _next_scale(shares: Sequence[float], private: Allowance, federation: Federation) -> float:
-    """Return the scale of the second release per unit of its diameter, from the first one's."""
+    """Return the noise scale of the second release per unit of its diameter, from that of the first."""
     first = private.releases[-1].scale / second_moment(federation.facts).diameter
     return first * float(np.sqrt(shares[0] / shares[1]))
-
-
-def _check_clip_factor(clip_factor: float) -> None:
-    if not is_number(clip_factor) or not 0.5 <= float(clip_factor) <= 10:
-        raise InvalidParameter(
-            f"clip_factor must be a number from 0.5 to 10; got {shown(clip_factor)}. Leave it at 1.7."
-        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,52 +11,54 @@ from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.parameters import check_positive, check_seed, check_whole
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER
+from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.statistics.gradients import LARGEST_WEIGHT, n_outputs, network_gradient
 
-Vector = NDArray[np.float64]
-
-# Rows enter the network with this length at most; found by trial on the papers' synthetic data (docs/analyses).
+# Largest norm of a row at the network's input; found by trial on the papers' synthetic data (docs/analyses).
 _INPUT_LENGTH = 3.0
 _HIDDEN_SPREAD, _OUTPUT_SPREAD = 0.1, 0.5
 
 
 class NetworkClassifier(FederatedEstimator):
-    """A network with one hidden layer of rectified linear units, trained by full-batch gradient steps.
+    """Neural network classifier with one hidden layer of rectified linear units, trained by full-batch gradient steps.
 
-    Each round releases the mean of the records' gradients, each clipped to a public length. Rounds are declared
-    beforehand, and the weights of the second half of them are averaged.
+    Each round releases the mean of the records' gradients, each clipped to a public norm. The number of rounds is fixed
+    in advance, and the weights of its second half are averaged.
 
     Parameters
     ----------
     n_hidden : int
-        Hidden units.
+        Number of hidden units.
     epsilon : float or mapping
-        For all rounds together; one number, or one per site.
+        Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     n_iter : int
-        Rounds; all of them are paid for.
+        Number of rounds, fixed in advance; the budget is divided among them.
     clip : float
-        Largest length of a record's gradient.
+        Norm to which each record's gradient is clipped.
     learning_rate : float
-    random_state : int
-        Public seed of the weights the training starts from.
+        Factor of the gradient in each step.
+    random_state : int or None
+        Public seed of the initial weights; None uses a new one each time.
 
     Attributes
     ----------
-    hidden_ : (n_hidden, n_features + 1)
-        Weights and, last, biases; rows are scaled to length 3 at most beforehand.
-    output_ : (outputs, n_hidden + 1)
-        One output for two classes, else one per class.
+    hidden_ : array of shape (n_hidden, n_features + 1)
+        Weights of the hidden layer; the last column holds the biases. Rows are first scaled to a norm of at most 3.
+    output_ : array of shape (outputs, n_hidden + 1)
+        Weights of the output layer, biases last: one output for two classes, otherwise one per class.
     input_scale_ : float
-        What rows are multiplied by.
+        Factor by which rows are multiplied before they enter the network.
     classes_ : array of str
+        Names of the classes.
     noise_scale_ : float
-        Standard deviation of the noise of each entry of a released mean gradient.
+        Standard deviation of the noise on each entry of a released mean gradient.
 
     Privacy
     -------
@@ -68,7 +70,7 @@ class NetworkClassifier(FederatedEstimator):
     ==============================  ================================================
     numeric response                refused
     record with zero gradient       contributes zero
-    weights driven off by noise     held within 1e6
+    weights diverging by noise      limited to 1e6
     ==============================  ================================================
 
     References
@@ -86,6 +88,7 @@ class NetworkClassifier(FederatedEstimator):
     ['0', '1']
     """
 
+    analysis: ClassVar[Analysis | None] = NETWORK_CLASSIFIER
     _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[...])"
     _fitted: ClassVar[tuple[str, ...]] = ("hidden_", "output_", "input_scale_", "classes_", "noise_scale_")
 
@@ -108,24 +111,15 @@ class NetworkClassifier(FederatedEstimator):
         self.learning_rate = learning_rate
         self.random_state = random_state
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.facts.classes is None:
-            raise InvalidParameter(
-                f"records for a classifier must be labelled with classes; got {federation.facts.kind!r} without. "
-                "Build them with labelled(X, y, bound=..., classes=[...])."
-            )
-        check_whole("n_hidden", self.n_hidden, 1, 10**6)
-        check_whole("n_iter", self.n_iter, 1, 10**6)
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("clip", self.clip)
-        check_seed(self.random_state)
-        return (1.0 / self.n_iter,) * int(self.n_iter)
+    def _rounds(self, federation: Federation) -> range:
+        return range(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         scale = _INPUT_LENGTH / federation.facts.bounds[0]
         hidden, output = self._start(federation)
         sums, n_kept = (np.zeros_like(hidden), np.zeros_like(output)), 0
-        for step in range(self.n_iter):
+        n_rounds = private.left
+        for step in range(n_rounds):
             statistic = network_gradient(
                 federation.facts, hidden=hidden, output=output, clip=float(self.clip), input_scale=scale
             )
@@ -135,15 +129,15 @@ class NetworkClassifier(FederatedEstimator):
                 for layer, gradient in zip((hidden, output), gradients, strict=True)
             )
             # Averaging the later iterates removes much of their noise (Polyak and Juditsky 1992).
-            if 2 * (step + 1) > self.n_iter:
+            if 2 * (step + 1) > n_rounds:
                 sums, n_kept = (sums[0] + hidden, sums[1] + output), n_kept + 1
         self.hidden_, self.output_ = sums[0] / n_kept, sums[1] / n_kept
         self.input_scale_ = scale
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
 
-    def _start(self, federation: Federation) -> tuple[Vector, Vector]:
-        """Return public random weights, biases zero."""
+    def _start(self, federation: Federation) -> tuple[FloatArray, FloatArray]:
+        """Return public random initial weights; biases are zero."""
         source = check_random_state(self.random_state)
         hidden = np.zeros((self.n_hidden, federation.n_features + 1))
         output = np.zeros((n_outputs(federation.facts), self.n_hidden + 1))
@@ -151,34 +145,34 @@ class NetworkClassifier(FederatedEstimator):
         output[:, :-1] = _OUTPUT_SPREAD * source.standard_normal(output[:, :-1].shape)
         return hidden, output
 
-    def decision_function(self, X: ArrayLike) -> Vector:
-        """Return the outputs before the last nonlinearity, one column per output unit."""
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Return the outputs before the final nonlinearity, one column per output unit."""
         width = self.hidden_.shape[1] - 1 if hasattr(self, "hidden_") else 0
         rows = self._checked_rows(X, width) * self.input_scale_
         active = np.maximum(rows @ self.hidden_[:, :-1].T + self.hidden_[:, -1], 0.0)
-        outputs: Vector = active @ self.output_[:, :-1].T + self.output_[:, -1]
+        outputs: FloatArray = active @ self.output_[:, :-1].T + self.output_[:, -1]
         return outputs
 
-    def predict_proba(self, X: ArrayLike) -> Vector:
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of the classes, one row per record."""
         outputs = self.decision_function(X)
         if outputs.shape[1] > 1:
-            probabilities: Vector = softmax(outputs, axis=1)
+            probabilities: FloatArray = softmax(outputs, axis=1)
             return probabilities
         second = expit(outputs[:, 0])
         return np.stack([1 - second, second], axis=1)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
         """Return the most probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        chosen: NDArray[np.str_] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return the share of rows whose class is predicted."""
+        """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
 
 
-def _step(layer: Vector, gradient: Vector, learning_rate: float) -> Vector:
+def _step(layer: FloatArray, gradient: FloatArray, learning_rate: float) -> FloatArray:
     moved = layer - learning_rate * gradient.reshape(layer.shape)
     return np.clip(moved, -LARGEST_WEIGHT, LARGEST_WEIGHT)

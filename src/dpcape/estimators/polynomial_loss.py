@@ -7,62 +7,61 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from dpcape.analyses.parameters import shown
-from dpcape.errors import InvalidParameter
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
+from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics.diameter_search import halton
 from dpcape.statistics.polynomials import polynomial_coefficients
 
-Vector = NDArray[np.float64]
-
 _STARTS, _CLIMBS = 64, 4
 
 
 class PolynomialLoss(FederatedEstimator):
-    """Minimise a polynomial loss over the records of all sites, in one release.
+    """Minimiser of a polynomial loss over the records of all sites, from one release.
 
-    The released polynomial is minimised within the loss's public ball, plus what noise can add at most at
-    parameters of that length: the result is no worse than parameters zero unless the noise exceeds its expected
-    norm.
+    The fit minimises, within the loss's public ball, the released polynomial plus a bound on the noise at parameters of
+    that norm. The result is no worse than zero parameters unless the noise exceeds its expected norm.
 
     Parameters
     ----------
     loss : str
-        Name of a loss registered with :func:`~dpcape.statistics.known_loss`, for instance "poisson".
+        Name of a loss registered with :func:`~dpcape.statistics.known_loss`, for example "poisson".
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
 
     Attributes
     ----------
-    coef_ : (n_parameters,)
-        The minimiser.
+    coef_ : array of shape (n_parameters,)
+        Parameters that minimise the loss.
     polynomial_ : array
         Released coefficients, packed, degree by degree.
     improvement_ : float
-        By how much the released loss is lower than at zero.
+        Released loss at zero minus released loss at ``coef_``.
     noise_scale_ : float
         Standard deviation of the noise per weighted packed coefficient.
 
     Privacy
     -------
-    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or what the
-    library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or what the loss's author states. Before
-    anything is released, coordinator and sites search for two possible records that break it. An author's statement
-    is listed among the guarantee's assumptions, and its status is then conditional, not verified.
+    One release of all degrees jointly. The diameter is twice the loss's bound, which sites enforce; or the one the
+    library computes for a :class:`~dpcape.statistics.LinearPredictorLoss`; or the one the loss's author states. Before
+    the release, coordinator and sites search for two possible records that violate it. A stated diameter is listed
+    among the guarantee's assumptions, and the status is then conditional, not verified.
 
     Edge cases
     ----------
     ==================================  ==============================================================
-    stated diameter too small           refused if the search finds it; otherwise an assumption
-    coefficients longer than the bound  scaled down at the site
+    stated diameter too small           refused if the search finds a violation; otherwise an assumption
+    coefficients above the bound        scaled down at the site
     polynomial unbounded below          minimised within the public ball
-    noise above every signal            parameters zero
+    noise above every signal            zero parameters
     ==================================  ==============================================================
 
     References
@@ -80,6 +79,7 @@ class PolynomialLoss(FederatedEstimator):
     array([0.7])
     """
 
+    analysis: ClassVar[Analysis | None] = POLYNOMIAL_LOSS
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "polynomial_", "improvement_", "noise_scale_")
 
@@ -87,12 +87,6 @@ class PolynomialLoss(FederatedEstimator):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if not isinstance(self.loss, str):
-            raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(self.loss)}.")
-        polynomial_coefficients(federation.facts, loss=self.loss)
-        return (1.0,)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         statistic = polynomial_coefficients(federation.facts, loss=self.loss)
@@ -109,20 +103,20 @@ class PolynomialLoss(FederatedEstimator):
         self.polynomial_ = np.concatenate(blocks)
         self.noise_scale_ = scale
 
-    def predictor(self, X: ArrayLike) -> Vector:
-        """Return the linear predictor x.w of rows prepared as the sites prepare theirs."""
-        scores: Vector = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
+    def predictor(self, X: ArrayLike) -> FloatArray:
+        """Return the linear predictor x.w of new rows, prepared as the sites prepare theirs."""
+        scores: FloatArray = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
         return scores
 
 
-def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, radius: float) -> Vector:
+def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, radius: float) -> FloatArray:
     """Minimise a polynomial plus sum_j margin_j |w|^j over |w| <= radius, from several starts.
 
     Isotropic noise on degree j moves the polynomial by at most its scale times sqrt(j D) |w|^j in expectation,
     uniformly over directions (Sudakov and Fernique: increments of <G, w^j> are at most j times those of <g, w>).
     """
 
-    def height(free: Vector) -> tuple[float, Vector]:
+    def height(free: FloatArray) -> tuple[float, FloatArray]:
         # The whole space is mapped onto the open ball, so that no constraint is needed.
         stretch = math.sqrt(1 + float(free @ free))
         w = radius * free / stretch
@@ -138,11 +132,11 @@ def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, 
     free = min(found, key=lambda point: height(point)[0])
     if height(free)[0] >= polynomial.value(np.zeros(polynomial.width)):
         return np.zeros(polynomial.width)
-    result: Vector = radius * free / math.sqrt(1 + float(free @ free))
+    result: FloatArray = radius * free / math.sqrt(1 + float(free @ free))
     return result
 
 
-def _margin(w: Vector, margins: Sequence[float]) -> tuple[float, Vector]:
+def _margin(w: FloatArray, margins: Sequence[float]) -> tuple[float, FloatArray]:
     """Return sum_j margin_j |w|^j and its gradient."""
     length = math.sqrt(float(w @ w) + 1e-24)
     value = sum(margin * length**degree for degree, margin in enumerate(margins))

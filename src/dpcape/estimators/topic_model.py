@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse, sparray, spmatrix
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.analyses.parameters import shown
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, check_names
-from dpcape.estimators.moment_decomposition import (
-    LARGEST_FULL,
-    Decomposition,
-    check_design,
-    check_number,
-    decompose,
-    second_moment_share,
-    warn_if_drowned,
-)
+from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
+from dpcape.formula import computed
+from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
     Whitening,
@@ -33,83 +29,83 @@ from dpcape.postprocessing.tensor_power import (
     tensor_noise_norm,
     whiten,
 )
-from dpcape.statistics import Statistic, whitened_word_triples, word_pairs, word_shares, word_triples
-from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.statistics import whitened_word_triples, word_pairs, word_shares, word_triples
+from dpcape.statistics.packing import packed_tensor_size
+from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
-Words = NDArray[np.int64]
 
-# Part of mu^2 for finding the most frequent words, when asked for.
-WORD_SHARE = 0.05
-# A document's tensor is clipped at this multiple of what a document of the stated length is expected to
-# have.
+WordCounts: TypeAlias = ArrayLike | sparray | spmatrix
+"""Word counts, one row per document: an array, or a sparse array or matrix."""
+# A document's tensor is clipped at this multiple of its expected norm for a document of the stated length.
 _CLIP_FACTOR = 1.7
-# Topics are mixed with this much of the uniform distribution before likelihoods are taken: estimated zeros
-# are not zero.
+# Share of the uniform distribution mixed into topics before likelihoods are computed, because an estimated zero need
+# not be zero.
 _SMOOTHING = 0.01
 
 
 class TopicModel(FederatedEstimator):
-    """Topics of documents that each have one topic, over the documents of all sites.
+    """Single-topic model of the documents of all sites.
 
-    Pairs and triples of words of a document are, on average, sums over topics of powers of the topics' word
-    probabilities, which the tensor power method takes apart. Every word of a document of three words or more
-    is used.
+    The expected pairs and triples of words in a document are sums over topics of powers of the topics' word
+    probabilities. The tensor power method decomposes these sums. All words of a document of at least three words are
+    used.
 
     Parameters
     ----------
     n_components : int
         Number of topics.
     epsilon : float or mapping
-        One number, or one per site.
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
     n_words : int or None
-        Keep only so many words, the most frequent ones, found in a release of their own; the other words get
-        probability zero. None keeps the whole vocabulary.
+        Number of most frequent words to keep, found in a release of their own; the other words get probability zero.
+        None keeps the whole vocabulary.
     document_length : int or None
-        Public guess of how many different words a document has. Documents with shorter or more repetitive texts are
-        scaled down, in exchange for far less noise; a wrong guess costs accuracy, never privacy. None scales nothing.
-    design : "auto", "full" or "whitened"
-        Release the third moment of words, or of word coordinates along the private second moment; "auto" takes the one
-        with less noise, judged from the first releases.
-    second_moment_share : "auto" or float
-        Part of mu^2 for the second moment (of what is left after finding words); the papers use half.
+        Public guess of the number of different words in a document. Shorter or more repetitive documents are scaled
+        down, in exchange for far less noise. A wrong guess costs accuracy, never privacy. None scales nothing.
+    design : str
+        "full" releases the third moment of words, "whitened" that of word coordinates along the private second moment;
+        "auto" chooses the one with less noise, judging from the earlier releases.
+    second_moment_share : float or "auto"
+        Share of mu^2 (after finding words) for the second moment; the papers use half.
 
     Attributes
     ----------
-    topics_ : (n_components, n_features)
-        Rows are probability vectors; heaviest topic first.
-    weights_ : (n_components,)
-        They add to one; shares of documents if nothing was scaled down, else of what was left.
-    strengths_ : (n_components,)
+    topics_ : array of shape (n_components, n_features)
+        Word probabilities, one topic per row; largest weight first.
+    weights_ : array of shape (n_components,)
+        Topic weights, which add up to one: shares of the documents, or of the scaled documents.
+    strengths_ : array of shape (n_components,)
         Eigenvalues of the whitened third moment, in the order of ``topics_``.
     noise_level_ : float
-        The strength noise alone would reach.
-    eigenvalues_ : (n_components,)
-        Of the released second moment.
-    words_
+        Strength that noise alone would have.
+    eigenvalues_ : array of shape (n_components,)
+        Eigenvalues of the released second moment.
+    words_ : array of int
         Positions of the words that were kept.
     design_ : str
-        The design that was used.
+        Design that was used, "full" or "whitened".
 
     Privacy
     -------
     Two releases, three with ``n_words``: word shares, pairs, triples (diameters sqrt(2) r, r the public
     clip, 1 unless ``document_length`` is given), or triples in coordinates (diameter 2 r); proofs in
-    ``statistics.word_moments``. One document is protected: if a person wrote several, their mu adds up.
+    ``statistics.word_moments``. One document is protected; a person with k documents is protected
+    with k times the mu.
 
     Edge cases
     ----------
     =======================================  ====================================================
-    document of fewer than three words       contributes zero, still counted in N
+    document of fewer than three words       contributes zero; still counted in N
     fewer than three of the kept words       the same
-    more topics than words                   refused before anything is charged
+    more topics than words                   refused before any charge
     indefinite or rank-deficient moment      floored at the noise, with a UtilityWarning
     negative or fractional counts            refused by ``documents``
-    vocabulary of thousands                  whitened: nothing of size D x D x D is formed
+    vocabulary of thousands                  whitened: no array of size D x D x D is formed
     =======================================  ====================================================
 
     References
@@ -129,6 +125,7 @@ class TopicModel(FederatedEstimator):
     [0.1, 0.8]
     """
 
+    analysis: ClassVar[Analysis | None] = TOPIC_MODEL
     _builder: ClassVar[str] = "documents(counts)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "topics_",
@@ -159,25 +156,9 @@ class TopicModel(FederatedEstimator):
         self.design = design
         self.second_moment_share = second_moment_share
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        _check_whole("n_words", self.n_words, 1, federation.n_features)
-        _check_whole("document_length", self.document_length, 3, 10**6)
-        n_words = self.n_words or federation.n_features
-        n_components = check_number(self.n_components, n_words)
-        chosen = np.arange(n_words, dtype=np.int64)
-        # Refuses records of another kind, and tensors nobody could release, before anything is charged.
-        word_pairs(federation.facts, clip=1.0, words=chosen)
-        if check_design(self.design) == "full":
-            word_triples(federation.facts, clip=1.0, words=chosen)
-        share = second_moment_share(self.second_moment_share, n_features=n_words, n_components=n_components)
-        if self.n_words is None:
-            return (share, 1 - share)
-        left = 1 - WORD_SHARE
-        return (WORD_SHARE, left * share, left * (1 - share))
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.words_, length = self._chosen_words(federation, private)
-        moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
+        moment = private.mean(word_pairs(federation.facts, clip=computed(pair_clip(length)), words=self.words_))
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
         found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
@@ -185,12 +166,12 @@ class TopicModel(FederatedEstimator):
         self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
         self._set_topics(found, federation.n_features)
 
-    def _chosen_words(self, federation: Federation, private: Allowance) -> tuple[Words, int | None]:
-        """Return the words that are kept, and how many of them a document is guessed to have."""
+    def _chosen_words(self, federation: Federation, private: Allowance) -> tuple[IntArray, int | None]:
+        """Return the words to keep, and a guess of how many of them a document contains."""
         length = self.document_length
         if self.n_words is None:
             return np.arange(federation.n_features, dtype=np.int64), length
-        shares = private.mean(word_shares(federation.facts, clip=1.0 if length is None else length**-0.5))
+        shares = private.mean(word_shares(federation.facts, clip=computed(share_clip(length))))
         words = np.sort(np.argsort(-shares, kind="stable")[: self.n_words]).astype(np.int64)
         if length is None:
             return words, None
@@ -199,9 +180,9 @@ class TopicModel(FederatedEstimator):
         return words, max(3, round(length * kept))
 
     def _third(
-        self, federation: Federation, moment: Matrix, whitening: Whitening, length: int | None
-    ) -> tuple[str, Statistic, Coordinates]:
-        """Return the design, its statistic and coordinates: the less noisy unless one is asked for."""
+        self, federation: Federation, moment: FloatArray, whitening: Whitening, length: int | None
+    ) -> tuple[str, AnyStatistic, Coordinates]:
+        """Return the design, its statistic and its coordinates; "auto" chooses the less noisy one."""
         n_words = self.words_.size
         bounded = bounded_coordinates(whitening)
         few = whitened_word_triples(
@@ -210,7 +191,7 @@ class TopicModel(FederatedEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
+        whole = word_triples(federation.facts, clip=computed(triple_clip(length)), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):
@@ -218,8 +199,8 @@ class TopicModel(FederatedEstimator):
         return "whitened", few, bounded
 
     def _set_topics(self, found: Decomposition, n_features: int) -> None:
-        # Rows are sqrt(w_k) a_k up to sign and a_k adds to one: their sums give both. Where noise cancels
-        # the sum, the positive part keeps the scale in bounds.
+        # Rows are sqrt(w_k) a_k up to sign, and a_k adds up to one: their sums give both. Where noise cancels
+        # the sum, the positive part bounds the scale.
         sums = found.halves.sum(axis=1)
         upright = found.halves * np.where(sums < 0, -1.0, 1.0)[:, None]
         scales = np.maximum(np.abs(sums), 0.5 * np.maximum(upright, 0.0).sum(axis=1))
@@ -230,52 +211,52 @@ class TopicModel(FederatedEstimator):
         self.weights_ = (scales**2 / np.sum(scales**2))[order]
         self.strengths_ = found.strengths[order]
 
-    def transform(self, counts: Any) -> Matrix:
+    def transform(self, counts: WordCounts) -> FloatArray:
         """Return the probability of each topic given each document, (documents, n_components)."""
         joint = self._log_joint(self._checked_counts(counts))
-        posteriors: Matrix = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        posteriors: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return posteriors
 
-    def predict(self, counts: Any) -> NDArray[np.intp]:
+    def predict(self, counts: WordCounts) -> NDArray[np.intp]:
         """Return the most probable topic of each document."""
         labels: NDArray[np.intp] = np.argmax(self._log_joint(self._checked_counts(counts)), axis=1)
         return labels
 
-    def score(self, counts: Any, y: None = None) -> float:
-        """Return the log-likelihood per word; of records it is not private, of public documents it is free."""
+    def score(self, counts: WordCounts, y: None = None) -> float:
+        """Return the log-likelihood per word. For private documents this number is not protected."""
         checked = self._checked_counts(counts)
         n_words = float(checked.sum())
         total = float(logsumexp(self._log_joint(checked), axis=1).sum())
         return total / max(n_words, 1.0)
 
-    def _log_joint(self, counts: Any) -> Matrix:
+    def _log_joint(self, counts: WordCounts) -> FloatArray:
         smooth = (1 - _SMOOTHING) * self.topics_ + _SMOOTHING / self.topics_.shape[1]
-        joint: Matrix = np.asarray(counts @ np.log(smooth).T) + np.log(np.maximum(self.weights_, 1e-300))
+        joint: FloatArray = np.asarray(counts @ np.log(smooth).T) + np.log(np.maximum(self.weights_, 1e-300))
         return joint
 
-    def _checked_counts(self, counts: Any) -> Any:
+    def _checked_counts(self, counts: WordCounts) -> FloatArray | csr_array:
         check_is_fitted(self, "guarantee_")
         try:
             checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
             raise InvalidParameter(
-                f"counts must be a table of finite numbers, one row per document; got another ({reason}). "
-                "Pass how often each word of the vocabulary occurs."
+                f"counts must be a two-dimensional array of finite numbers; got invalid data ({reason}). "
+                "Pass one row per document with the count of each word."
             ) from error
         if checked.shape[1] != self.topics_.shape[1]:
             raise InvalidParameter(
-                f"counts must have the {self.topics_.shape[1]} words of the model; got {checked.shape[1]}. "
-                "Count with the sites' vocabulary."
+                f"counts must have one column for each of the model's {self.topics_.shape[1]} words; got "
+                f"{checked.shape[1]}. Use the sites' vocabulary."
             )
         check_names(counts, list(getattr(self, "feature_names_in_", [])), subject="counts")
         sparse = csr_array(checked)
         if not bool((sparse.data >= 0).all()):
-            raise InvalidParameter("counts must not be negative; got a negative one. Pass how often each word occurs.")
+            raise InvalidParameter("counts must be nonnegative; got a negative entry. Pass the count of each word.")
         return sparse if issparse(checked) else checked
 
     def top_words(self, n_words: int = 10) -> list[list[tuple[str, float]]]:
-        """Return each topic's most probable words with their probabilities."""
+        """Return the most probable words of each topic, with their probabilities."""
         check_is_fitted(self, "guarantee_")
         names = getattr(self, "feature_names_in_", None)
         result = []
@@ -285,50 +266,31 @@ class TopicModel(FederatedEstimator):
         return result
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return names of the topics."""
+        """Return the names of the topics."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
 
-    def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[Any]:
+    def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
         """Draw the most probable words of each topic."""
         from dpcape.report.component_plots import top_words
 
         return top_words(self.top_words(n_words), self.weights_, axes)
 
     def plot_strengths(self, ax: Axes | None = None) -> Axes:
-        """Draw the strengths of the topics against the level of the noise."""
+        """Draw the strengths of the topics and the noise level."""
         from dpcape.report.component_plots import strengths
 
         check_is_fitted(self, "guarantee_")
         return strengths(self.strengths_, self.noise_level_, ax)
 
 
-def _check_whole(subject: str, value: int | None, least: int, largest: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= largest:
-        raise InvalidParameter(
-            f"{subject} must be None or a whole number from {least} to {largest}; got {shown(value)}."
-        )
+def _coordinate_clip(coordinates: Coordinates, moment: FloatArray, length: int | None) -> float:
+    """Return the clip radius of a document's tensor in coordinates R, from public numbers.
 
-
-def pair_clip(length: int | None) -> float:
-    """Length of the pair matrix of a document of so many different words."""
-    return 1.0 if length is None else 1 / math.sqrt(length * (length - 1))
-
-
-def triple_clip(length: int | None) -> float:
-    """Length of the triple tensor of a document of so many different words."""
-    return 1.0 if length is None else 1 / math.sqrt(length * (length - 1) * (length - 2))
-
-
-def _coordinate_clip(coordinates: Coordinates, moment: Matrix, length: int | None) -> float:
-    """Return the clip of a document's tensor in coordinates R, from public numbers.
-
-    A document's tensor is an average of products of three rows of R, so the longest row cubed clips nothing.
-    For longer documents much less is enough: the squared length is an average, over two choices of three
-    positions, of products of inner products, where a position met twice gives |R_i|^2 and two positions give
-    R_i . R_j, in the mean tr(R'M2 R).
+    A document's tensor is an average of products of three rows of R, so the cube of the largest row norm clips nothing.
+    For longer documents a much smaller radius suffices: the squared norm is an average, over two choices of three
+    positions, of products of inner products, where a repeated position gives |R_i|^2 and two different positions give
+    R_i . R_j, on average tr(R'M2 R).
     """
     rows = np.sum(coordinates.forward**2, axis=1)
     most = math.pow(float(np.max(rows)), 1.5) * (1 + 1e-9)
@@ -336,7 +298,7 @@ def _coordinate_clip(coordinates: Coordinates, moment: Matrix, length: int | Non
         return most
     shares = np.maximum(moment.sum(axis=1), 0.0)
     same = float(shares @ rows) / max(float(shares.sum()), 1e-300)
-    different = float(np.sum(np.linalg.inv(coordinates.inner) ** 2))
+    different = float(np.sum(inverted(coordinates.inner) ** 2))
     choices = length * (length - 1) * (length - 2)
     met = np.array([0, 3 * (length**2 - 5 * length + 7), 3 * (length - 3), 1]) / choices
     met[0] = 1 - met.sum()

@@ -10,18 +10,17 @@ chain.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 
-def rotation_onto(factors: Array, frame: Array) -> Array:
+def rotation_onto(factors: FloatArray, frame: FloatArray) -> FloatArray:
     """Return the orthogonal R (K x K) that minimises |factors R - frame| (Schoenemann 1966)."""
     left, _, right = np.linalg.svd(factors.T @ frame)
     return np.asarray(left @ right)
 
 
-def kept_spread(draws: Array) -> Array:
+def kept_spread(draws: FloatArray) -> FloatArray:
     """Return, per factor, the rms of the mean over that of the draws; one: averaging shrank nothing.
 
     ``draws`` is n_draws x n x K.

@@ -16,29 +16,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.recommended import LASSO_FRACTIONS, RIDGES, RecommendedModel, fit_recommended
-from dpcape.factor_release.risk import NO_GUARANTEE
 from dpcape.factor_release.subjects import Calibration, SubjectDraws
 
-Array = NDArray[np.float64]
 FORMAT = "dpcape factor release 1"
+NO_GUARANTEE = "This release has no differential-privacy guarantee."
 
 
 @dataclass(frozen=True)
 class Bundle:
     """What is handed out. K factors, q covariates."""
 
-    factors: Array  # n_train x K
-    factors_test: Array  # n_test x K
-    covariates: Array | None  # n_train x q
-    covariates_test: Array | None  # n_test x q
-    response: Array | None  # n_train
+    factors: FloatArray  # n_train x K
+    factors_test: FloatArray  # n_test x K
+    covariates: FloatArray | None  # n_train x q
+    covariates_test: FloatArray | None  # n_test x q
+    response: FloatArray | None  # n_train
     fold: NDArray[np.int_] | None  # n_train
-    root: Array | None  # K x K
-    guide: Array | None  # K
-    fold_guides: Array | None  # n_folds x K
-    draws: Array | None = None  # n_draws x (n_train + n_test) x K
+    root: FloatArray | None  # K x K
+    guide: FloatArray | None  # K
+    fold_guides: FloatArray | None  # n_folds x K
+    draws: FloatArray | None = None  # n_draws x (n_train + n_test) x K
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,16 @@ class ThirdPartyFit:
     """The recommended model as the third party fits it, and its predictions of the test rows."""
 
     model: RecommendedModel
-    predictions: Array
+    predictions: FloatArray
 
 
 def bundle_of(
-    subjects: SubjectDraws, calibration: Calibration | None, factors: Array, factors_test: Array, *, n_draws: int
+    subjects: SubjectDraws,
+    calibration: Calibration | None,
+    factors: FloatArray,
+    factors_test: FloatArray,
+    *,
+    n_draws: int,
 ) -> Bundle:
     """Return what the third party gets of fitted subjects, with ``n_draws`` posterior draws of their factors."""
     step = max(1, len(subjects.draws) // n_draws) if n_draws else 0
@@ -139,11 +144,11 @@ def _columns(bundle: Bundle) -> tuple[list[str], list[str]]:
     return factors, [f"covariate_{c + 1}" for c in range(q)]
 
 
-def _cells(values: Array) -> list[object]:
+def _cells(values: FloatArray) -> list[object]:
     return [f"{v:.10g}" for v in values]
 
 
-def _part_rows(letter: str, factors: Array, covariates: Array | None) -> list[list[object]]:
+def _part_rows(letter: str, factors: FloatArray, covariates: FloatArray | None) -> list[list[object]]:
     extra = np.empty((len(factors), 0)) if covariates is None else covariates
     names = codes(letter, len(factors))
     return [[name, *_cells(f), *_cells(c)] for name, f, c in zip(names, factors, extra, strict=True)]

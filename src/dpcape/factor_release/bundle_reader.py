@@ -8,12 +8,10 @@ import os
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.bundle import FORMAT, Bundle
-
-Array = NDArray[np.float64]
 
 
 def _read_csv(path: Path) -> dict[str, list[str]]:
@@ -22,7 +20,7 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
     return {name: [row[i] for row in rows[1:]] for i, name in enumerate(rows[0])}
 
 
-def _numbers(table: dict[str, list[str]], prefix: str) -> Array | None:
+def _numbers(table: dict[str, list[str]], prefix: str) -> FloatArray | None:
     """Return the columns prefix_1, prefix_2, ... side by side, or None if there is none."""
     names = [name for name in table if name.startswith(prefix + "_")]
     if not names:
@@ -30,7 +28,7 @@ def _numbers(table: dict[str, list[str]], prefix: str) -> Array | None:
     return np.array([[float(cell) for cell in table[name]] for name in names]).T.reshape(-1, len(names))
 
 
-def _required(table: dict[str, list[str]], prefix: str, name: str) -> Array:
+def _required(table: dict[str, list[str]], prefix: str, name: str) -> FloatArray:
     values = _numbers(table, prefix)
     if values is None:
         raise InvalidParameter(
@@ -67,6 +65,6 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     )
 
 
-def _read_draws(path: Path) -> Array:
+def _read_draws(path: Path) -> FloatArray:
     with np.load(path, allow_pickle=False) as stored:
         return np.asarray(stored["draws"], dtype=np.float64)

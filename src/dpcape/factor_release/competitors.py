@@ -7,48 +7,48 @@ All of them are ridge regressions on features of the same shape, so each is give
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.factor_release.ridge import fit_ridge, least_squares, with_intercept
 
-Array = NDArray[np.float64]
 
-
-def gram_of_factors(factors: Array, loadings: Array) -> Array:
+def gram_of_factors(factors: FloatArray, loadings: FloatArray) -> FloatArray:
     """Return the Gram matrix of the perturbed features E Lambda' without forming them."""
     return np.asarray(factors @ (loadings @ loadings.T) @ factors.T)
 
 
-def gram_of_svd(gram: Array, rank: int) -> Array:
+def gram_of_svd(gram: FloatArray, rank: int) -> FloatArray:
     """Return the Gram matrix of the rank-truncated SVD of the features (Lasko & Vinterbo 2010)."""
     values, vectors = np.linalg.eigh(gram)
     top = vectors[:, -rank:]
     return np.asarray((top * values[-rank:]) @ top.T)
 
 
-def ridge_prediction(gram: Array, response: Array, *, covariates: Array | None, covariates_test: Array | None) -> Array:
+def ridge_prediction(
+    gram: FloatArray, response: FloatArray, *, covariates: FloatArray | None, covariates_test: FloatArray | None
+) -> FloatArray:
     """Fit ridge on the first len(response) subjects of ``gram`` and predict the others."""
     n = len(response)
     return fit_ridge(gram[:n, :n], response, covariates).predict(gram[n:, :n], covariates_test)
 
 
 def covariates_prediction(
-    response: Array, n_test: int, *, covariates: Array | None, covariates_test: Array | None
-) -> Array:
+    response: FloatArray, n_test: int, *, covariates: FloatArray | None, covariates_test: FloatArray | None
+) -> FloatArray:
     """Predict from the intercept and the covariates alone (worst case)."""
     coefficients = least_squares(with_intercept(covariates, len(response)), response)
     return np.asarray(with_intercept(covariates_test, n_test) @ coefficients)
 
 
 def competitor_predictions(
-    features: Array,
-    response: Array,
+    features: FloatArray,
+    response: FloatArray,
     *,
-    factors: Array,
-    loadings: Array,
-    covariates: Array | None = None,
-    covariates_test: Array | None = None,
-) -> dict[str, Array]:
+    factors: FloatArray,
+    loadings: FloatArray,
+    covariates: FloatArray | None = None,
+    covariates_test: FloatArray | None = None,
+) -> dict[str, FloatArray]:
     """Predict the test subjects (the rows after the training ones) with each competitor.
 
     Parameters

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-Array = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 
-def _split(draws: Array) -> Array:
+def _split(draws: FloatArray) -> FloatArray:
     """Halve each chain: m x n becomes 2m x (n // 2)."""
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]], axis=0)
 
 
-def _normal_scores(draws: Array) -> Array:
+def _normal_scores(draws: FloatArray) -> FloatArray:
     """Replace draws by normal scores of their ranks, with Blom's offset."""
     ranks = rankdata(draws, method="average").reshape(draws.shape)
     return np.asarray(ndtri((ranks - 0.375) / (draws.size + 0.25)))
 
 
-def _plain_r_hat(chains: Array) -> float:
+def _plain_r_hat(chains: FloatArray) -> float:
     n = chains.shape[1]
     within = float(chains.var(axis=1, ddof=1).mean())
     between = float(chains.mean(axis=1).var(ddof=1))
     return float(np.sqrt((n - 1) / n + between / within)) if within > 0 else float("nan")
 
 
-def r_hat(draws: Array) -> float:
+def r_hat(draws: FloatArray) -> float:
     """Return the larger of the bulk and the tail (folded) rank-normalised split R-hat.
 
     Parameters
@@ -42,14 +41,14 @@ def r_hat(draws: Array) -> float:
     return max(_plain_r_hat(_normal_scores(halves)), _plain_r_hat(_normal_scores(folded)))
 
 
-def _autocovariance(chains: Array) -> Array:
+def _autocovariance(chains: FloatArray) -> FloatArray:
     n = chains.shape[1]
     centred = chains - chains.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, 2 * n, axis=1)
     return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, 2 * n, axis=1)[:, :n] / n)
 
 
-def _integrated_time(autocorrelation: Array) -> float:
+def _integrated_time(autocorrelation: FloatArray) -> float:
     """Sum autocorrelations by Geyer's initial monotone positive pairs."""
     n_pairs = autocorrelation.size // 2
     pairs = autocorrelation[: 2 * n_pairs].reshape(n_pairs, 2).sum(axis=1)
@@ -58,7 +57,7 @@ def _integrated_time(autocorrelation: Array) -> float:
     return float(-1.0 + 2.0 * np.minimum.accumulate(positive).sum()) if positive.size else 1.0
 
 
-def effective_sample_size(draws: Array) -> float:
+def effective_sample_size(draws: FloatArray) -> float:
     """Return the bulk effective sample size of n_chains x n_draws draws."""
     chains = _normal_scores(_split(np.asarray(draws, dtype=float)))
     n_chains, n = chains.shape
@@ -74,7 +73,7 @@ def effective_sample_size(draws: Array) -> float:
     return float(size / max(_integrated_time(correlation), 1.0 / np.log10(size)))
 
 
-def summarise(monitors: Array, names: list[str]) -> dict[str, dict[str, float]]:
+def summarise(monitors: FloatArray, names: list[str]) -> dict[str, dict[str, float]]:
     """Return R-hat and effective sample size by quantity; ``monitors`` is chains x draws x quantities."""
     return {
         name: {"r_hat": r_hat(monitors[:, :, i]), "ess": effective_sample_size(monitors[:, :, i])}

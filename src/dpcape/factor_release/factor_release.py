@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
 from dpcape.factor_release.markov_chain import ChainSettings
-from dpcape.factor_release.posterior import Posterior, run_chains, starting_number
+from dpcape.factor_release.posterior import Posterior, run_chains, short_chain, starting_number
 from dpcape.factor_release.prediction import (
     Interval,
     TestError,
@@ -38,8 +38,6 @@ from dpcape.factor_release.recommended import RecommendedModel, recalibrated_loa
 from dpcape.factor_release.release_files import ReleasePaths, write_release
 from dpcape.factor_release.risk import RiskReport, assess_risk
 from dpcape.factor_release.subjects import Calibration, SubjectDraws, calibrate, recommend
-
-Array = NDArray[np.float64]
 
 
 class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -92,9 +90,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     Privacy
     -------
-    None that is formal: no differential-privacy guarantee. Factors are a function of the records; anyone
-    who learns the features of a few subjects can rebuild much of the others' features. ``release`` always
-    measures and writes this.
+    No differential-privacy guarantee. Factors are a function of the records, covariates and responses are released
+    as they are. ``release`` always measures and writes the disclosure risk of everything released.
 
     Edge cases
     ----------
@@ -206,7 +203,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         )
         return self._set_subjects(subjects)
 
-    def _sample(self, values: Array) -> Posterior:
+    def _sample(self, values: FloatArray) -> Posterior:
         """Run the chains as the parameters say."""
         self.seed_ = secrets.randbits(63) if self.seed is None else int(self.seed)
         adaptive = self.n_factors == "adaptive"
@@ -247,7 +244,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             self.recommended_ = recommend(subjects, subjects.response, self._calibration)
         return self
 
-    def _fitted_model(self) -> tuple[SubjectDraws, Array, Calibration, RecommendedModel]:
+    def _fitted_model(self) -> tuple[SubjectDraws, FloatArray, Calibration, RecommendedModel]:
         subjects = self._checked_subjects()
         if subjects.response is None or self._calibration is None or self.recommended_ is None:
             raise InvalidParameter("the model must have been fitted with responses; got none. Pass y to fit.")
@@ -258,12 +255,12 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             raise InvalidParameter("the model must have been fitted; got an unfitted one. Call fit first.")
         return self._subjects
 
-    def predict(self) -> Array:
+    def predict(self) -> FloatArray:
         """Predict the test subjects' responses with the recommended model."""
         subjects, _, _, model = self._fitted_model()
         return model.predict(self.factors_test_, subjects.covariates_test)
 
-    def _by_draw(self) -> Array:
+    def _by_draw(self) -> FloatArray:
         subjects, response, calibration, model = self._fitted_model()
         return draw_predictions(
             subjects.draws,
@@ -299,7 +296,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         truth = as_response(y_test, self._checked_subjects().n_test, 0)
         return error_interval(self.predict(), self._by_draw(), truth, level)
 
-    def competitors(self) -> dict[str, Array]:
+    def competitors(self) -> dict[str, FloatArray]:
         """Predict the test subjects with the paper's competitors, on the same data and number of factors."""
         subjects, response, _, _ = self._fitted_model()
         return competitor_predictions(
@@ -311,11 +308,11 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             covariates_test=subjects.covariates_test,
         )
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> FloatArray:
         """Return the factors of further subjects, without sampling again."""
         return np.asarray(self._project(X)[1].mean(axis=0))
 
-    def _project(self, X: Any) -> tuple[Array, Array]:
+    def _project(self, X: Any) -> tuple[FloatArray, FloatArray]:
         n = len(self._checked_subjects().features)
         table = as_table(X, "X")
         values = self._standardisation.apply(table)
@@ -361,27 +358,25 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         subjects = self._checked_subjects()
         return bundle_of(subjects, self._calibration, self.factors_, self.factors_test_, n_draws=n_released_draws)
 
-    def assess_risk(self, *, n_repeats: int = 10) -> RiskReport:
-        """Attack the release on the holder's own data and report what comes out."""
-        subjects = self._checked_subjects()
+    def assess_risk(self, *, n_released_draws: int = 0, n_repeats: int = 10, response_known: bool = True) -> RiskReport:
+        """Attack the release on the holder's own data and report what comes out; parameters as in ``release``."""
         return assess_risk(
-            subjects.factors,
-            subjects.features,
-            refit=self._twin_factors,
+            self.bundle(n_released_draws=n_released_draws),
+            self._checked_subjects().features,
+            refit=lambda X: short_chain(X, self.n_factors_, self.prior, seed=(self.seed_, 2), kernel=self.kernel),
             rng=np.random.default_rng([self.seed_, 1]),
             n_repeats=n_repeats,
+            model=self.recommended_,
+            response_known=response_known,
         )
-
-    def _twin_factors(self, features: Array) -> Array:
-        """Fit the same model to fewer subjects with a short chain from the SVD."""
-        plan = ChainSettings(
-            self.n_factors_, False, self.prior, n_burn_in=100, n_draws=50, thin=2, seed=(self.seed_, 2)
-        )
-        centred = features - features.mean(axis=0)
-        return run_chains(StandardisedFeatures(centred), plan, n_chains=1, kernel=self.kernel, warn=False).factors
 
     def release(
-        self, folder: str | os.PathLike[str], *, n_released_draws: int = 0, n_repeats: int = 10
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        n_released_draws: int = 0,
+        n_repeats: int = 10,
+        response_known: bool = True,
     ) -> ReleasePaths:
         """Write the third party's folder and the holder's, the latter with the risk report.
 
@@ -393,7 +388,9 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             Posterior draws of the factors to hand out as well; none unless asked for.
         n_repeats : int
             Repetitions of each attack in the risk report.
+        response_known : bool
+            Whether others may know a person's response. False keeps them out of the headline.
         """
-        bundle = self.bundle(n_released_draws=n_released_draws)
-        self.risk_ = self.assess_risk(n_repeats=n_repeats)
-        return write_release(bundle, self.risk_, Path(folder))
+        draws = n_released_draws
+        self.risk_ = self.assess_risk(n_released_draws=draws, n_repeats=n_repeats, response_known=response_known)
+        return write_release(self.bundle(n_released_draws=draws), self.risk_, Path(folder))

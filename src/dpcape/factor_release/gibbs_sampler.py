@@ -14,13 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.factor_release.kernels import FeaturePass
 from dpcape.factor_release.priors import Prior
-
-Array = NDArray[np.float64]
 
 # Prior of the residual precisions, Gamma(shape, rate), for features scaled to unit variance ([BD11] section
 # 4.1).
@@ -31,8 +29,8 @@ RESIDUAL_SHAPE, RESIDUAL_RATE = 1.0, 0.3
 class StandardisedFeatures:
     """Standardised features of all subjects, n x p, with their sums of squares."""
 
-    values: Array
-    squares: Array = field(init=False)
+    values: FloatArray
+    squares: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "squares", np.einsum("ij,ij->j", self.values, self.values))
@@ -42,12 +40,12 @@ class StandardisedFeatures:
 class ChainState:
     """Where a chain stands. K factors, n subjects, p features."""
 
-    factors: Array  # n x K
-    loadings: Array  # K x p
-    local: Array  # K x p, phi
-    precision: Array  # p, residual precisions s
-    increments: Array  # K, parameter of the column precisions
-    rss: Array  # p, residual sums of squares at the last pass
+    factors: FloatArray  # n x K
+    loadings: FloatArray  # K x p
+    local: FloatArray  # K x p, phi
+    precision: FloatArray  # p, residual precisions s
+    increments: FloatArray  # K, parameter of the column precisions
+    rss: FloatArray  # p, residual sums of squares at the last pass
     sweep: int = 0
 
     @property
@@ -71,7 +69,7 @@ class Workspace:
         rng.standard_exponential(out=self.exponentials)
 
 
-def principal_scores(values: Array, n_factors: int) -> tuple[Array, Array]:
+def principal_scores(values: FloatArray, n_factors: int) -> tuple[FloatArray, FloatArray]:
     """Return scores (n x K, unit mean square, signs fixed) and loadings (K x p) of the truncated SVD."""
     n = values.shape[0]
     _, vectors = np.linalg.eigh(values @ values.T)
@@ -97,7 +95,7 @@ def svd_start(features: StandardisedFeatures, prior: Prior, n_factors: int) -> C
     )
 
 
-def draw_factors(state: ChainState, features: StandardisedFeatures, rng: np.random.Generator) -> Array:
+def draw_factors(state: ChainState, features: StandardisedFeatures, rng: np.random.Generator) -> FloatArray:
     """Draw eta_i ~ N(V L'S x_i, V) with V = (I + L'S L)^-1 for all subjects at once."""
     weighted = state.loadings * state.precision
     Q = weighted @ state.loadings.T
@@ -161,7 +159,7 @@ class Adaptation:
         """Decide whether this sweep adapts; always consumes one random number."""
         return bool(rng.random() < np.exp(self.intercept + self.slope * sweep)) and sweep > self.first_sweep
 
-    def redundant(self, loadings: Array) -> NDArray[np.bool_]:
+    def redundant(self, loadings: FloatArray) -> BoolArray:
         """Mark the redundant columns."""
         return np.asarray(np.mean(np.abs(loadings) < self.neighbourhood, axis=1) >= self.proportion)
 
@@ -176,7 +174,7 @@ class Adaptation:
         return extend(state, prior, rng) if state.n_factors < largest else state
 
 
-def select(state: ChainState, prior: Prior, kept: NDArray[np.bool_]) -> ChainState:
+def select(state: ChainState, prior: Prior, kept: BoolArray) -> ChainState:
     """Return the state with the marked columns only."""
     precisions = prior.precisions(state.increments)[kept]
     return replace(
@@ -191,7 +189,7 @@ def select(state: ChainState, prior: Prior, kept: NDArray[np.bool_]) -> ChainSta
 def extend(state: ChainState, prior: Prior, rng: np.random.Generator) -> ChainState:
     """Return the state with one more column, drawn from the prior."""
     increments = np.append(state.increments, prior.from_prior(False, rng))
-    local: Array = rng.standard_gamma(1.5, (state.loadings.shape[1],)) / 1.5
+    local: FloatArray = rng.standard_gamma(1.5, (state.loadings.shape[1],)) / 1.5
     scale = 1.0 / np.sqrt(local * prior.precisions(increments)[-1])
     return replace(
         state,

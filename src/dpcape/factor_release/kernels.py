@@ -21,18 +21,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 
-Array = NDArray[np.float64]
-FeaturePass = Callable[..., Array]
+FeaturePass = Callable[..., FloatArray]
 
 # Features per LAPACK batch: bounds the working memory at CHUNK * K^2 numbers whatever the number of features.
 CHUNK = 8192
 
 
-def _solve_chunk(gram: Array, cross: Array, precision: Array, prior: Array, normals: Array) -> Array:
+def _solve_chunk(
+    gram: FloatArray, cross: FloatArray, precision: FloatArray, prior: FloatArray, normals: FloatArray
+) -> FloatArray:
     """Draw the loadings (K x chunk) of one chunk of features."""
     Q = precision[:, None, None] * gram
     diagonal = np.arange(gram.shape[0])
@@ -44,19 +45,19 @@ def _solve_chunk(gram: Array, cross: Array, precision: Array, prior: Array, norm
 
 
 def feature_pass(
-    gram: Array,
-    cross: Array,
-    squares: Array,
-    precision: Array,
-    local: Array,
-    column_precision: Array,
-    normals: Array,
-    exponentials: Array,
-    gammas: Array,
+    gram: FloatArray,
+    cross: FloatArray,
+    squares: FloatArray,
+    precision: FloatArray,
+    local: FloatArray,
+    column_precision: FloatArray,
+    normals: FloatArray,
+    exponentials: FloatArray,
+    gammas: FloatArray,
     rate: float,
-    loadings: Array,
-    rss: Array,
-) -> Array:
+    loadings: FloatArray,
+    rss: FloatArray,
+) -> FloatArray:
     """Update loadings, residual and local precisions in place; return the column sums of phi lambda^2.
 
     Parameters

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.factor_release.alignment import rotation_onto
 from dpcape.factor_release.gibbs_sampler import (
     Adaptation,
@@ -23,8 +24,6 @@ from dpcape.factor_release.gibbs_sampler import (
 )
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.priors import IndependentGamma, MultiplicativeGamma, Prior
-
-Array = NDArray[np.float64]
 
 # Share of the burn-in during which the number of factors may change; the rest runs with the number settled
 # on.
@@ -66,11 +65,11 @@ class ChainSettings:
 class KeptDraws:
     """What is kept of a chain: aligned factors of each draw, running sums of the rest."""
 
-    factors: Array  # draws x n x K, aligned
-    loadings_sum: Array  # K x p, aligned
-    squares_sum: Array  # p, sum of |lambda_j|^2
-    variance_sum: Array  # p, sum of residual variances
-    monitors: Array  # draws x quantities
+    factors: FloatArray  # draws x n x K, aligned
+    loadings_sum: FloatArray  # K x p, aligned
+    squares_sum: FloatArray  # p, sum of |lambda_j|^2
+    variance_sum: FloatArray  # p, sum of residual variances
+    monitors: FloatArray  # draws x quantities
     count: int = 0
 
 
@@ -174,7 +173,7 @@ class MarkovChain:
         n_features = self.features.values.shape[1]
         return np.linspace(0, n_features - 1, min(N_MONITORED, n_features)).astype(np.intp)
 
-    def _monitors(self, variance: Array) -> Array:
+    def _monitors(self, variance: FloatArray) -> FloatArray:
         """Log-likelihood; and of some features the fitted variance, residual variance and communality.
 
         The likelihood depends on factors and loadings through their product only. Fitted variances

@@ -13,25 +13,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.factor_release.alignment import rotation_onto
 from dpcape.factor_release.gibbs_sampler import RESIDUAL_RATE, RESIDUAL_SHAPE
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.priors import MultiplicativeGamma
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class MomentPosterior:
     """Posterior means given a second moment."""
 
-    loadings: Array  # K x p, aligned
-    residual_variance: Array  # p
+    loadings: FloatArray  # K x p, aligned
+    residual_variance: FloatArray  # p
 
 
-def _wishart_root(degrees: int, size: int, rng: np.random.Generator) -> Array:
+def _wishart_root(degrees: int, size: int, rng: np.random.Generator) -> FloatArray:
     """Draw the Bartlett factor A of a standard Wishart, A A'."""
     A = np.tril(rng.standard_normal((size, size)), -1)
     A[np.diag_indices(size)] = np.sqrt(rng.chisquare(degrees - np.arange(size)))
@@ -39,8 +37,8 @@ def _wishart_root(degrees: int, size: int, rng: np.random.Generator) -> Array:
 
 
 def draw_cross_products(
-    loadings: Array, precision: Array, S: Array, L: Array, *, n: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
+    loadings: FloatArray, precision: FloatArray, S: FloatArray, L: FloatArray, *, n: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
     """Draw (E'E, E'X) given loadings and precisions."""
     n_factors, n_features = loadings.shape
     weighted = loadings * precision
@@ -55,15 +53,15 @@ def draw_cross_products(
 
 
 def sample_from_moment(
-    moment: Array, n: int, n_factors: int, *, n_burn_in: int, n_draws: int, rng: np.random.Generator, kernel: str
+    moment: FloatArray, n: int, n_factors: int, *, n_burn_in: int, n_draws: int, rng: np.random.Generator, kernel: str
 ) -> MomentPosterior:
     """Sample the factor model of rows whose second moment (p x p, positive definite) and number are given."""
     prior, feature_pass = MultiplicativeGamma(), kernel_named(kernel)
     n_features = len(moment)
     values, vectors = np.linalg.eigh(moment)
     frame = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, :n_factors].T
-    S: Array = n * moment
-    L: Array = np.asarray(np.linalg.cholesky(S), dtype=np.float64)
+    S: FloatArray = n * moment
+    L: FloatArray = np.asarray(np.linalg.cholesky(S), dtype=np.float64)
     loadings, local = np.ascontiguousarray(frame), np.ones_like(frame)
     precision = 1.0 / np.maximum(np.diag(moment) - np.sum(frame**2, axis=0), 0.05 * np.diag(moment))
     increments = prior.from_precisions(1.0 / np.mean(frame**2, axis=1))

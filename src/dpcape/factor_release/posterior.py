@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.progress import Progress
 from scipy.stats import chi2
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ConvergenceWarning
 from dpcape.factor_release.diagnostics import summarise
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
 from dpcape.factor_release.markov_chain import WEAKLY_IDENTIFIED, ChainSettings, MarkovChain
 from dpcape.factor_release.markov_chain_files import load_chain, save_chain
-
-Array = NDArray[np.float64]
 
 # Vehtari et al. (2021) recommend 1.01 for final results; above 1.1 chains plainly disagree and we say so.
 R_HAT_LIMIT = 1.1
@@ -29,19 +27,19 @@ R_HAT_LIMIT = 1.1
 class Posterior:
     """Draws of the factors on a common frame, and posterior means of the rest."""
 
-    draws: Array  # n_draws x n x K
-    loadings: Array  # K x p, posterior mean on the same frame
-    residual_variance: Array  # p
-    loading_spread: Array  # p, posterior variance of the loadings of a feature, summed over factors
+    draws: FloatArray  # n_draws x n x K
+    loadings: FloatArray  # K x p, posterior mean on the same frame
+    residual_variance: FloatArray  # p
+    loading_spread: FloatArray  # p, posterior variance of the loadings of a feature, summed over factors
     n_factors_trace: list[int]
     diagnostics: dict[str, dict[str, float]]
 
     @property
-    def factors(self) -> Array:
+    def factors(self) -> FloatArray:
         """Posterior mean of the factors, n x K."""
         return np.asarray(self.draws.mean(axis=0))
 
-    def project(self, features: Array, rng: np.random.Generator) -> Array:
+    def project(self, features: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw factors of further subjects without touching the chains; n_draws x m x K.
 
         Given the training data a loading is its posterior mean plus an error, so a new subject's feature
@@ -133,6 +131,13 @@ def run_chains(
     if warn:
         _warn_if_apart(posterior.diagnostics, n_chains, plan.n_draws)
     return posterior
+
+
+def short_chain(features: FloatArray, n_factors: int, prior: str, *, seed: tuple[int, ...], kernel: str) -> FloatArray:
+    """Fit the model to fewer subjects with a short chain from the SVD; return draws of their factors."""
+    plan = ChainSettings(n_factors, False, prior, n_burn_in=100, n_draws=50, thin=2, seed=seed)
+    centred = features - features.mean(axis=0)
+    return run_chains(StandardisedFeatures(centred), plan, n_chains=1, kernel=kernel, warn=False).draws
 
 
 def combine(chains: list[MarkovChain]) -> Posterior:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpcape.arrays import FloatArray
 from dpcape.factor_release.recommended import RecommendedModel, fit_at, guide_coefficients, penalty_root
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Interval:
     """Point predictions and interval ends, one entry per subject."""
 
-    prediction: Array
-    low: Array
-    high: Array
+    prediction: FloatArray
+    low: FloatArray
+    high: FloatArray
     level: float
     kind: str
 
@@ -37,15 +35,15 @@ class TestError:
 
 
 def draw_predictions(
-    draws: Array,
-    response: Array,
+    draws: FloatArray,
+    response: FloatArray,
     *,
-    gram: Array,
-    fitted: Array,
+    gram: FloatArray,
+    fitted: FloatArray,
     model: RecommendedModel,
-    covariates: Array | None,
-    covariates_test: Array | None,
-) -> Array:
+    covariates: FloatArray | None,
+    covariates_test: FloatArray | None,
+) -> FloatArray:
     """Refit the recommended model to every draw of the factors and predict (section IV.D); n_draws x n_test.
 
     ``draws`` (n_draws x n x K), ``gram`` = X X' and ``fitted`` = X beta_hat cover all subjects, training
@@ -67,7 +65,7 @@ def draw_predictions(
     return np.asarray(rows)
 
 
-def credible_interval(prediction: Array, by_draw: Array, level: float) -> Interval:
+def credible_interval(prediction: FloatArray, by_draw: FloatArray, level: float) -> Interval:
     """Return the interval of the *predicted value* over the draws, as the paper reports it.
 
     It shows how well the factors are known. It is not an interval for a new response.
@@ -77,7 +75,9 @@ def credible_interval(prediction: Array, by_draw: Array, level: float) -> Interv
     return Interval(prediction, low, high, level, "credible")
 
 
-def predictive_interval(prediction: Array, by_draw: Array, level: float, *, error_variance: float) -> Interval:
+def predictive_interval(
+    prediction: FloatArray, by_draw: FloatArray, level: float, *, error_variance: float
+) -> Interval:
     """Return the interval of a new *response*: the draws' predictions plus error of the held-out variance.
 
     The mixture over draws is laid out on normal quantiles, so the result is free of simulation noise.
@@ -89,7 +89,7 @@ def predictive_interval(prediction: Array, by_draw: Array, level: float, *, erro
     return Interval(prediction, low, high, level, "predictive")
 
 
-def error_interval(prediction: Array, by_draw: Array, truth: Array, level: float) -> TestError:
+def error_interval(prediction: FloatArray, by_draw: FloatArray, truth: FloatArray, level: float) -> TestError:
     """Return the test error of the prediction and the interval of the test error over draws (section V.B)."""
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(np.mean((by_draw - truth) ** 2, axis=1), [tail, 1.0 - tail])

@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import InvalidParameter
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Standardisation:
     """How raw features become model features: unusable ones left out, the others centred and scaled."""
 
-    used: NDArray[np.bool_]
-    centre: Array
-    scale: Array
+    used: BoolArray
+    centre: FloatArray
+    scale: FloatArray
 
-    def apply(self, X: Array) -> Array:
+    def apply(self, X: FloatArray) -> FloatArray:
         """Return the standardised features of further subjects."""
         if X.shape[1] != self.used.size:
             raise InvalidParameter(
@@ -30,7 +28,7 @@ class Standardisation:
         return np.ascontiguousarray((X[:, self.used] - self.centre) / self.scale)
 
 
-def as_table(X: Any, name: str) -> Array:
+def as_table(X: Any, name: str) -> FloatArray:
     """Return a two-dimensional float array; missing values are allowed here, infinite ones are not."""
     table = _as_numbers(X, name)
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
@@ -40,7 +38,7 @@ def as_table(X: Any, name: str) -> Array:
     return table
 
 
-def _as_numbers(values: Any, name: str) -> Array:
+def _as_numbers(values: Any, name: str) -> FloatArray:
     """Return values as numbers."""
     try:
         return np.asarray(values, dtype=np.float64)
@@ -50,7 +48,7 @@ def _as_numbers(values: Any, name: str) -> Array:
         ) from error
 
 
-def standardise(X: Array, missing: str) -> tuple[Array, Standardisation]:
+def standardise(X: FloatArray, missing: str) -> tuple[FloatArray, Standardisation]:
     """Return standardised features and how they were made.
 
     Features that do not vary carry no information and are left out. Missing values are refused, or with
@@ -73,7 +71,7 @@ def standardise(X: Array, missing: str) -> tuple[Array, Standardisation]:
     return rule.apply(X), rule
 
 
-def as_response(y: Any, n_train: int, n_test: int) -> Array:
+def as_response(y: Any, n_train: int, n_test: int) -> FloatArray:
     """Return the training responses; responses of test subjects are refused."""
     response = _as_numbers(y, "y")
     if n_test and response.shape == (n_train + n_test,):
@@ -89,7 +87,7 @@ def as_response(y: Any, n_train: int, n_test: int) -> Array:
     return response
 
 
-def as_covariates(covariates: Any, n: int, name: str) -> Array | None:
+def as_covariates(covariates: Any, n: int, name: str) -> FloatArray | None:
     """Return covariates as n x q, or None."""
     if covariates is None:
         return None

@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,19 @@ class IndependentGamma:
 
     name = "independent"
 
-    def precisions(self, increments: Array) -> Array:
+    def precisions(self, increments: FloatArray) -> FloatArray:
         """Return tau, which here is the parameter itself."""
         return increments
 
-    def draw(self, increments: Array, column_sums: Array, n_features: int, rng: np.random.Generator) -> Array:
+    def draw(
+        self, increments: FloatArray, column_sums: FloatArray, n_features: int, rng: np.random.Generator
+    ) -> FloatArray:
         """Draw tau_h ~ Gamma(shape + p/2, 1 + sum_j phi lambda^2 / 2)."""
         return rng.standard_gamma(self.shape + n_features / 2, increments.shape) / (1.0 + 0.5 * column_sums)
 
     def scale_move(
-        self, increments: Array, factor_squares: Array, n: int, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+        self, increments: FloatArray, factor_squares: FloatArray, n: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         """Draw u_h = c_h^2 for each column; return c and the moved parameter."""
         u = (increments + 0.5 * factor_squares) / rng.standard_gamma(self.shape + n / 2, increments.shape)
         return np.sqrt(u), increments / u
@@ -48,7 +49,7 @@ class IndependentGamma:
         """Draw the parameter of a new column."""
         return float(rng.standard_gamma(self.shape))
 
-    def from_precisions(self, precisions: Array) -> Array:
+    def from_precisions(self, precisions: FloatArray) -> FloatArray:
         """Return the parameter that has these column precisions."""
         return precisions
 
@@ -67,16 +68,18 @@ class MultiplicativeGamma:
 
     name = "multiplicative"
 
-    def _shapes(self, n_factors: int) -> Array:
+    def _shapes(self, n_factors: int) -> FloatArray:
         shapes = np.full(n_factors, self.later_shape)
         shapes[0] = self.first_shape
         return shapes
 
-    def precisions(self, increments: Array) -> Array:
+    def precisions(self, increments: FloatArray) -> FloatArray:
         """Return tau, the cumulative products."""
         return np.asarray(np.cumprod(increments))
 
-    def draw(self, increments: Array, column_sums: Array, n_features: int, rng: np.random.Generator) -> Array:
+    def draw(
+        self, increments: FloatArray, column_sums: FloatArray, n_features: int, rng: np.random.Generator
+    ) -> FloatArray:
         """Draw each delta_h in turn ([BD11] section 3.1 step 5)."""
         delta, n_factors = increments.copy(), increments.size
         shapes = self._shapes(n_factors) + 0.5 * n_features * np.arange(n_factors, 0, -1)
@@ -86,8 +89,8 @@ class MultiplicativeGamma:
         return delta
 
     def scale_move(
-        self, increments: Array, factor_squares: Array, n: int, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+        self, increments: FloatArray, factor_squares: FloatArray, n: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         """Scale column h and all later ones by c_h, with delta_h / c_h^2, for h = 1..K in turn.
 
         Dividing delta_h alone divides tau of all later columns, so they move along; the density of u =
@@ -108,7 +111,7 @@ class MultiplicativeGamma:
         """Draw the parameter of a new column."""
         return float(rng.standard_gamma(self.first_shape if first else self.later_shape))
 
-    def from_precisions(self, precisions: Array) -> Array:
+    def from_precisions(self, precisions: FloatArray) -> FloatArray:
         """Return the increments whose cumulative products are these column precisions."""
         return np.asarray(precisions / np.concatenate(([1.0], precisions[:-1])))
 

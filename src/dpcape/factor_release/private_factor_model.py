@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, check_whole
+from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.factor_release.kernels import kernel_named
@@ -17,10 +20,6 @@ from dpcape.factor_release.moment_sampler import sample_from_moment
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.statistics import second_moment
-
-Matrix = NDArray[np.float64]
-
-LARGEST_WIDTH = 1000
 
 
 class PrivateFactorModel(FederatedEstimator):
@@ -82,6 +81,7 @@ class PrivateFactorModel(FederatedEstimator):
     array([[0.3, 0. , 0.5]])
     """
 
+    analysis: ClassVar[Analysis | None] = PRIVATE_FACTOR_MODEL
     _fitted: ClassVar[tuple[str, ...]] = ("n_factors_", "loadings_", "residual_variance_", "moment_", "noise_norm_")
 
     def __init__(
@@ -104,25 +104,9 @@ class PrivateFactorModel(FederatedEstimator):
         self.kernel = kernel
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        width = federation.n_features
-        check_components(self.n_factors, width, name="n_factors")
-        check_whole("n_burn_in", self.n_burn_in, 0, 10**9)
-        check_whole("n_draws", self.n_draws, 1, 10**9)
-        check_whole("seed", self.seed, 0, 2**63)
+        shares = super()._shares(federation)
         kernel_named(self.kernel)
-        # Refuses records of another kind, too, before anything is charged.
-        second_moment(federation.facts)
-        if width > LARGEST_WIDTH:
-            raise InvalidParameter(
-                f"a private second moment must have at most {LARGEST_WIDTH} features; got {width}. "
-                "Reduce them first by something public, such as averages over regions of an atlas."
-            )
-        if federation.n_records <= 2 * width:
-            raise InvalidParameter(
-                f"records must be more than twice the features; got {federation.n_records} and {width}. "
-                "Reduce the features first by something public."
-            )
-        return (1.0,)
+        return shares
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(second_moment(federation.facts))
@@ -145,12 +129,12 @@ class PrivateFactorModel(FederatedEstimator):
         self.loadings_ = posterior.loadings * unit
         self.residual_variance_ = posterior.residual_variance * unit**2
 
-    def transform(self, X: ArrayLike) -> Matrix:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the factors of rows, prepared as the sites prepare theirs."""
         rows = self._checked_rows(X, self.loadings_.shape[1] if hasattr(self, "loadings_") else 0)
         return _factors(rows, self.loadings_, self.residual_variance_)
 
-    def predict_column(self, X: ArrayLike, column: int) -> Matrix:
+    def predict_column(self, X: ArrayLike, column: int) -> FloatArray:
         """Predict one column from the others, for rows that have all columns but that one."""
         check_is_fitted(self, "guarantee_")
         check_whole("column", column, 0, self.loadings_.shape[1] - 1)
@@ -164,7 +148,7 @@ class PrivateFactorModel(FederatedEstimator):
         return np.asarray(factors @ self.loadings_[:, column])
 
 
-def outstanding_factors(released: Matrix, n_records: int, noise: float) -> int:
+def outstanding_factors(released: FloatArray, n_records: int, noise: float) -> int:
     """Count the eigenvalues that residual variance, sampling and noise together do not explain; at least one.
 
     Columns are scaled to unit second moment, so that residual variance alone has eigenvalues of at most one;
@@ -177,7 +161,7 @@ def outstanding_factors(released: Matrix, n_records: int, noise: float) -> int:
     return int(np.clip(np.sum(values > edge), 1, max(width - 1, 1)))
 
 
-def _positive_definite(values: Matrix, vectors: Matrix, n_factors: int) -> Matrix:
+def _positive_definite(values: FloatArray, vectors: FloatArray, n_factors: int) -> FloatArray:
     """Keep the largest eigenvalues and replace the others by their mean, which keeps the trace.
 
     Beyond the factors the model knows only residual variance, and single small eigenvalues are noise.
@@ -189,7 +173,7 @@ def _positive_definite(values: Matrix, vectors: Matrix, n_factors: int) -> Matri
     return np.asarray((V * (top - level)) @ V.T + level * np.eye(len(values)))
 
 
-def _factors(rows: Matrix, loadings: Matrix, residual_variance: Matrix) -> Matrix:
+def _factors(rows: FloatArray, loadings: FloatArray, residual_variance: FloatArray) -> FloatArray:
     weighted = loadings / residual_variance
     Q: Any = weighted @ loadings.T + np.eye(len(loadings))
     return np.asarray(np.linalg.solve(Q, weighted @ rows.T).T)

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import lasso_path
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.ridge import least_squares, residual_maker, with_intercept
-
-Array = NDArray[np.float64]
 
 RIDGES: tuple[float, ...] = tuple(float(v) for v in np.logspace(-4, 4, 17))
 # Lasso weights as fractions of the smallest one that gives beta = beta*; zero is the plain ridge estimate
@@ -32,12 +31,12 @@ RIDGES: tuple[float, ...] = tuple(float(v) for v in np.logspace(-4, 4, 17))
 LASSO_FRACTIONS: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
-def recalibrated_loadings(factors: Array, features: Array) -> Array:
+def recalibrated_loadings(factors: FloatArray, features: FloatArray) -> FloatArray:
     """Return corrected (5) as K x p: the least-squares loadings given the factors."""
     return np.asarray(np.linalg.solve(factors.T @ factors, factors.T @ features))
 
 
-def penalty_root(factors: Array, gram: Array) -> Array:
+def penalty_root(factors: FloatArray, gram: FloatArray) -> FloatArray:
     """Return upper-triangular R with R'R proportional to (Lambda'Lambda)^-1, largest eigenvalue one.
 
     ``gram`` is X X' of all subjects, so that nothing here costs O(p).
@@ -50,30 +49,41 @@ def penalty_root(factors: Array, gram: Array) -> Array:
     return np.asarray(R * np.sign(np.diag(R))[:, None])
 
 
-def guide_coefficients(factors: Array, fitted: Array) -> Array:
+def guide_coefficients(factors: FloatArray, fitted: FloatArray) -> FloatArray:
     """Return corrected (10), Lambda' beta_hat, as least squares of X beta_hat (all subjects) on factors."""
     return np.asarray(np.linalg.solve(factors.T @ factors, factors.T @ fitted))
 
 
-def modified_design(factors: Array, root: Array, ridge: float) -> Array:
+def modified_design(factors: FloatArray, root: FloatArray, ridge: float) -> FloatArray:
     """Return the modified design [E; sqrt(ridge) R] the third party regresses on."""
     return np.vstack([factors, np.sqrt(ridge) * root])
 
 
-def modified_response(factors: Array, root: Array, ridge: float, *, response: Array, guide: Array) -> Array:
+def modified_response(
+    factors: FloatArray, root: FloatArray, ridge: float, *, response: FloatArray, guide: FloatArray
+) -> FloatArray:
     """Return the modified response that goes with :func:`modified_design`."""
     return np.concatenate([response - factors @ guide, -np.sqrt(ridge) * (root @ guide)])
 
 
 def recommended_objective(
-    beta: Array, factors: Array, response: Array, *, root: Array, guide: Array, ridge: float, lasso: float
+    beta: FloatArray,
+    factors: FloatArray,
+    response: FloatArray,
+    *,
+    root: FloatArray,
+    guide: FloatArray,
+    ridge: float,
+    lasso: float,
 ) -> float:
     """Evaluate (11) at ``beta``."""
     misfit = float(np.sum((response - factors @ beta) ** 2))
     return misfit + ridge * float(np.sum((root @ beta) ** 2)) + lasso * float(np.abs(beta - guide).sum())
 
 
-def lasso_limit(factors: Array, response: Array, *, root: Array, guide: Array, ridge: float) -> float:
+def lasso_limit(
+    factors: FloatArray, response: FloatArray, *, root: FloatArray, guide: FloatArray, ridge: float
+) -> float:
     """Return the smallest lasso weight at which the solution is the guide itself."""
     design = modified_design(factors, root, ridge)
     target = modified_response(factors, root, ridge, response=response, guide=guide)
@@ -81,8 +91,8 @@ def lasso_limit(factors: Array, response: Array, *, root: Array, guide: Array, r
 
 
 def solve_recommended(
-    factors: Array, response: Array, *, root: Array, guide: Array, ridge: float, lassos: Array
-) -> Array:
+    factors: FloatArray, response: FloatArray, *, root: FloatArray, guide: FloatArray, ridge: float, lassos: FloatArray
+) -> FloatArray:
     """Minimise (11) for each lasso weight; return len(lassos) x K coefficients beta."""
     design = modified_design(factors, root, ridge)
     target = modified_response(factors, root, ridge, response=response, guide=guide)
@@ -102,27 +112,27 @@ def solve_recommended(
 class RecommendedModel:
     """A fitted recommended model; nothing in it but what the third party was given."""
 
-    coefficients: Array
-    unpenalised: Array
+    coefficients: FloatArray
+    unpenalised: FloatArray
     ridge: float
     lasso_fraction: float
     cv_error: float
 
-    def predict(self, factors: Array, covariates: Array | None = None) -> Array:
+    def predict(self, factors: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """Predict responses of subjects from their factors."""
         return np.asarray(factors @ self.coefficients + with_intercept(covariates, len(factors)) @ self.unpenalised)
 
 
 def _coefficients(
-    factors: Array,
-    response: Array,
-    unpenalised: Array,
+    factors: FloatArray,
+    response: FloatArray,
+    unpenalised: FloatArray,
     *,
-    root: Array,
-    guide: Array,
+    root: FloatArray,
+    guide: FloatArray,
     ridge: float,
-    fractions: Array,
-) -> Array:
+    fractions: FloatArray,
+) -> FloatArray:
     """Solve with the unpenalised columns projected out; len(fractions) x K."""
     M = residual_maker(unpenalised)
     E, y = M @ factors, M @ response
@@ -131,12 +141,12 @@ def _coefficients(
 
 
 def fit_at(
-    factors: Array,
-    response: Array,
+    factors: FloatArray,
+    response: FloatArray,
     *,
-    covariates: Array | None,
-    root: Array,
-    guide: Array,
+    covariates: FloatArray | None,
+    root: FloatArray,
+    guide: FloatArray,
     ridge: float,
     lasso_fraction: float,
     cv_error: float = float("nan"),
@@ -151,16 +161,16 @@ def fit_at(
 
 
 def cross_validated_errors(
-    factors: Array,
-    response: Array,
+    factors: FloatArray,
+    response: FloatArray,
     *,
-    covariates: Array | None,
-    root: Array,
+    covariates: FloatArray | None,
+    root: FloatArray,
     fold: NDArray[np.int_],
-    fold_guides: Array,
+    fold_guides: FloatArray,
     ridges: tuple[float, ...] = RIDGES,
     fractions: tuple[float, ...] = LASSO_FRACTIONS,
-) -> Array:
+) -> FloatArray:
     """Return mean squared held-out errors, len(ridges) x len(fractions).
 
     Each fold uses the guide computed without it: a guide that has seen the held-out responses would make
@@ -183,14 +193,14 @@ def cross_validated_errors(
 
 
 def fit_recommended(
-    factors: Array,
-    response: Array,
+    factors: FloatArray,
+    response: FloatArray,
     *,
-    covariates: Array | None,
-    root: Array,
-    guide: Array,
+    covariates: FloatArray | None,
+    root: FloatArray,
+    guide: FloatArray,
     fold: NDArray[np.int_],
-    fold_guides: Array,
+    fold_guides: FloatArray,
     ridges: tuple[float, ...] = RIDGES,
     fractions: tuple[float, ...] = LASSO_FRACTIONS,
 ) -> RecommendedModel:

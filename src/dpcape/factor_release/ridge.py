@@ -10,28 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 # Penalties tried, relative to the mean eigenvalue of the Gram matrix.
 RELATIVE_PENALTIES = np.logspace(-4, 4, 33)
 
 
-def with_intercept(covariates: Array | None, n: int) -> Array:
+def with_intercept(covariates: FloatArray | None, n: int) -> FloatArray:
     """Return the unpenalised columns: ones, then the covariates."""
     ones = np.ones((n, 1))
     return ones if covariates is None else np.column_stack([ones, covariates])
 
 
-def residual_maker(unpenalised: Array) -> Array:
+def residual_maker(unpenalised: FloatArray) -> FloatArray:
     """Return M = I - QQ', which removes what the unpenalised columns explain (they may be collinear)."""
     left, values, _ = np.linalg.svd(unpenalised, full_matrices=False)
     Q = left[:, values > values[0] * 1e-10]
     return np.asarray(np.eye(unpenalised.shape[0]) - Q @ Q.T)
 
 
-def least_squares(unpenalised: Array, response: Array) -> Array:
+def least_squares(unpenalised: FloatArray, response: FloatArray) -> FloatArray:
     """Return the minimum-norm coefficients of the unpenalised columns."""
     return np.asarray(np.linalg.lstsq(unpenalised, response, rcond=None)[0])
 
@@ -40,17 +39,17 @@ def least_squares(unpenalised: Array, response: Array) -> Array:
 class DualRidge:
     """A fitted ridge regression; feature coefficients are X' ``weights``."""
 
-    weights: Array  # n, dual weights
-    unpenalised: Array  # coefficients of the intercept and covariates
+    weights: FloatArray  # n, dual weights
+    unpenalised: FloatArray  # coefficients of the intercept and covariates
     penalty: float
     loo_error: float
 
-    def predict(self, cross_gram: Array, covariates: Array | None) -> Array:
+    def predict(self, cross_gram: FloatArray, covariates: FloatArray | None) -> FloatArray:
         """Predict for subjects whose inner products with the training subjects are ``cross_gram`` (m x n)."""
         return np.asarray(cross_gram @ self.weights + with_intercept(covariates, len(cross_gram)) @ self.unpenalised)
 
 
-def fit_ridge(gram: Array, response: Array, covariates: Array | None = None) -> DualRidge:
+def fit_ridge(gram: FloatArray, response: FloatArray, covariates: FloatArray | None = None) -> DualRidge:
     """Fit ridge on the features whose Gram matrix is given, penalty by leave-one-out.
 
     Parameters
@@ -77,7 +76,9 @@ def fit_ridge(gram: Array, response: Array, covariates: Array | None = None) -> 
     return DualRidge(weights, coefficients, float(penalties[best]), float(errors[best]))
 
 
-def _loo_error(eigenvalues: Array, V: Array, rotated: Array, M: Array, response: Array, penalty: float) -> float:
+def _loo_error(
+    eigenvalues: FloatArray, V: FloatArray, rotated: FloatArray, M: FloatArray, response: FloatArray, penalty: float
+) -> float:
     """Mean squared leave-one-out residual (y - yhat)_i / (1 - h_ii), exact for ridge."""
     kept = penalty / (eigenvalues + penalty)
     # Residuals are M V diag(kept) V' M y; on the null space of M the rotated response is zero.

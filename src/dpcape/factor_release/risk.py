@@ -1,19 +1,23 @@
 """Disclosure risk of a factor release, measured on the holder's own data.
 
-For m = K + 2, 2K and 3K leaked records: how well other people's features are rebuilt, how often a person
-with noisy knowledge of all or of 20 features is found among the released rows, and how well presence in the
-release is told; each with its chance level. These are measurements of particular attacks, so lower bounds
-on the risk. They are no guarantee.
+Everything that is released is attacked together: covariates, responses, factors, draws and the recommended
+model. The headline is the attack that gains most over guessing. In addition, for the factors alone and m =
+K + 2, 2K and 3K leaked records: how well other people's features are rebuilt, how often a person with noisy
+knowledge of all or of 20 features is found among the released rows, and how well presence in the release is
+told; each with its chance level. These are measurements of particular attacks, so lower bounds on the risk.
+They are no guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
+from dpcape.factor_release.attack_result import FIND, MEMBER, Attack
 from dpcape.factor_release.attacks import (
     area_under_curve,
     learn_map,
@@ -22,15 +26,16 @@ from dpcape.factor_release.attacks import (
     reconstruction_r2,
     top_one_rate,
 )
+from dpcape.factor_release.bundle import NO_GUARANTEE, Bundle
+from dpcape.factor_release.bundle_attacks import attack_bundle
+from dpcape.factor_release.column_attacks import FEWEST_TARGETS, SHARE_OUT
+from dpcape.factor_release.feature_attacks import AUXILIARY_SCALE, FEW_FEATURES, Twin
+from dpcape.factor_release.recommended import RecommendedModel
+from dpcape.factor_release.released_parts import released_parts, remedies
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-NO_GUARANTEE = "This release has no differential-privacy guarantee."
-AUXILIARY_SCALE = 0.5  # error of what the attacker knows of a target, in standard deviations of each feature
-FEW_FEATURES = 20
-MEMBERSHIP_SHARE_OUT = 1 / 3
-FEWEST_TARGETS = 5
+__all__ = ["NO_GUARANTEE", "Measured", "Remedy", "RiskAtLeak", "RiskReport", "assess_risk"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,15 @@ class RiskAtLeak:
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """A change to what is released, and the largest attacks that are left."""
+
+    name: str
+    headline: Attack | None
+    without_features: Attack | None  # by adversaries who know no features
+
+
+@dataclass(frozen=True)
 class RiskReport:
     """The measured risk of one release; for the holder's eyes."""
 
@@ -66,6 +80,11 @@ class RiskReport:
     n_repeats: int
     ceiling: float
     leaks: tuple[RiskAtLeak, ...]
+    attacks: tuple[Attack, ...]
+    headline: Attack | None
+    without_features: Attack | None  # the largest by adversaries who know no features
+    remedies: tuple[Remedy, ...]
+    response_known: bool
     not_measured: tuple[str, ...]
     statement: str = NO_GUARANTEE
 
@@ -83,7 +102,9 @@ def _columns(n_features: int, rng: np.random.Generator) -> Rows:
     return np.asarray(rng.choice(n_features, size=min(FEW_FEATURES, n_features), replace=False), dtype=np.intp)
 
 
-def _attack_rows(factors: Array, features: Array, n_leaked: int, rng: np.random.Generator) -> dict[str, float]:
+def _attack_rows(
+    factors: FloatArray, features: FloatArray, n_leaked: int, rng: np.random.Generator
+) -> dict[str, float]:
     """One repetition of reconstruction and re-identification."""
     order = rng.permutation(len(factors))
     known, others = order[:n_leaked], order[n_leaked:]
@@ -100,7 +121,7 @@ def _attack_rows(factors: Array, features: Array, n_leaked: int, rng: np.random.
 
 
 def _attack_membership(
-    factors: Array, features: Array, outside: Array, n_leaked: int, rng: np.random.Generator
+    factors: FloatArray, features: FloatArray, outside: FloatArray, n_leaked: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """One repetition of membership inference on a release that the ``outside`` subjects had no part in."""
     order = rng.permutation(len(factors))
@@ -117,19 +138,20 @@ def _attack_membership(
 
 
 def _membership(
-    twin: tuple[Array, Array, Array] | None, n_leaked: int, n_repeats: int, rng: np.random.Generator
+    twin: Twin | None, features: FloatArray, n_leaked: int, n_repeats: int, rng: np.random.Generator
 ) -> tuple[Measured | None, Measured | None]:
-    if twin is None or len(twin[0]) - n_leaked < FEWEST_TARGETS:
+    if twin is None or len(twin.inside) - n_leaked < FEWEST_TARGETS:
         return None, None
-    rounds = [_attack_membership(*twin, n_leaked, rng) for _ in range(n_repeats)]
+    parts = twin.draws.mean(axis=0), features[twin.inside], features[twin.outside]
+    rounds = [_attack_membership(*parts, n_leaked, rng) for _ in range(n_repeats)]
     every, few = [r["all"] for r in rounds], [r["few"] for r in rounds]
     return _measured(every, [0.5]), _measured(few, [0.5])
 
 
 def _at_leak(
-    factors: Array,
-    features: Array,
-    twin: tuple[Array, Array, Array] | None,
+    factors: FloatArray,
+    features: FloatArray,
+    twin: Twin | None,
     *,
     n_leaked: int,
     rule: str,
@@ -138,7 +160,7 @@ def _at_leak(
 ) -> RiskAtLeak:
     rounds = [_attack_rows(factors, features, n_leaked, rng) for _ in range(n_repeats)]
     chance = [1.0 / (len(factors) - n_leaked)]
-    every, few = _membership(twin, n_leaked, n_repeats, rng)
+    every, few = _membership(twin, features, n_leaked, n_repeats, rng)
     return RiskAtLeak(
         n_leaked=n_leaked,
         leaked_rule=rule,
@@ -151,38 +173,87 @@ def _at_leak(
 
 
 def _twin(
-    features: Array, refit: Callable[[Array], Array], n_factors: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array] | None:
+    features: FloatArray, refit: Callable[[FloatArray], FloatArray], n_factors: int, rng: np.random.Generator
+) -> Twin | None:
     """Make the same release for two thirds of the subjects; the others are known to be outside."""
     order = rng.permutation(len(features))
-    n_out = int(len(features) * MEMBERSHIP_SHARE_OUT)
+    n_out = int(len(features) * SHARE_OUT)
     outside, inside = order[:n_out], order[n_out:]
     if n_out < FEWEST_TARGETS or len(inside) < n_factors + 2 + FEWEST_TARGETS:
         return None
-    return refit(features[inside]), features[inside], features[outside]
+    return Twin(inside, outside, refit(features[inside]))
 
 
-def assess_risk(
-    factors: Array,
-    features: Array,
-    *,
-    refit: Callable[[Array], Array],
-    rng: np.random.Generator,
-    n_repeats: int = 10,
-) -> RiskReport:
-    """Attack a release with each number of leaked records.
+def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) -> list[Attack]:
+    """Return the attacks on the factors alone, to be compared with the others."""
+    found = []
+    for leak in leaks:
+        measured = [
+            (FIND, f"{n_few} of the person's features", leak.identified_few),
+            (FIND, "all of the person's features", leak.identified_all),
+            (MEMBER, f"{n_few} of the person's features", leak.membership_few),
+            (MEMBER, "all of the person's features", leak.membership_all),
+        ]
+        found += [
+            Attack(
+                goal, f"{known}, and the full records of {leak.n_leaked} other released people", value.value,
+                value.standard_error, value.chance, n_people - leak.n_leaked, uses_features=True,
+            )
+            for goal, known, value in measured
+            if value is not None
+        ]  # fmt: skip
+    return found
+
+
+def largest(attacks: Iterable[Attack], *, response_known: bool, features_known: bool = True) -> Attack | None:
+    """Return the attack that gains most over guessing, the first of equals; None if there is none.
 
     Parameters
     ----------
-    factors, features : ndarray
-        Released factors (n x K) and standardised features (n x p) of the same subjects.
+    attacks : iterable of Attack
+    response_known, features_known : bool
+        Whether adversaries who know a person's response, or features, count.
+    """
+    counted = [
+        attack
+        for attack in attacks
+        if (response_known or not attack.uses_response) and (features_known or not attack.uses_features)
+    ]
+    return max(counted, key=lambda attack: round(attack.advantage, 9), default=None)
+
+
+def assess_risk(
+    bundle: Bundle,
+    features: FloatArray,
+    *,
+    refit: Callable[[FloatArray], FloatArray],
+    rng: np.random.Generator,
+    n_repeats: int = 10,
+    model: RecommendedModel | None = None,
+    response_known: bool = True,
+) -> RiskReport:
+    """Attack everything that is released, with each number of leaked records.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        What is handed out, in the row order of ``features``: training subjects, then test subjects.
+    features : ndarray
+        Standardised features (n x p) of the same subjects.
     refit : callable
-        Returns factors for a subset of subjects' features, made as the release was; for membership inference.
+        Returns draws (n_draws x n x K) of factors for a subset of subjects' features, made as the release was; for
+        membership inference.
     rng : np.random.Generator
         For the choice of leaked records; protects nothing.
     n_repeats : int
         Repetitions with other leaked records.
+    model : RecommendedModel or None
+        The recommended model, if it has been fitted already.
+    response_known : bool
+        Whether somebody may know a person's response. If False, adversaries who know it are reported but do not make
+        the headline.
     """
+    factors = np.vstack([bundle.factors, bundle.factors_test])
     n, n_factors = factors.shape
     rules = {
         f"K + 2 = {n_factors + 2}": n_factors + 2,
@@ -197,13 +268,43 @@ def assess_risk(
         _at_leak(factors, features, twin, n_leaked=m, rule=rule, n_repeats=n_repeats, rng=rng)
         for rule, m in sorted(possible.items(), key=lambda item: item[1])
     )
+    n_few = min(FEW_FEATURES, features.shape[1])
+    n_inside = 0 if twin is None else len(twin.inside)
+    seed = int(rng.integers(2**63))
+    alone = _factor_attacks(leaks, n, n_few)
+
+    def attack(changed: Bundle) -> tuple[Attack, ...]:
+        return attack_bundle(
+            released_parts(changed, model),
+            features,
+            twin=twin,
+            n_leaked=max(possible.values(), default=0),
+            n_leaked_twin=max((m for m in possible.values() if m <= n_inside - FEWEST_TARGETS), default=0),
+            rng=np.random.default_rng(seed),
+            n_repeats=n_repeats,
+        )
+
+    def left(attacks: Iterable[Attack]) -> tuple[Attack | None, Attack | None]:
+        pool = [*attacks, *alone]
+        return (
+            largest(pool, response_known=response_known),
+            largest(pool, response_known=response_known, features_known=False),
+        )
+
+    attacks = attack(bundle)
+    headline, without_features = left(attacks)
     return RiskReport(
         n_subjects=n,
         n_features=features.shape[1],
         n_factors=n_factors,
-        n_few=min(FEW_FEATURES, features.shape[1]),
+        n_few=n_few,
         n_repeats=n_repeats,
         ceiling=reconstruction_ceiling(factors, features),
         leaks=leaks,
+        attacks=attacks,
+        headline=headline,
+        without_features=without_features,
+        remedies=tuple(Remedy(name, *left(attack(change(bundle)))) for name, change in remedies(bundle)),
+        response_known=response_known,
         not_measured=tuple(skipped),
     )

@@ -12,7 +12,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpcape.factor_release.attack_result import FIND
 from dpcape.factor_release.risk import Measured, RiskAtLeak, RiskReport
+from dpcape.factor_release.risk_words import assumed_words, headline_words, kind_words, percent, sections, short_words
 from dpcape.pages.style import COLOURS, stylesheet
 from dpcape.pages.svg import svg_of
 
@@ -47,7 +49,7 @@ def _bars(
     axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])
     axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.15)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("records known to the attacker")
+    axes.set_xlabel("records known to the adversary")
 
 
 def _figure() -> tuple[Figure, Axes]:
@@ -70,8 +72,8 @@ def identification_picture(report: RiskReport) -> Figure:
     """Picture of the re-identification rates."""
     figure, axes = _figure()
     groups: list[tuple[str, list[Measured | None], str]] = [
-        ("attacker knows all features", [leak.identified_all for leak in report.leaks], BLUE),
-        (f"attacker knows {report.n_few} features", [leak.identified_few for leak in report.leaks], ORANGE),
+        ("adversary knows all features", [leak.identified_all for leak in report.leaks], BLUE),
+        (f"adversary knows {report.n_few} features", [leak.identified_few for leak in report.leaks], ORANGE),
     ]
     _bars(axes, report, groups)
     axes.set_ylabel("share of people found")
@@ -83,8 +85,8 @@ def membership_picture(report: RiskReport) -> Figure:
     """Picture of membership inference."""
     figure, axes = _figure()
     groups = [
-        ("attacker knows all features", [leak.membership_all for leak in report.leaks], BLUE),
-        (f"attacker knows {report.n_few} features", [leak.membership_few for leak in report.leaks], ORANGE),
+        ("adversary knows all features", [leak.membership_all for leak in report.leaks], BLUE),
+        (f"adversary knows {report.n_few} features", [leak.membership_few for leak in report.leaks], ORANGE),
     ]
     _bars(axes, report, groups)
     axes.set_ylabel("area under the curve")
@@ -94,16 +96,16 @@ def membership_picture(report: RiskReport) -> Figure:
 
 def _reconstruction_words(report: RiskReport, leak: RiskAtLeak) -> str:
     return (
-        f"With {leak.n_leaked} known records the attacker rebuilds {100 * leak.reconstruction.value:.0f} % of the "
-        f"variance of other people's features; the ceiling is {100 * report.ceiling:.0f} %."
+        f"With {leak.n_leaked} known records the adversary rebuilds {percent(max(leak.reconstruction.value, 0.0))} of "
+        f"the variance of other people's features; the ceiling is {percent(report.ceiling)}."
     )
 
 
 def _identification_words(report: RiskReport, leak: RiskAtLeak) -> str:
     return (
-        f"With {leak.n_leaked} known records {100 * leak.identified_all.value:.0f} % of people are found by all "
-        f"features and {100 * leak.identified_few.value:.0f} % by {report.n_few}; "
-        f"guessing finds {100 * leak.identified_all.chance:.1f} %."
+        f"With {leak.n_leaked} known records {percent(leak.identified_all.value)} of people are found by all "
+        f"features and {percent(leak.identified_few.value)} by {report.n_few}; "
+        f"guessing finds {percent(leak.identified_all.chance)}."
     )
 
 
@@ -139,5 +141,20 @@ def risk_page(report: RiskReport) -> str:
     """Return the page as HTML text; nothing is loaded from elsewhere."""
     source = files("dpcape.factor_release").joinpath("risk_page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    pictures = _pictures(report) if report.leaks else []
-    return environment.from_string(source).render(report=report, pictures=pictures, style=Markup(stylesheet()))
+    environment.filters |= {
+        "percent": percent,
+        "headline": headline_words,
+        "assumed": assumed_words,
+        "short": short_words,
+        "kind": kind_words,
+    }
+    return environment.from_string(source).render(
+        report=report,
+        pictures=_pictures(report) if report.leaks else [],
+        sections=sections(report.attacks),
+        unique=sorted(
+            (attack for attack in report.attacks if attack.goal == FIND and attack.n_unique is not None),
+            key=lambda attack: "roughly" in attack.knows,
+        ),
+        style=Markup(stylesheet()),
+    )

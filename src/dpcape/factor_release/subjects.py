@@ -8,30 +8,29 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.factor_release.recommended import RecommendedModel, fit_recommended, guide_coefficients, penalty_root
 from dpcape.factor_release.ridge import fit_ridge
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SubjectDraws:
     """Training subjects first, then test subjects; responses of the former only."""
 
-    features: Array  # n x p, standardised
-    draws: Array  # n_draws x n x K
+    features: FloatArray  # n x p, standardised
+    draws: FloatArray  # n_draws x n x K
     n_train: int
-    response: Array | None  # n_train
-    covariates: Array | None  # n_train x q
-    covariates_test: Array | None  # n_test x q
+    response: FloatArray | None  # n_train
+    covariates: FloatArray | None  # n_train x q
+    covariates_test: FloatArray | None  # n_test x q
 
     @cached_property
-    def factors(self) -> Array:
+    def factors(self) -> FloatArray:
         """Posterior mean factors, n x K."""
         return np.asarray(self.draws.mean(axis=0))
 
     @cached_property
-    def gram(self) -> Array:
+    def gram(self) -> FloatArray:
         """Inner products of the subjects' features, n x n."""
         return np.asarray(self.features @ self.features.T)
 
@@ -40,7 +39,7 @@ class SubjectDraws:
         """Number of test subjects."""
         return len(self.features) - self.n_train
 
-    def with_test(self, features: Array, draws: Array, covariates: Array | None) -> SubjectDraws:
+    def with_test(self, features: FloatArray, draws: FloatArray, covariates: FloatArray | None) -> SubjectDraws:
         """Return the subjects with new ones at the end of the test part."""
         return replace(
             self,
@@ -50,7 +49,7 @@ class SubjectDraws:
         )
 
     def with_training(
-        self, features: Array, draws: Array, *, response: Array | None, covariates: Array | None
+        self, features: FloatArray, draws: FloatArray, *, response: FloatArray | None, covariates: FloatArray | None
     ) -> SubjectDraws:
         """Return the subjects with new ones at the end of the training part."""
         n = self.n_train
@@ -64,11 +63,11 @@ class SubjectDraws:
         )
 
 
-def _join(former: Array | None, new: Array | None) -> Array | None:
+def _join(former: FloatArray | None, new: FloatArray | None) -> FloatArray | None:
     return None if former is None or new is None else np.concatenate([former, new])
 
 
-def _stack(former: Array | None, new: Array | None) -> Array | None:
+def _stack(former: FloatArray | None, new: FloatArray | None) -> FloatArray | None:
     if former is None or new is None:
         return new if former is None else former
     return np.vstack([former, new])
@@ -78,21 +77,21 @@ def _stack(former: Array | None, new: Array | None) -> Array | None:
 class Calibration:
     """What the recommended model needs besides factors and responses."""
 
-    fitted: Array  # n, X beta_hat
-    root: Array  # K x K
-    guide: Array  # K
+    fitted: FloatArray  # n, X beta_hat
+    root: FloatArray  # K x K
+    guide: FloatArray  # K
     fold: NDArray[np.int_]  # n_train
-    fold_guides: Array  # n_folds x K
+    fold_guides: FloatArray  # n_folds x K
 
 
-def _fitted(subjects: SubjectDraws, response: Array, used: NDArray[np.intp]) -> Array:
+def _fitted(subjects: SubjectDraws, response: FloatArray, used: NDArray[np.intp]) -> FloatArray:
     """Return X beta_hat of all subjects, beta_hat the ridge estimate (1) on the subjects ``used``."""
     covariates = None if subjects.covariates is None else subjects.covariates[used]
     ridge = fit_ridge(subjects.gram[np.ix_(used, used)], response[used], covariates)
     return np.asarray(subjects.gram[:, used] @ ridge.weights)
 
 
-def calibrate(subjects: SubjectDraws, response: Array, *, n_folds: int) -> Calibration:
+def calibrate(subjects: SubjectDraws, response: FloatArray, *, n_folds: int) -> Calibration:
     """Compute the guides and the penalty of the recommended model.
 
     Folds are striped over the sorted responses: balanced, and no random number that a reader would have to
@@ -112,7 +111,7 @@ def calibrate(subjects: SubjectDraws, response: Array, *, n_folds: int) -> Calib
     )
 
 
-def recommend(subjects: SubjectDraws, response: Array, calibration: Calibration) -> RecommendedModel:
+def recommend(subjects: SubjectDraws, response: FloatArray, calibration: Calibration) -> RecommendedModel:
     """Fit the recommended model over its grid, as the third party will."""
     return fit_recommended(
         subjects.factors[: subjects.n_train],

@@ -1,31 +1,52 @@
-"""Sites behind a transport, under one protocol; and the right to a fixed number of releases."""
+"""Sites behind a transport, under one protocol, and allowances for a fixed number of releases."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Protocol as Interface
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
-from dpcape.errors import AllowanceExceeded, InvalidParameter, ProtocolError, SiteLost
-from dpcape.facts import Facts
-from dpcape.guarantee.guarantee import Guarantee, guarantee_of
+from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.facts import PublicFacts
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
 from dpcape.guarantee.release_record import Release
-from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.statistic import Statistic
-from dpcape.transport.messages import Agreed, Describe, Described, Open, Request, ToSite, public_arrays
+from dpcape.transport.messages import (
+    Agreed,
+    Describe,
+    Described,
+    Open,
+    Reopen,
+    Reopened,
+    ToSite,
+    encode,
+)
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 
-# Fields of Facts whose names do not say what to change.
+M = TypeVar("M")
+DeclaredT = TypeVar("DeclaredT")
+DeclaredT_contra = TypeVar("DeclaredT_contra", contravariant=True)
+PlanT = TypeVar("PlanT")
+PlanT_co = TypeVar("PlanT_co", covariant=True)
+# Remedies for public facts whose names do not say what to change.
 _REMEDIES = {
     "widths": "Give every site the same columns.",
-    "preparation": "Give every site the same ranges, levels and fills, which these digests stand for.",
+    "preparation": "Give every site the same ranges, levels and fills; these are their digests.",
 }
+
+
+class Plannable(Interface[DeclaredT_contra, PlanT_co]):
+    """Interface of an analysis that can be planned."""
+
+    def plan(self, federation: Federation, *, declared: DeclaredT_contra | None = None) -> PlanT_co:
+        """Return the plan of the analysis for a federation."""
 
 
 class Federation:
@@ -34,25 +55,28 @@ class Federation:
     Parameters
     ----------
     sites : Transport
-        For instance ``in_process({...})``; names, sizes and schema are learnt from the sites.
+        For instance ``in_process({...})``; the sites report their names, sizes and schema.
     protocol : Protocol
         Cape, SecureSum, Independent, Dealer or Exact; there is no default.
     weights : mapping or None
-        Weight of each site in every mean, adding to one; None weighs sites by their records.
+        Weight of each site in every mean, summing to one; None weights sites by their number of records.
     deadline : float or None
-        Seconds to wait for each answer; None waits as long as it takes.
+        Seconds to wait for each answer; None waits without limit.
     on_release : callable or None
-        Called after each release with a :class:`Release`, for progress.
+        Function called with a :class:`Release` after each release, for progress.
     seen_heads : mapping or None
         (length, hash) of each site's ledger as it was last seen; a site whose ledger does not contain it any more
         refuses, because a backup was restored there.
+    releases : KeptReleases or None
+        Where releases are kept as they arrive. If an allowance is kept there already, it goes on: its releases are
+        taken from the folder, and the sites are asked for the rest under the same charge.
 
     Attributes
     ----------
-    facts : Facts
-        What is public and equal at all sites.
+    facts : PublicFacts
+        Public facts that are equal at all sites.
     n_records : int
-        Records of all sites together.
+        Number of records, over all sites.
 
     Examples
     --------
@@ -72,6 +96,7 @@ class Federation:
         deadline: float | None = None,
         on_release: Callable[[Release], None] | None = None,
         seen_heads: Mapping[str, tuple[int, str]] | None = None,
+        releases: KeptReleases | None = None,
     ) -> None:
         self._check(sites, protocol, weights)
         self.protocol = protocol
@@ -79,25 +104,27 @@ class Federation:
         self._transport = sites
         self._deadline = deadline
         self._on_release = on_release
+        self._releases = releases
         described = self._describe(seen_heads or {})
+        self._described = described
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
-        self.facts: Facts = _common_facts(described)
+        self.facts: PublicFacts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
         self.separation: dict[str, str] = {name: entry.separation for name, entry in described.items()}
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
 
     @staticmethod
-    def _check(sites: Any, protocol: Any, weights: Any) -> None:
-        """Refuse what is not a line of sites, a protocol and weights."""
+    def _check(sites: object, protocol: object, weights: object) -> None:
+        """Refuse arguments that are not a transport, a protocol and weights."""
         if not isinstance(sites, Transport):
             raise InvalidParameter(
-                f"sites must be on a line; got {_named(sites)}. "
+                f"sites must be a transport; got {_named(sites)}. "
                 "Write Federation(in_process({name: records, ...}), protocol=...)."
             )
         if not isinstance(protocol, Protocol):
             raise InvalidParameter(
-                f"protocol must be a protocol with its parameters; got {_named(protocol)}. "
+                f"protocol must be a protocol instance; got {_named(protocol)}. "
                 "Write for example protocol=Cape(n_colluding=1)."
             )
         if weights is not None and not isinstance(weights, Mapping):
@@ -107,12 +134,12 @@ class Federation:
 
     @property
     def n_records(self) -> int:
-        """Records of all sites together."""
+        """Number of records, over all sites."""
         return sum(self.sites.values())
 
     @property
     def n_features(self) -> int:
-        """Columns of all views together."""
+        """Number of columns, over all views."""
         return self.facts.n_features
 
     def allow(
@@ -120,68 +147,86 @@ class Federation:
         epsilon: float | Mapping[str, float],
         delta: float,
         shares: Sequence[float] = (1.0,),
+        *,
+        stated: Sequence[str] = (),
     ) -> Allowance:
-        """Open the right to exactly ``len(shares)`` releases; every site agrees, nothing is charged yet.
+        """Return an allowance of ``len(shares)`` releases; every site agrees to it, and nothing is charged yet.
 
         Parameters
         ----------
         epsilon : float or mapping
-            One number, or one per site.
+            Epsilon of all sites, or of each site.
         delta : float
-            One number.
+            Delta of all sites.
         shares : sequence of float
             Parts of mu^2, one per release, adding to at most one.
+        stated : sequence of str
+            What the guarantee rests on besides proof, in words; with any, it is conditional.
         """
         terms = self.terms(epsilon, delta, shares)
+        kept = None if self._releases is None else self._releases.allowance()
+        if kept is not None:
+            terms = same_terms(kept.terms, terms)
         line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
-        replies, missing = line.ask(dict.fromkeys(terms.sites, Open(terms=terms)))
+        message = Open(terms=terms) if kept is None else Reopen(terms=terms)
+        replies, missing = line.ask(dict.fromkeys(terms.sites, message))
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
-                f"at least {terms.settings.minimum_sites} sites must agree to the study; got {len(replies)} "
-                f"(missing: {', '.join(missing)}). Nothing was charged."
+                f"The study did not start because only {len(replies)} of {terms.settings.minimum_sites} required sites "
+                f"agreed to it (missing: {', '.join(missing)}). Nothing was charged. Start the missing sites, then try "
+                "again."
             )
-        line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed)}
-        return Allowance(self, terms, line, self._on_release)
+        line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed | Reopened)}
+        begun = [reply.next_release for reply in replies.values() if isinstance(reply, Reopened)]
+        if self._releases is not None and kept is None:
+            described = {site: encode(reply) for site, reply in self._described.items()}
+            self._releases.begin(KeptAllowance(terms=terms, described=described))
+        return Allowance(
+            self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
+        )
 
     def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
-        """Return the public terms an allowance would have; spends nothing."""
+        """Return the public terms that an allowance would have; spends no budget."""
         per_site = dict(epsilon) if isinstance(epsilon, Mapping) else dict.fromkeys(self.sites, epsilon)
         terms = Terms(
             allowance=secrets.token_hex(16),
             settings=self.protocol.settings(len(self.sites)),
-            epsilons={} if self.protocol.name == "exact" else _as_floats(per_site),
+            epsilons=_as_floats(per_site) if self.protocol.adds_noise else {},
             delta=_as_float("delta", delta),
             shares=_as_shares(shares),
             n_records=dict(self.sites),
             weights=self.weights,
             facts=self.facts,
         )
-        check_terms(terms)
+        check_terms(terms, adds_noise=self.protocol.adds_noise)
         return terms
 
-    def plan(self, estimator: Any, *, declared: Any = None) -> Any:
-        """Return what fitting an estimator would release, how noisy, and what it would cost; spends nothing.
+    def plan(self, estimator: Plannable[DeclaredT, PlanT], *, declared: DeclaredT | None = None) -> PlanT:
+        """Return what fitting an estimator would release, its noise and its cost; spends no budget.
 
-        The analysis runs on made-up records with the public facts of this federation: no site is asked for anything.
+        The plan uses only the public facts of this federation: no site is contacted.
 
         Parameters
         ----------
         estimator : object
-            An analysis, not fitted; it stays as it is.
-        declared : dpcape.planning.Declared
-            What is known in public about the records, for the expected error.
+            An analysis, not fitted; it is not changed.
+        declared : Declared or None
+            Public knowledge about the records, for the expected error.
         """
         if not hasattr(estimator, "plan"):
-            raise InvalidParameter(f"plan must be given an analysis, such as PCA(...); got {type(estimator).__name__}.")
+            raise InvalidParameter(
+                f"The argument of plan() must be an analysis; got {_named(estimator)}. Write for example "
+                "plan(PCA(...))."
+            )
         return estimator.plan(self, declared=declared)
 
     @property
     def identities(self) -> Mapping[str, bytes]:
-        """Public keys of the sites, as they described themselves."""
+        """Public keys of the sites, as the sites stated them."""
         return dict(self._identities)
 
     def ledger_heads(self) -> dict[str, tuple[int, str]]:
-        """Ask every site for the head of its ledger now, to be shown to it the next time (``seen_heads``)."""
+        """Return the current head of each site's ledger, to be passed as ``seen_heads`` the next time."""
         described = self._describe({})
         return {name: (entry.ledger_length, entry.ledger_head) for name, entry in described.items()}
 
@@ -194,12 +239,16 @@ class Federation:
         replies, missing = line.ask(messages)
         if missing:
             raise SiteLost(
-                f"every site must answer when a federation is formed; got nothing from {', '.join(missing)}."
+                f"The federation was not formed because {', '.join(missing)} did not answer. Start the missing sites, "
+                "then try again."
             )
         described: dict[str, Described] = {}
         for name, reply in replies.items():
             if not isinstance(reply, Described):
-                raise ProtocolError(f"{name} must describe its records; got {type(reply).__name__}.")
+                raise ProtocolError(
+                    f"{name} must describe its records; got {type(reply).__name__}. "
+                    "Install the same dpcape version everywhere."
+                )
             described[name] = reply
         return described
 
@@ -207,98 +256,8 @@ class Federation:
         return f"Federation({len(self.sites)} sites, {self.n_records} records, {self.protocol!r})"
 
 
-class Allowance:
-    """A calibrated right to a fixed number of releases.
-
-    ``mean`` is the only verb. Each release uses its own share of mu^2; one more than allowed raises, before anything
-    leaves a site.
-    """
-
-    def __init__(
-        self,
-        federation: Federation,
-        terms: Terms,
-        line: SiteMessenger,
-        on_release: Callable[[Release], None] | None,
-    ) -> None:
-        self._federation, self._terms = federation, terms
-        self._protocol = federation.protocol
-        self._coordinator = self._protocol.coordinator(line, terms)
-        self._plans: list[ReleaseNoise] = []
-        self._stated: list[str] = []
-        self._on_release = on_release
-        self.releases: list[Release] = []
-
-    @property
-    def left(self) -> int:
-        """Releases not yet used."""
-        return len(self._terms.shares) - len(self._plans)
-
-    def plan(self, statistic: Statistic, release: int | None = None) -> ReleaseNoise:
-        """Return the noise the next release (or release number ``release``) would have; spends nothing."""
-        number = len(self._plans) if release is None else release
-        if not 0 <= number < len(self._terms.shares):
-            raise AllowanceExceeded(
-                f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
-                "Open a new allowance, which is charged anew."
-            )
-        return plan_release(self._terms, number, statistic, self._protocol)
-
-    def mean(self, statistic: Statistic) -> Any:
-        """Return the private mean of a statistic over the records of all sites that finish."""
-        number = len(self._plans)
-        plan = self.plan(statistic)
-        # Counted first: whatever happens from here on, the release is used up.
-        self._plans.append(plan)
-        if statistic.assumption and statistic.assumption not in self._stated:
-            self._stated.append(statistic.assumption)
-        request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
-        outcome = self._coordinator.run(request, plan, statistic.size)
-        divisor = self._terms.divisor(outcome.survivors)
-        mean = outcome.total.astype(np.float64) * (plan.step / divisor)
-        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean)))
-        return statistic.unpack(mean)
-
-    def _note(
-        self,
-        number: int,
-        statistic: Statistic,
-        plan: ReleaseNoise,
-        survivors: tuple[str, ...],
-        divisor: float,
-        length: float | None = None,
-    ) -> None:
-        release = Release(
-            number=number,
-            n_releases=len(self._terms.shares),
-            statistic=statistic.name,
-            scale=plan.sum_scale(survivors) / divisor,
-            survivors=survivors,
-            n_records=sum(self._terms.n_records[site] for site in survivors),
-            mus=dict(plan.mus),
-            size=statistic.size,
-            length=length,
-        )
-        self.releases.append(release)
-        if self._on_release is not None:
-            self._on_release(release)
-
-    def guarantee(self) -> Guarantee:
-        """Return what may be claimed for everything this allowance may release, used or not."""
-        took_part = set(self._terms.sites) if self.releases else set()
-        return guarantee_of(
-            self._terms,
-            self._protocol,
-            self._plans,
-            took_part=tuple(took_part.intersection(*(release.survivors for release in self.releases))),
-            replayable=self._federation.replayable,
-            stated=tuple(self._stated),
-            separation=self._federation.separation,
-        )
-
-
-def _common_facts(described: Mapping[str, Described]) -> Facts:
-    """Return the facts all sites share, or say where they differ."""
+def _common_facts(described: Mapping[str, Described]) -> PublicFacts:
+    """Return the facts that are equal at all sites, or raise if they differ."""
     names = sorted(described)
     first = described[names[0]].facts.shape_facts()
     for name in names[1:]:
@@ -306,7 +265,7 @@ def _common_facts(described: Mapping[str, Described]) -> Facts:
         if other != first:
             field = next(
                 entry.name
-                for entry in msgspec.structs.fields(Facts)
+                for entry in msgspec.structs.fields(PublicFacts)
                 if getattr(other, entry.name) != getattr(first, entry.name)
             )
             raise InvalidParameter(
@@ -323,21 +282,23 @@ def _short(value: object) -> str:
 
 
 def _named(value: object) -> str:
-    """Return what something is, for a message: a class by its own name."""
+    """Return the type of a value for a message; a class by its own name."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
-def _as_shares(shares: Any) -> tuple[float, ...]:
+def _as_shares(shares: object) -> tuple[float, ...]:
     if isinstance(shares, str) or not isinstance(shares, Sequence | np.ndarray):
-        raise InvalidParameter(f"shares must be a list of numbers, one per release; got {_short(shares)}.")
+        raise InvalidParameter(
+            f"shares must be a list of numbers, one per release; got {_short(shares)}. Write (1.0,)."
+        )
     return tuple(_as_float("each of shares", share) for share in shares)
 
 
-def _as_floats(values: Mapping[str, Any]) -> dict[str, float]:
+def _as_floats(values: Mapping[str, object]) -> dict[str, float]:
     return {str(site): _as_float("epsilon", value) for site, value in values.items()}
 
 
-def _as_float(subject: str, value: Any) -> float:
+def _as_float(subject: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise InvalidParameter(f"{subject} must be a number; got {_short(value)}.")
+        raise InvalidParameter(f"{subject} must be a number; got {_short(value)}. Write for example 0.5.")
     return float(value)

@@ -11,27 +11,11 @@ from dpcape.guarantee.card_ledger import Part, RunCharges, Spent, charges_part, 
 from dpcape.guarantee.guarantee import NONE, PUBLISHED, UNSEPARATED, VERIFIED, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.inference import most_hits, most_right
+from dpcape.protocols import protocol_of
 
 FALSE_ALARMS = 0.05
 NEARLY_CERTAIN = 0.9
 
-# In words a reader of pages knows.
-PROTOCOLS = {
-    "Cape": "CAPE",
-    "SecureSum": "secure sum",
-    "Independent": "independent noise",
-    "Dealer": "dealer",
-    "Exact": "exact totals",
-}
-_SEEN = {
-    "Cape": "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
-    "sites; each site's own stays in the result.",
-    "SecureSum": "The aggregator sees the noisy sum over the sites that finish, and no site's part of it.",
-    "Independent": "The aggregator sees the noisy total of every site.",
-    "Dealer": "The aggregator sees the noisy total of every site. Noise that a third party dealt cancels in the sum "
-    "over sites; each site's own stays in the result.",
-    "Exact": "The aggregator sees the exact total of every site.",
-}
 _REASONS = {
     "verified": "How far one {unit} can move a total is proved, what the adversary sees is counted completely, "
     "releases are composed exactly, and the noise is drawn in exact integers.",
@@ -245,7 +229,9 @@ def _who_sees(guarantee: Guarantee) -> Part:
         finish = "There is one site only."
     else:
         finish += " A run that was started is charged all the same."
-    seen = (_SEEN.get(guarantee.protocol, ""), "Whoever gets the result sees the result.", finish)
+    described = protocol_of(guarantee.protocol)
+    aggregator = "" if described is None else described.seen
+    seen = (aggregator, "Whoever gets the result sees the result.", finish)
     return Part("Who can see it", tuple(sentence for sentence in seen if sentence))
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dpcape.pages.numbers import round_up
+from dpcape.privacy.unit import PER_RECORD, Unit
 
 
 @dataclass(frozen=True)
 class Spent:
-    """A data set's ledger before and after a study, at the ceiling's delta.
+    """A data set's ledger before and after a study, at the ceiling's delta and per the ceiling's unit.
 
     ``alone`` is what this study's own runs come to, this one included; ``per_study`` their ceiling, if there is one.
+    ``unit`` is the ceiling's, ``study_unit`` the study's. ``refusal`` says why the study cannot be counted, if so.
     """
 
     data: str
@@ -21,6 +24,9 @@ class Spent:
     delta: float
     alone: float = 0.0
     per_study: float | None = None
+    unit: Unit = PER_RECORD
+    study_unit: Unit = PER_RECORD
+    refusal: str = ""
 
     @property
     def is_within(self) -> bool:
@@ -42,6 +48,8 @@ class RunCharges:
         How many earlier runs were charged.
     is_kept : bool
         False where records were read from files, which keep no ledger.
+    unit : Unit
+        The study's.
     """
 
     before: float
@@ -49,6 +57,7 @@ class RunCharges:
     delta: float
     n_earlier: int = 0
     is_kept: bool = True
+    unit: Unit = PER_RECORD
 
 
 @dataclass(frozen=True)
@@ -79,16 +88,32 @@ def ledger_part(spent: Spent) -> Part:
     verdict = "within the ceiling" if spent.after <= spent.ceiling else over
     points = [
         f"before: epsilon {round_up(spent.before)} of {spent.ceiling:g}",
-        f"after: epsilon {round_up(spent.after)} of {spent.ceiling:g} ({verdict})",
+        f"after: epsilon {_bounded(spent.after)} of {spent.ceiling:g} ({verdict})",
     ]
     if spent.per_study is not None:
         own = "within its ceiling" if spent.alone <= spent.per_study else over
-        points.append(f"this study alone: epsilon {round_up(spent.alone)} of {spent.per_study:g} ({own})")
-    return Part(
-        "What the ledger would show",
-        (f"Data set {spent.data!r}, everything ever released from it, at delta {decimal(spent.delta)}:",),
-        points=tuple(points),
+        points.append(f"this study alone: epsilon {_bounded(spent.alone)} of {spent.per_study:g} ({own})")
+    sentences = (
+        f"Data set {spent.data!r}, everything ever released from it, at delta {decimal(spent.delta)}, {spent.unit}:",
+        *_conversion(spent),
     )
+    return Part("What the ledger would show", sentences, points=tuple(points))
+
+
+def _conversion(spent: Spent) -> tuple[str, ...]:
+    """Say how a study counts whose unit is not the ceiling's."""
+    if spent.refusal:
+        return (spent.refusal,)
+    if spent.study_unit.kind == spent.unit.kind:
+        return ()
+    if spent.unit.kind == "record":
+        return ("This study is per subject, which covers each record: its figure counts unchanged.",)
+    times = spent.study_unit.factor(spent.unit)
+    return (f"This study is per record: a subject owns up to {times} records, so its mu counts {times} times.",)
+
+
+def _bounded(epsilon: float) -> str:
+    return round_up(epsilon) if math.isfinite(epsilon) else "without limit"
 
 
 def charges_part(charged: RunCharges) -> Part:
@@ -108,7 +133,7 @@ def charges_part(charged: RunCharges) -> Part:
         "after, with dpcape site budget, dpcape site log, or on the steward's page.",
     )
     table = (
-        ("this study alone", "epsilon", f"at delta {decimal(charged.delta)}"),
+        ("this study alone", "epsilon", f"at delta {decimal(charged.delta)}, {charged.unit}"),
         ("before this run", round_up(charged.before), times),
         ("after it", round_up(charged.after), ""),
     )

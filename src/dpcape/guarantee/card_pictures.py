@@ -81,7 +81,7 @@ def ledger_picture(spent: Spent) -> Markup:
     added = "fill" if spent.is_within else "over"
     alt = (
         f"Ledger of {spent.data}: epsilon {round_up(spent.before)} before, {round_up(spent.after)} after this study, "
-        f"ceiling {spent.ceiling:g}."
+        f"ceiling {spent.ceiling:g} {spent.unit.per}."
     )
     body = (
         f'<rect class="track" x="{left}" y="{top}" width="{width}" height="14" rx="3"/>'

@@ -155,6 +155,9 @@ def _without_infinities(value: Any) -> Any:
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 
 
+# Where records that cannot be read are refused, a run tells everybody that there are none.
+ALL_VALID = "that all records are valid"
+
 ONE_SITE_EACH = "a person appears at one site only (one at k sites is protected less: mu is up to k times larger)"
 
 
@@ -195,7 +198,7 @@ def guarantee_of(
         owner_note=terms.facts.owner_note,
         against=protocol.adversary(),
         protocol=type(protocol).__name__,
-        public=PUBLIC_FACTS,
+        public=(*PUBLIC_FACTS, *((ALL_VALID,) if terms.facts.invalid == "refuse" else ())),
         releases=len(terms.shares),
         n_colluding=terms.settings.n_colluding,
         minimum_sites=terms.settings.minimum_sites,

@@ -1,1 +1,1 @@
-"""What all pages share: stylesheet, templates, inline pictures."""
+"""Stylesheet, templates, number formats and inline pictures of all pages."""

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Number formats of pages and guarantees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import math
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """Write a number with ``digits`` significant digits, rounded up, so that a printed epsilon is never too small.
+    """Format a number with ``digits`` significant digits, rounded up, so that a printed epsilon is never too small.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    digits : int
+        Significant digits.
 
     Examples
     --------
@@ -17,6 +24,6 @@ def round_up(value: float, digits: int = 4) -> str:
         return f"{value:g}"
     exponent = math.floor(math.log10(abs(value))) - digits + 1
     unit = 10.0**exponent
-    # A value that is a short decimal up to floating-point dust must not gain a digit.
+    # A short decimal with a floating-point error in its last place must not gain a digit.
     rounded = math.ceil(value / unit * (1 - 1e-13)) * unit
     return f"{rounded:.{digits}g}"

@@ -1,4 +1,4 @@
-"""Templates and the stylesheet all pages share."""
+"""Templates and stylesheet of all pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the package's templates; HTML is escaped."""
+    """Return the Jinja environment of the package's templates, with HTML escaping."""
     return Environment(
         loader=PackageLoader("dpcape.pages"),
         autoescape=select_autoescape(),
@@ -26,5 +26,5 @@ def stylesheet() -> str:
     return environment().get_template("style.css").render()
 
 
-# Okabe and Ito's palette: told apart by colour-blind readers; line styles tell the curves apart in print.
+# Okabe and Ito's palette, which colour-blind readers can distinguish; line styles distinguish curves in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8c8c8c")

@@ -19,10 +19,12 @@ def svg_of(figure: Figure, alt: str = "", prefix: str = "") -> str:
 
     Parameters
     ----------
+    figure : Figure
+        The Matplotlib figure.
     alt : str
-        What the picture shows, for those who cannot see it.
+        Text alternative for readers who cannot see the picture.
     prefix : str
-        Put before identifiers, which must differ between pictures of one page.
+        Prefix of identifiers, which must differ between pictures of one page.
     """
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "dpcape", "svg.fonttype": "none"}):
@@ -30,13 +32,13 @@ def svg_of(figure: Figure, alt: str = "", prefix: str = "") -> str:
     plt.close(figure)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
-    # No addresses of other people's pages, and no style that would reach beyond the picture.
+    # Without links to other sites, and without styles that would affect the rest of the page.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
     return _named(_identified(_coloured(svg), prefix), alt)
 
 
 def _coloured(svg: str) -> str:
-    """Turn black into the page's ink and the palette into its variables."""
+    """Replace black by the page's text colour and the palette by its variables."""
     svg = _in_tags(_recoloured, svg)
     for name in ("width", "height"):
         svg = re.sub(rf'(<svg[^>]*?) {name}="[^"]*"', r"\1", svg, count=1)
@@ -44,7 +46,7 @@ def _coloured(svg: str) -> str:
 
 
 def _in_tags(change: Callable[[str], str], svg: str) -> str:
-    """Change tags and leave text alone: a label may say "black", or what looks like an identifier."""
+    """Change only tags: text may contain the word "black", or something like an identifier."""
     return re.sub(r"<[^>]*>", lambda found: change(found[0]), svg)
 
 
@@ -57,7 +59,7 @@ def _recoloured(tag: str) -> str:
 
 
 def _identified(svg: str, prefix: str) -> str:
-    """Keep the identifiers that are referred to, made different from other pictures'; drop the rest."""
+    """Prefix the identifiers that are referred to, and drop the others."""
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
 
     def keep(found: re.Match[str]) -> str:

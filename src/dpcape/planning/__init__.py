@@ -1,5 +1,5 @@
-"""Planning before anything is spent: which releases an analysis makes, what their noise costs, a page to try it."""
+"""Planning from public numbers, without spending budget: releases, their noise, expected errors, a planner page."""
 
-from dpcape.planning.expected_error import Declared
+from dpcape.planning.declared import Declared
 
 __all__ = ["Declared"]

@@ -1,4 +1,4 @@
-"""Expected error over epsilon, for the four ways to compute the same thing under the same guarantee."""
+"""Expected error against epsilon: the planned study and three alternatives with the same guarantee."""
 
 from __future__ import annotations
 
@@ -6,18 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpcape.errors import InvalidParameter
-from dpcape.planning.expected_error import Measure
-from dpcape.planning.release import Releases, Setting
+from dpcape.planning.consortium import Consortium
+from dpcape.planning.measures import Measure
+from dpcape.planning.planned import Releases
 from dpcape.planning.study_plan import aggregate_scales, terms_of
 from dpcape.protocols import Independent, Protocol
 
-# Powers of ten between which the smallest epsilon is looked for.
+# Powers of ten between which the smallest epsilon is searched.
 _LOW, _HIGH = -3.0, 3.0
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Releases at sites of these sizes, under a protocol and a delta."""
+    """Releases at sites of given sizes, under a protocol and a delta.
+
+    Attributes
+    ----------
+    releases : callable
+        Function from a consortium to its releases.
+    sizes : mapping
+        Number of records of each site.
+    protocol : Protocol
+        Protocol the sites run.
+    delta : float
+        Privacy parameter delta.
+    weights : mapping
+        Weight of each site in the mean; empty for weights by size.
+    """
 
     releases: Releases
     sizes: Mapping[str, int]
@@ -26,9 +41,9 @@ class Scenario:
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def error(self, measure: Measure, epsilon: float) -> float | None:
-        """Return the expected error, or None where no plan exists."""
+        """Return the expected error, or None if no noise scale gives this guarantee."""
         try:
-            releases = self.releases(Setting(self.sizes, self.protocol, epsilon, self.delta))
+            releases = self.releases(Consortium(self.sizes, self.protocol, epsilon, self.delta))
             terms = terms_of(releases, self.sizes, self.protocol, epsilon, self.delta, weights=self.weights)
             return measure.value(aggregate_scales(releases, terms, self.protocol))
         except InvalidParameter:
@@ -37,7 +52,7 @@ class Scenario:
     def smallest_epsilon(self, measure: Measure, wanted: float) -> float | None:
         """Return the smallest epsilon from 0.001 to 1000 whose expected error is at most ``wanted``, or None."""
         high = _HIGH
-        # Far beyond any useful epsilon plans stop existing: start from the largest that has one.
+        # For very large epsilon no plan exists: start from the largest that has one.
         while high > _LOW and self.error(measure, 10**high) is None:
             high -= 0.25
         if not self._reaches(measure, high, wanted):
@@ -66,7 +81,7 @@ def scenarios(
     *,
     weights: Mapping[str, float] | None = None,
 ) -> dict[str, Scenario]:
-    """Return the study as asked for, and what it is compared with: pooled data, independent noise, one site alone."""
+    """Return the planned study and its alternatives: pooled data, independent noise, and the largest site only."""
     largest = max(sizes, key=lambda site: (sizes[site], site))
 
     def scenario(sizes: Mapping[str, int], protocol: Protocol) -> Scenario:

@@ -1,35 +1,36 @@
-"""What a federation would release for an analysis, and at what price: ``Federation.plan``."""
+"""Plan of fitting an estimator in a federation: ``Federation.plan``."""
 
 from __future__ import annotations
 
 import html
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
-from dpcape.planning.expected_error import Declared, Measure, measure_of
-from dpcape.planning.rehearsal import RecordingAllowance, rehearse
-from dpcape.planning.release import PlannedRelease
+from dpcape.planning.declared import Declared
+from dpcape.planning.estimator import Estimator
+from dpcape.planning.measures import Measure, measure_of
+from dpcape.planning.outline import Outline, outline_of
+from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_releases
+from dpcape.planning.rehearsal import made_up_records, rehearse
 from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
-from dpcape.records.data_plan import Columns, DataPlan
-from dpcape.statistics import Statistic
-from dpcape.study.analyses import analyses
-from dpcape.study.made_up import MadeUp
+from dpcape.statistics import extent_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpcape.estimators.estimator import FederatedEstimator
     from dpcape.federation import Federation
 
 _TITLES = {"pooled": "pooled data", "conventional": "conventional", "alone": "largest site alone"}
@@ -37,42 +38,56 @@ _TITLES = {"pooled": "pooled data", "conventional": "conventional", "alone": "la
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """One release of a plan.
+    """Planned release.
 
     Attributes
     ----------
-    statistic : Statistic
-        For a release that depends on earlier ones, as the rehearsal had it.
+    statistic : PlannedStatistic
+        Name and extent of the statistic.
     share : float
-        Of mu^2.
+        Share of mu^2.
     scale : float
         Standard deviation of the noise on the mean over all sites, at an entry of multiplicity one.
     plan : ReleaseNoise
-        Own and shared scales, and mu, of every site.
+        Own and shared noise scales, and mu, of each site.
+    known : str
+        Whether the scale is exact, relative to the largest contribution, or an upper bound.
+    instead : str
+        Name of the statistic that an earlier result may choose instead; empty if there is none.
     """
 
-    statistic: Statistic
+    statistic: PlannedStatistic
     share: float
     scale: float
     plan: ReleaseNoise
+    known: str = EXACT
+    instead: str = ""
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What fitting an analysis would release, how noisy, and what it would cost each site. Nothing was spent.
+    """Plan of fitting an analysis: its releases, their noise and the privacy loss of each site. Nothing was spent.
 
     Attributes
     ----------
     analysis : str
         Name of the analysis.
     guarantee : Guarantee
-        What could be claimed.
+        Guarantee that the result would have.
     steps : sequence of PlannedStep
         The releases, in order.
     declared : Declared
-        What the expected error supposes about the records.
+        Assumptions about the records, for the expected error.
     measure : Measure or None
-        The expected error, or how large the noise is where no formula gives an error.
+        The expected error, or the size of the noise where no formula gives an error.
+    epsilon : float or mapping
+        Privacy parameter epsilon, for all sites or per site.
+    protocol : Protocol
+        Protocol the sites run.
+    sizes : mapping
+        Number of records of each site.
+    weights : mapping
+        Weight of each site in the mean; empty for weights by size.
     """
 
     analysis: str
@@ -87,33 +102,31 @@ class StudyPlan:
 
     @property
     def sites(self) -> Mapping[str, SiteGuarantee]:
-        """What each site would spend: mu, epsilon and delta."""
+        """Privacy loss of each site: mu, epsilon and delta."""
         return self.guarantee.sites
 
     @property
     def scales(self) -> list[float]:
-        """Noise on the mean over all sites, per release."""
+        """Noise scale on the mean over all sites, per release."""
         return [step.scale for step in self.steps]
 
     @property
     def expected_error(self) -> float | None:
-        """What noise is expected to cost under ``declared``; None where there is no formula."""
+        """Expected error under ``declared``; None where there is no formula."""
         return None if self.measure is None else self.measure.value(self.scales)
 
     def smallest_epsilon(self, error: float) -> float | None:
-        """Return the smallest epsilon, the same at all sites, with at most this expected error; or None."""
+        """Return the smallest epsilon, the same at all sites, with at most this expected error, or None."""
         return self._scenarios()["chosen"].smallest_epsilon(self._required_measure(), error)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the expected error over epsilon (the noise, where there is no formula), beside the alternatives."""
-        from dpcape.guarantee.card_content import PROTOCOLS
+        """Draw the expected error (or the noise) against epsilon, for this study and its alternatives."""
         from dpcape.report.plots import curves
 
-        protocol = type(self.protocol).__name__
         epsilons = np.geomspace(0.1, 10, 9).tolist()
         measure = self.measure or self._noise()
         by_name = {
-            _TITLES.get(key, PROTOCOLS.get(protocol, protocol)): [
+            _TITLES.get(key, self.protocol.title): [
                 np.nan if (error := way.error(measure, epsilon)) is None else error for epsilon in epsilons
             ]
             for key, way in self._scenarios().items()
@@ -133,7 +146,9 @@ class StudyPlan:
 
     def _required_measure(self) -> Measure:
         if self.measure is None:
-            raise InvalidParameter(f"an expected error must have a formula; got {self.analysis}, which has none.")
+            raise InvalidParameter(
+                f"There is no formula for the expected error of {self.analysis}. Fit it to synthetic records instead."
+            )
         return self.measure
 
     def _noise(self) -> Measure:
@@ -142,19 +157,14 @@ class StudyPlan:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as labelled lines."""
-        lines = [("analysis", self.analysis), ("nothing spent", "planned from public facts; no site was asked")]
+        lines = [("analysis", self.analysis), ("nothing spent", "planned from public facts; no site was contacted")]
         if self.measure is not None and self.expected_error is not None:
             value = self.expected_error
-            shown = f"{value:.3g}" if self.measure.unit == "ratio" else f"{100 * value:.3g} %"
+            shown = f"{value:.3g}" if self.measure.unit == "ratio" else f"{100 * value:.3g}%"
             lines.append(("expected error" if self.measure.is_error else "noise", f"{shown} {self.measure.title}"))
-        lines += [
-            (f"release {number + 1}", f"{step.statistic.name}: noise {step.scale:.4g} on the mean, mu {_mu(step)}")
-            for number, step in enumerate(self.steps[:4])
-        ]
+        lines += [(f"release {number + 1}", _release_line(step)) for number, step in enumerate(self.steps[:4])]
         if len(self.steps) > 4:
             lines.append(("...", f"{len(self.steps)} releases in all"))
-        if len({step.statistic.name for step in self.steps}) > 1:
-            lines.append(("rehearsed", "later releases may depend on earlier ones; shown as made-up records had them"))
         return [*lines, *(line for line in self.guarantee.lines() if line[0] not in ("took part", "releases"))]
 
     def __str__(self) -> str:
@@ -179,38 +189,31 @@ class StudyPlan:
         )
 
 
+def _release_line(step: PlannedStep) -> str:
+    name = f"{step.statistic.name} or {step.instead}" if step.instead else step.statistic.name
+    known = {RELATIVE: ", relative to the largest contribution", AT_MOST: " at most"}.get(step.known, "")
+    return f"{name}: noise {step.scale:.4g} on the mean{known}, mu {_mu(step)}"
+
+
 def _mu(step: PlannedStep) -> str:
     return round_up(max(step.plan.mus.values()), 4)
 
 
-def plan_estimator(federation: Federation, estimator: FederatedEstimator, declared: Declared | None) -> StudyPlan:
-    """Return the plan of fitting ``estimator``; it is not changed, and no site is asked for anything."""
-    from sklearn.base import clone
-
+def plan_estimator(federation: Federation, estimator: Estimator, declared: Declared | None) -> StudyPlan:
+    """Return the plan of fitting ``estimator``, which is not changed; no site receives a request."""
     if declared is not None and not isinstance(declared, Declared):
         raise InvalidParameter(
-            f"declared must be a Declared; got {type(declared).__name__}. Write for example Declared(energy=0.5)."
+            f"declared must be a Declared; got {type(declared).__name__}. Write Declared(energy=0.5), for example."
         )
-    facts = {
-        site: msgspec.structs.replace(federation.facts, n_records=count, rows_per_unit=1)
-        for site, count in federation.sites.items()
-    }
-    guarantee, noted = rehearse(
-        clone(estimator),
-        facts,
-        protocol=federation.protocol,
-        weights=federation.weights,
-        made_up=lambda n_records: made_up_records(federation.facts, n_records),
-    )
-    guarantee = msgspec.structs.replace(guarantee, took_part=(), replayable=federation.replayable)
-    name = next((key for key, kind in analyses().items() if kind is type(estimator)), "")
+    analysis = estimator.analysis
+    planned = rehearsed(federation, estimator) if analysis is None else _described(federation, estimator, analysis)
     supposed = declared or Declared()
     return StudyPlan(
         analysis=type(estimator).__name__,
-        guarantee=guarantee,
-        steps=_steps(noted),
+        guarantee=planned.guarantee(replayable=federation.replayable, stated=estimator.stated()),
+        steps=_steps(planned),
         declared=supposed,
-        measure=_measure(name, federation.facts, estimator.get_params(deep=False), supposed),
+        measure=_measure(estimator, federation.facts, supposed),
         epsilon=estimator.epsilon,
         protocol=federation.protocol,
         sizes=dict(federation.sites),
@@ -218,37 +221,51 @@ def plan_estimator(federation: Federation, estimator: FederatedEstimator, declar
     )
 
 
-def _measure(name: str, facts: Facts, options: Mapping[str, Any], declared: Declared) -> Measure | None:
-    # "auto" takes as many components as the noise leaves: there is no number to expect an error of.
-    return None if options.get("n_components") == "auto" else measure_of(name, facts, options, declared)
+def _described(federation: Federation, estimator: Estimator, analysis: Analysis) -> Outline:
+    """Return the outline that follows from the description of the estimator's analysis."""
+
+    def terms_for(shares: Sequence[float]) -> Terms:
+        return federation.terms(estimator.epsilon, estimator.delta, shares)
+
+    facts, protocol = federation.facts, federation.protocol
+    releases = planned_releases(analysis, estimator.public(federation), facts, terms_for, protocol)
+    return outline_of(releases, terms_for, protocol)
 
 
-def _steps(noted: RecordingAllowance) -> tuple[PlannedStep, ...]:
-    terms = noted.terms
+def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
+    """Return the outline of an estimator without a description, by fitting it to synthetic records."""
+    from sklearn.base import clone
+
+    noted = rehearse(
+        clone(estimator),
+        {
+            site: msgspec.structs.replace(federation.facts, n_records=count, rows_per_unit=1)
+            for site, count in federation.sites.items()
+        },
+        protocol=federation.protocol,
+        weights=federation.weights,
+        made_up=lambda n_records: made_up_records(federation.facts, n_records),
+    )
+    releases = [
+        PlannedRelease(
+            PlannedStatistic(entry.name, entry.facts, extent_of(entry.name, **entry.numbers), entry.assumption),
+            noted.terms.shares[number],
+        )
+        for number, entry in enumerate(noted.statistics)
+    ]
+    return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans))
+
+
+def _measure(estimator: Estimator, facts: PublicFacts, declared: Declared) -> Measure | None:
+    options = estimator.get_params(deep=False)
+    # "auto" keeps as many components as exceed the noise, so there is no number to compute an error for.
+    if estimator.analysis is None or options.get("n_components") == "auto":
+        return None
+    return measure_of(estimator.analysis, facts, options, declared)
+
+
+def _steps(planned: Outline) -> tuple[PlannedStep, ...]:
     return tuple(
-        PlannedStep(noted.statistics[index], terms.shares[index], noted.releases[index].scale, noted.plans[index])
-        for index in noted.used
-    )
-
-
-def made_up_records(facts: Facts, n_records: int) -> Any:
-    """Return made-up records with these public facts, raw columns taken as they are."""
-    splits = np.cumsum((0, *facts.widths))
-    tables = tuple(
-        Columns(names=facts.feature_names[low:high], n_columns=high - low)
-        for low, high in itertools.pairwise(splits.tolist())
-    )
-    plan = _data_plan(facts, tables)
-    return plan.records(MadeUp(plan, n_records, 0))
-
-
-def _data_plan(facts: Facts, tables: tuple[Columns, ...]) -> DataPlan:
-    return DataPlan(
-        kind=facts.kind,
-        tables=tables,
-        bounds=() if facts.kind == "documents" else facts.bounds,
-        target="y",
-        response=facts.response,
-        classes=facts.classes,
-        unit=facts.unit,
+        PlannedStep(release.statistic, release.share, planned.scale(plan), plan, release.known, release.instead)
+        for release, plan in planned.each()
     )

@@ -1,4 +1,4 @@
-r"""How much energy noisy principal components keep, for a known spectrum: a large-matrix formula, in closed form.
+r"""Expected captured energy of noisy principal components for a known spectrum: a large-matrix formula.
 
 A is symmetric with eigenvalues a_j, W isotropic symmetric noise of scale sigma (off-diagonal variance s^2 = sigma^2/2).
 The resolvent of A + W is close to the diagonal matrix 1/(w - a_j) in A's eigenvectors, where
@@ -10,8 +10,8 @@ all eigenvalues above the point that belongs to u, with theta_j = arg(w - a_j),
    \pi E = \sum_j a_j \theta_j + s^2 \Im(\tfrac{1}{2} w m^2 - D m)
            - \tfrac{s^2}{2} \sum_{jk} \frac{\theta_j - \theta_k}{a_j - a_k}
 
-are how many there are and the energy tr(PA) their eigenvectors keep. In a gap E is the sum of the kept a_i less
-s^2 / (a_i - a_j) over all pairs: second-order perturbation theory.
+are the number of those eigenvalues and the energy tr(PA) their eigenvectors keep. In a gap E is the sum of the kept
+a_i minus s^2 / (a_i - a_j) over all pairs: second-order perturbation theory.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
-# Beyond so many values (or 16 more than are kept), neighbours are averaged in blocks that grow by this factor.
+# Beyond this many values (or 16 more than are kept), neighbours are averaged in blocks that grow by this factor.
 _SINGLE, _GROWTH = 48, 0.15
 _HALVINGS = 100
-# In a gap the number is whole up to rounding; this much less still counts as reached.
+# In a gap the number is an integer up to rounding; this is the tolerance.
 _PLATEAU = 1e-12
 
 
-def kept_energy(spectrum: Vector, n_components: int, scale: float) -> float:
+def kept_energy(spectrum: FloatArray, n_components: int, scale: float) -> float:
     """Return the expected share of the best energy that ``n_components`` noisy components keep.
 
     Parameters
     ----------
-    spectrum : (D,)
-        Eigenvalues in descending order, not negative.
+    spectrum : array of shape (D,)
+        Eigenvalues in descending order, nonnegative.
+    n_components : int
+        Number of components.
     scale : float
         Standard deviation of the noise on the diagonal.
 
@@ -57,8 +58,8 @@ def kept_energy(spectrum: Vector, n_components: int, scale: float) -> float:
     return min(1.0, max(least, _energy(values, counts, variance, u, v) / best))
 
 
-def grouped(spectrum: Vector, single: int) -> tuple[Vector, Vector]:
-    """Return the values with their multiplicities; the many small ones in blocks of their mean."""
+def grouped(spectrum: FloatArray, single: int) -> tuple[FloatArray, FloatArray]:
+    """Return the values with their multiplicities, small values averaged in blocks."""
     values, counts = [float(value) for value in spectrum[:single]], [1.0] * min(single, spectrum.size)
     start = single
     while start < spectrum.size:
@@ -69,7 +70,7 @@ def grouped(spectrum: Vector, single: int) -> tuple[Vector, Vector]:
     return np.array(values), np.array(counts)
 
 
-def _edge(values: Vector, counts: Vector, variance: float, wanted: int) -> tuple[float, float]:
+def _edge(values: FloatArray, counts: FloatArray, variance: float, wanted: int) -> tuple[float, float]:
     """Return w = u + iv above which ``wanted`` eigenvalues lie."""
     reach = math.sqrt(variance * float(counts.sum()))
     low, high = float(values.min()) - 2 * reach, float(values.max()) + 2 * reach
@@ -85,11 +86,11 @@ def _edge(values: Vector, counts: Vector, variance: float, wanted: int) -> tuple
     return low, _height(values, counts, variance, low)
 
 
-def _height(values: Vector, counts: Vector, variance: float, u: float) -> float:
+def _height(values: FloatArray, counts: FloatArray, variance: float, u: float) -> float:
     """Return v with variance sum 1/((u - a)^2 + v^2) = 1, or 0 in a gap.
 
-    The sum falls and is convex in v^2, so that Newton's steps from below never pass the root; no single term may
-    exceed one, which says where to start.
+    The sum is decreasing and convex in v^2, so Newton's steps from below never pass the root. No single term may exceed
+    one, which gives the starting point.
     """
     squares, weights = (u - values) ** 2, counts * variance
     square = max(0.0, float(np.max(weights - squares)))
@@ -103,12 +104,12 @@ def _height(values: Vector, counts: Vector, variance: float, u: float) -> float:
     return math.sqrt(square)
 
 
-def _number(values: Vector, counts: Vector, variance: float, u: float, v: float) -> float:
+def _number(values: FloatArray, counts: FloatArray, variance: float, u: float, v: float) -> float:
     real, imaginary = _resolvent(values, counts, u, v)
     return (float(counts @ np.arctan2(v, u - values)) + variance * real * imaginary) / math.pi
 
 
-def _energy(values: Vector, counts: Vector, variance: float, u: float, v: float) -> float:
+def _energy(values: FloatArray, counts: FloatArray, variance: float, u: float, v: float) -> float:
     real, imaginary = _resolvent(values, counts, u, v)
     square = (real * real - imaginary * imaginary, 2 * real * imaginary)
     own = float((counts * values) @ np.arctan2(v, u - values))
@@ -116,17 +117,17 @@ def _energy(values: Vector, counts: Vector, variance: float, u: float, v: float)
     return (own + variance * straight - variance / 2 * _pairs(values, counts, u, v)) / math.pi
 
 
-def _resolvent(values: Vector, counts: Vector, u: float, v: float) -> tuple[float, float]:
-    """Real and imaginary part of m(w)."""
+def _resolvent(values: FloatArray, counts: FloatArray, u: float, v: float) -> tuple[float, float]:
+    """Return real and imaginary part of m(w)."""
     lengths = np.maximum((u - values) ** 2 + v * v, 1e-300)
     return float(np.sum(counts * (u - values) / lengths)), -float(np.sum(counts * v / lengths))
 
 
-def _pairs(values: Vector, counts: Vector, u: float, v: float) -> float:
-    """Sum of (theta_j - theta_k) / (a_j - a_k), the derivative of theta where values are equal."""
+def _pairs(values: FloatArray, counts: FloatArray, u: float, v: float) -> float:
+    """Return the sum of (theta_j - theta_k) / (a_j - a_k), with the derivative of theta where values are equal."""
     gaps = values[:, None] - values
     products = (u - values)[:, None] * (u - values) + v * v
-    # The angle between the two, taken at once: nothing cancels.
+    # The angle between the two, computed directly to avoid cancellation.
     angles = np.arctan2(v * gaps, products)
     equal = gaps == 0
     ratios = np.where(equal, v / np.maximum(products, 1e-300), angles / np.where(equal, 1.0, gaps))

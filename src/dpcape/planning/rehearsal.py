@@ -1,145 +1,83 @@
-"""What a study would release, in order, from public facts alone: the analysis runs on made-up records.
+"""Rehearsal: a fit to synthetic records at simulated sites, which shows what an estimator requests.
 
-A steward reads it before approving, and a site refuses statistics that are not in it.
+Tests compare descriptions of analyses with it; estimators without a description are planned by it.
 """
 
 from __future__ import annotations
 
-import math
+import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from dpcape.errors import DpcapeWarning, ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
-from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
+from dpcape.planning.estimator import Estimator
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.statistic import Statistic
+from dpcape.records import Records
+from dpcape.records.data_plan import Columns, DataPlan
+from dpcape.statistics.statistic import AnyStatistic
+from dpcape.study.made_up import MadeUp
 from dpcape.transport.messages import Describe, Described, decode_to_site, encode
 from dpcape.transport.transport import Transport
 
-if TYPE_CHECKING:
-    from dpcape.estimators.estimator import FederatedEstimator
-    from dpcape.study.study import Study
-
-# Enough made-up records for every analysis to find something, few enough to be quick.
+# Enough synthetic records for every analysis to run, few enough to be fast.
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
+# Of a made-up person's series; the public largest number does not enter a plan.
+_TIME_POINTS = 40
 # Wide records are few: nothing is learnt from them, and a steward's machine is small.
 _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
-# Third moments, whole or in few coordinates: an analysis chooses when it has seen the second moment.
-_DESIGNS = (
-    frozenset({"third_moment", "whitened_third_moment"}),
-    frozenset({"word_triples", "whitened_word_triples"}),
-)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One release a study would make.
-
-    Attributes
-    ----------
-    statistic : str
-        Its name.
-    size : int
-        How many numbers it holds.
-    mean_scale : float
-        Standard deviation of the noise in the mean over all sites, at a diagonal entry.
-    site_scale : float
-        Standard deviation of all noise on this site's own mean.
-    reach : float
-        How far one record can move this site's own mean.
-    """
-
-    statistic: str
-    size: int
-    mean_scale: float
-    site_scale: float
-    reach: float
-
-
-def outline(study: Study, n_records: Mapping[str, int], site: str) -> tuple[Guarantee, list[Step]]:
-    """Return the guarantee and the releases of a study for sites of these sizes; spends nothing."""
-    guarantee, noted = rehearse(
-        study.estimator(),
-        _facts(study, n_records),
-        protocol=study.protocol(),
-        weights=study.weights,
-        made_up=lambda n_records: study.synthetic_records(study.sites[0], n_records),
-    )
-    return guarantee, [noted.step(index, site) for index in noted.used]
 
 
 def rehearse(
-    estimator: FederatedEstimator,
-    facts: Mapping[str, Facts],
+    estimator: Estimator,
+    facts: Mapping[str, PublicFacts],
     *,
     protocol: Protocol,
     weights: Mapping[str, float],
-    made_up: Callable[[int], Any],
-) -> tuple[Guarantee, RecordingAllowance]:
-    """Fit an analysis to made-up records at sites that exist on paper; return its guarantee and what it asked for.
+    made_up: Callable[[int], Records],
+) -> RecordingAllowance:
+    """Fit an estimator to synthetic records at simulated sites; return what it requested.
 
     Parameters
     ----------
+    estimator : Estimator
+        Estimator to fit; it is left in an unspecified state.
     facts : mapping
-        Of each site, with its number of records.
+        Public facts of each site, with its number of records.
+    protocol : Protocol
+        Protocol the sites would run.
+    weights : mapping
+        Weight of each site in the mean; empty for weights by size.
     made_up : callable
-        Returns so many made-up records with these facts.
+        Function from a number of records to that many synthetic records with these facts.
     """
     federation = _RehearsedFederation(_Declared(facts), protocol, weights, made_up)
-    # Warnings would be about the made-up records; what follows the last release is nobody's business here.
+    # Ignore warnings: they concern synthetic records. Stop after the last release.
     with warnings.catch_warnings(), suppress(_Complete):
         warnings.simplefilter("ignore", DpcapeWarning)
         estimator.fit(federation)
     assert federation.opened is not None
-    return federation.opened.guarantee(), federation.opened
+    return federation.opened
 
 
-def statistic_names(study: Study) -> frozenset[str]:
-    """Return the names of all statistics the study's analysis may ask for."""
-    _, steps = outline(study, dict.fromkeys(study.sites, 1000), study.sites[0])
-    names = frozenset(step.statistic for step in steps)
-    return names | other_designs(study, names)
-
-
-def other_designs(study: Study, names: frozenset[str]) -> frozenset[str]:
-    """Return what the study may ask for instead of some of ``names``: its first result may favour the other design."""
-    if study.parameters.get("design", "auto") != "auto":
-        return frozenset()
-    return frozenset().union(*(pair for pair in _DESIGNS if pair & names)) - names
-
-
-def declared_federation(study: Study, n_records: Mapping[str, int]) -> Federation:
-    """Return a federation that knows the declared facts and can do nothing but describe itself."""
-    return Federation(_Declared(_facts(study, n_records)), protocol=study.protocol(), weights=study.weights or None)
-
-
-def _facts(study: Study, n_records: Mapping[str, int]) -> dict[str, Facts]:
-    shape = study.facts()
-    present = [site for site in study.sites if site in n_records]
-    return {site: msgspec.structs.replace(shape, n_records=n_records[site], rows_per_unit=1) for site in present}
-
-
-def made_up_records(n_features: int) -> int:
-    """Return how many records to make up for an outline."""
+def enough_records(n_features: int) -> int:
+    """Return how many synthetic records to generate."""
     wanted = max(_LEAST_RECORDS, _RECORDS_PER_FEATURE * n_features)
     return max(_FEWEST_RECORDS, min(wanted, _MOST_ENTRIES // n_features))
 
 
 class _Declared(Transport):
-    """Sites that exist on paper."""
+    """Simulated sites, which only describe themselves."""
 
-    def __init__(self, facts: Mapping[str, Facts]) -> None:
+    def __init__(self, facts: Mapping[str, PublicFacts]) -> None:
         self._facts = facts
 
     @property
@@ -150,7 +88,7 @@ class _Declared(Transport):
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
         if not all(isinstance(decode_to_site(data)[1], Describe) for data in messages_by_site.values()):
-            raise ProtocolError("a declared federation must only be described; got another message.")
+            raise ProtocolError("Simulated sites answer only requests for their description. Use a real federation.")
         return {name: encode(self._described(name)) for name in messages_by_site}, ()
 
     def _described(self, name: str) -> Described:
@@ -158,57 +96,71 @@ class _Declared(Transport):
 
 
 class _RehearsedFederation(Federation):
-    """Opens allowances that answer from made-up records and note what they were asked."""
+    """Federation whose allowances record the requested statistics and answer from synthetic records."""
 
     def __init__(
-        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Any]
+        self, sites: Transport, protocol: Protocol, weights: Mapping[str, float], made_up: Callable[[int], Records]
     ) -> None:
         super().__init__(sites, protocol=protocol, weights=dict(weights) or None)
         self._made_up = made_up
         self.opened: RecordingAllowance | None = None
 
-    def allow(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Allowance:
+    def allow(
+        self,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        shares: Sequence[float] = (1.0,),
+        *,
+        stated: Sequence[str] = (),
+    ) -> Allowance:
         terms = self.terms(epsilon, delta, shares)
-        self.opened = RecordingAllowance(self, terms, lambda: self._made_up(made_up_records(self.n_features)))
+        self.opened = RecordingAllowance(self, terms, lambda: self._made_up(enough_records(self.n_features)))
         return self.opened
 
 
 class _Complete(Exception):
-    """All releases of an allowance were asked for."""
+    """Raised when all releases of an allowance have been requested."""
 
 
 class RecordingAllowance(Allowance):
-    """An allowance that notes every statistic; its means are of made-up records, without noise.
+    """Allowance that records every requested statistic; its means are of synthetic records, without noise.
 
-    Records are made up only for releases that another one may depend on; after the last the analysis is stopped.
+    Records are generated only for releases that a later one may depend on; after the last release the fit is stopped.
+
+    Attributes
+    ----------
+    statistics : list of Statistic
+        Requested statistics, in order.
+    releases : list of Release
+        Records of the requested releases, without noise.
     """
 
-    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Any]) -> None:
+    def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Records]) -> None:
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
         self._made_up = made_up
-        self._records: Any = None
+        self._records: Records | None = None
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
-        self.statistics: list[Statistic] = []
+        self.statistics: list[AnyStatistic] = []
         self._on_release = None
         self.releases: list[Release] = []
 
     @property
     def terms(self) -> Terms:
-        """What the allowance is calibrated for."""
+        """Terms for which the allowance is calibrated."""
         return self._terms
 
     @property
     def plans(self) -> Sequence[ReleaseNoise]:
-        """Noise of the releases asked for."""
+        """Noise of the requested releases."""
         return tuple(self._plans)
 
     @property
     def used(self) -> range:
-        """Numbers of the releases asked for."""
+        """Numbers of the requested releases."""
         return range(len(self._plans))
 
-    def mean(self, statistic: Statistic) -> Any:
+    def mean(self, statistic: AnyStatistic) -> Any:
         plan = self.plan(statistic)
         self._plans.append(plan)
         if statistic.assumption and statistic.assumption not in self._stated:
@@ -222,20 +174,27 @@ class RecordingAllowance(Allowance):
         made_up = type(statistic)(self._records.facts(), **statistic.public)
         return statistic.unpack(np.asarray(made_up.total(self._records)) / self._records.n_records)
 
-    def step(self, index: int, site: str) -> Step:
-        """Return what release ``index`` means for a site."""
-        plan, own_records = self._plans[index], self._terms.n_records[site] * self._terms.coefficient(site)
-        return Step(
-            statistic=self.releases[index].statistic,
-            size=self.statistics[index].size,
-            mean_scale=self.releases[index].scale,
-            site_scale=math.hypot(plan.own_scales[site], _left_of_draw(plan, site)) / own_records,
-            reach=plan.output_sensitivities[site] / own_records,
-        )
+
+def made_up_records(facts: PublicFacts, n_records: int) -> Records:
+    """Return synthetic records with these public facts; raw columns are not mapped."""
+    splits = np.cumsum((0, *facts.widths))
+    tables = tuple(
+        Columns(names=facts.feature_names[low:high], n_columns=high - low)
+        for low, high in itertools.pairwise(splits.tolist())
+    )
+    plan = _data_plan(facts, tables)
+    return plan.records(MadeUp(plan, n_records, 0))
 
 
-def _left_of_draw(plan: ReleaseNoise, site: str) -> float:
-    """Return the scale of a site's draw once the mean of all draws is removed."""
-    scales, n_sites = plan.shared_scales, len(plan.shared_scales)
-    others = math.fsum(scale**2 for name, scale in scales.items() if name != site)
-    return math.sqrt((scales[site] * (n_sites - 1)) ** 2 + others) / n_sites
+def _data_plan(facts: PublicFacts, tables: tuple[Columns, ...]) -> DataPlan:
+    return DataPlan(
+        kind=facts.kind,
+        tables=tables,
+        bounds=() if facts.kind == "documents" else facts.bounds,
+        target="y",
+        response=facts.response,
+        classes=facts.classes,
+        unit=facts.unit,
+        rows_per_subject=_TIME_POINTS if facts.unit == "subject" else None,
+        invalid=facts.invalid,
+    )

@@ -1,30 +1,192 @@
-"""What a study would cost and how noisy it would be, from public numbers alone. Nothing is spent."""
+"""Privacy loss and noise of a study, from public numbers only. Nothing is spent."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 
+from dpcape.analyses.release import EXACT
 from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import ONE_SITE_EACH
-from dpcape.planning.analyses import PLANNED
-from dpcape.planning.release import EXACT, PlannedRelease, Setting
+from dpcape.planning.consortium import Consortium
+from dpcape.planning.planned import PlannedRelease, releases_of
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
-from dpcape.statistics import Statistic
+from dpcape.transport.limits import check_size
 
-ANALYSES = tuple(PLANNED)
+
+class ReleaseNumbers(TypedDict):
+    """Numbers of one planned release; scales are standard deviations of noise.
+
+    Attributes
+    ----------
+    statistic : str
+        Name of the statistic.
+    times : int
+        How many times it is released.
+    share : float
+        Share of mu^2, each time.
+    mu : float
+        Largest mu over all sites.
+    sensitivity : float
+        Sensitivity of the smallest site's mean.
+    own_scale : float
+        Scale of own noise on the smallest site's mean.
+    shared_scale : float
+        Scale of the cancelling draw on the smallest site's mean.
+    aggregate_scale : float
+        Scale on the mean over all sites.
+    aggregate_scale_at_minimum : float
+        The same when only the smallest ``minimum_sites`` sites finish.
+    pooled_scale : float
+        Scale that pooled data would need.
+    noise_ratio : float
+        ``aggregate_scale`` divided by ``pooled_scale``.
+    entries : int
+        How many numbers are released.
+    known : str
+        "relative" or "at most" if the scales are not exact; otherwise absent.
+    """
+
+    statistic: str
+    times: int
+    share: float
+    mu: float
+    sensitivity: float
+    own_scale: float
+    shared_scale: float
+    aggregate_scale: float
+    aggregate_scale_at_minimum: float
+    pooled_scale: float
+    noise_ratio: float
+    entries: int
+    known: NotRequired[str]
+
+
+class StudyNumbers(TypedDict):
+    """Numbers of a planned study.
+
+    From ``sensitivity`` to ``known`` they are those of the first release, as in :class:`ReleaseNumbers`.
+
+    Attributes
+    ----------
+    protocol : str
+        Name of the protocol.
+    n_sites : int
+        Number of sites.
+    n_colluding : int
+        Number of sites that may collude.
+    minimum_sites : int
+        Number of sites that must finish.
+    n_records : int
+        Number of records, over all sites.
+    epsilon : float
+        Privacy parameter epsilon.
+    delta : float
+        Privacy parameter delta.
+    mu : float
+        Largest mu over all sites, of all releases together.
+    sensitivity, own_scale, shared_scale, aggregate_scale, aggregate_scale_at_minimum : float
+        Of the first release.
+    pooled_scale, noise_ratio : float
+        Of the first release.
+    entries : int
+        How many numbers the first release contains.
+    known : str
+        "relative" or "at most" if the scales are not exact; otherwise absent.
+    n_releases : int
+        Number of releases.
+    releases : list of ReleaseNumbers
+        Each release; absent if there is only one.
+    megabytes_per_site : float
+        Data sent by each site, in megabytes.
+    against : str
+        The adversary, in words.
+    assumptions : list of str
+        Assumptions of the guarantee.
+    """
+
+    protocol: str
+    n_sites: int
+    n_colluding: int
+    minimum_sites: int
+    n_records: int
+    epsilon: float
+    delta: float
+    mu: float
+    sensitivity: float
+    own_scale: float
+    shared_scale: float
+    aggregate_scale: float
+    aggregate_scale_at_minimum: float
+    pooled_scale: float
+    noise_ratio: float
+    entries: int
+    known: NotRequired[str]
+    n_releases: int
+    releases: NotRequired[list[ReleaseNumbers]]
+    megabytes_per_site: float
+    against: str
+    assumptions: list[str]
+
+
+class Account(TypedDict):
+    """Guarantee that given noise scales provide.
+
+    Attributes
+    ----------
+    protocol : str
+        Name of the protocol.
+    n_sites : int
+        Number of sites.
+    n_colluding : int
+        Number of sites that may collude.
+    minimum_sites : int
+        Number of sites that must finish.
+    sensitivity : float
+        Sensitivity of one site's statistic.
+    own_scale : float
+        Scale of a site's own noise.
+    shared_scale : float
+        Scale of a site's cancelling draw.
+    delta : float
+        Privacy parameter delta.
+    exposure : float or None
+        Mu per unit of sensitivity; None for infinity.
+    mu : float or None
+        Parameter mu; None for infinity.
+    epsilon : float or None
+        Epsilon at ``delta``; None for infinity.
+    aggregate_scale : float
+        Scale on the mean over all sites.
+    against : str
+        The adversary, in words.
+    """
+
+    protocol: str
+    n_sites: int
+    n_colluding: int
+    minimum_sites: int
+    sensitivity: float
+    own_scale: float
+    shared_scale: float
+    delta: float
+    exposure: float | None
+    mu: float | None
+    epsilon: float | None
+    aggregate_scale: float
+    against: str
 
 
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
-    """Split ``n_records`` over ``n_sites`` as evenly as whole numbers allow."""
+    """Return the sizes of sites that share ``n_records`` as evenly as possible."""
     if n_sites < 1 or n_records < n_sites:
-        raise InvalidParameter(f"records must be at least one per site; got {n_records} for {n_sites} sites.")
+        raise InvalidParameter(f"records must be at least one per site; got {n_records} records for {n_sites} sites.")
     small, more = divmod(n_records, n_sites)
     digits = len(str(n_sites))
     return {f"site-{index + 1:0{digits}}": small + (index < more) for index in range(n_sites)}
@@ -32,26 +194,25 @@ def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
 
 def plan_study(
     *,
-    statistic: Statistic | None = None,
-    releases: Sequence[PlannedRelease] = (),
+    releases: Sequence[PlannedRelease],
     sizes: Mapping[str, int],
     protocol: Protocol,
     epsilon: float,
     delta: float,
-) -> dict[str, Any]:
-    """Return scales, mu and guarantee of a study of one statistic, or of several releases.
+) -> StudyNumbers:
+    """Return scales, mu and guarantee of a study of these releases.
 
-    ``own_scale`` and ``shared_scale`` are standard deviations of the noise on one site's own mean (of the smallest
-    site), ``aggregate_scale`` of the noise on the mean over all sites, ``pooled_scale`` what pooled data would need
-    for the same guarantee; each at an entry of multiplicity one, such as the diagonal of a matrix. With several
-    releases they are the first one's, ``mu`` is of all together, and ``releases`` has each one's own.
+    Scales are standard deviations at an entry of multiplicity one, such as the diagonal of a matrix. ``own_scale`` and
+    ``shared_scale`` are for the smallest site's own mean, ``aggregate_scale`` for the mean over all sites, and
+    ``pooled_scale`` is what pooled data would need for the same guarantee. With several releases they are those of the
+    first release, ``mu`` is that of all releases together, and ``releases`` lists each.
     """
-    planned = tuple(releases) if statistic is None else (PlannedRelease(statistic),)
+    planned = tuple(releases)
     terms = terms_of(planned, sizes, protocol, epsilon, delta)
     plans = plans_of(planned, terms, protocol)
     first = _release_entry(planned[0], plans[0], terms)
     mus = {site: compose(_repeated(planned, [plan.mus[site] for plan in plans])) for site in sizes}
-    return {
+    numbers = {
         "protocol": protocol.name,
         "n_sites": len(sizes),
         "n_colluding": terms.settings.n_colluding,
@@ -60,17 +221,37 @@ def plan_study(
         "epsilon": epsilon,
         "delta": delta,
         "mu": max(mus.values()),
-        **{name: first[name] for name in first if name not in ("statistic", "times", "mu", "share")},
+        **{name: value for name, value in first.items() if name not in ("statistic", "times", "mu", "share")},
         "n_releases": len(terms.shares),
         **({"releases": list(map(_release_entry, planned, plans, [terms] * len(plans)))} if len(planned) > 1 else {}),
         "megabytes_per_site": _megabytes(planned, protocol),
         "against": protocol.adversary(),
         "assumptions": [ONE_SITE_EACH, *protocol.assumptions()],
     }
+    return cast("StudyNumbers", numbers)
+
+
+def plan_of(
+    variant: str,
+    widths: Sequence[int],
+    bounds: Sequence[float],
+    consortium: Consortium,
+    options: Mapping[str, object] | None = None,
+) -> StudyNumbers:
+    """Return scales, mu and guarantee of an analysis, such as "pca", of records of these dimensions."""
+    return plan_study(
+        releases=releases_of(variant, widths, bounds, options, setting=consortium),
+        sizes=consortium.sizes,
+        protocol=consortium.protocol,
+        epsilon=consortium.epsilon,
+        delta=consortium.delta,
+    )
 
 
 def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
     """Return the noise of each release; equal ones are planned once."""
+    for entry in releases:
+        check_size(entry.statistic.name, entry.statistic.size)
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     return [
         plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
@@ -78,7 +259,7 @@ def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protoco
 
 
 def aggregate_scales(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[float]:
-    """Return the scale of the noise on the mean over all sites, per release."""
+    """Return the noise scale on the mean over all sites, per release."""
     return [plan.sum_scale(terms.sites) / terms.divisor(terms.sites) for plan in plans_of(releases, terms, protocol)]
 
 
@@ -86,14 +267,14 @@ def _repeated(releases: Sequence[PlannedRelease], values: Sequence[float]) -> li
     return [value for entry, value in zip(releases, values, strict=True) for _ in range(entry.times)]
 
 
-def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) -> dict[str, Any]:
-    """Return one release's numbers, for the smallest site and for the mean over all."""
+def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) -> ReleaseNumbers:
+    """Return the numbers of one release, for the smallest site and for the mean over all sites."""
     sizes, statistic = terms.n_records, release.statistic
     smallest = min(sizes, key=lambda site: (sizes[site], site))
     total, epsilon = terms.total_records, max(terms.epsilons.values())
     pooled = statistic.diameter / (mu_of(epsilon, terms.delta) * math.sqrt(release.share) * total)
     aggregate = plan.sum_scale(terms.sites) / total
-    return {
+    numbers: ReleaseNumbers = {
         "statistic": statistic.name,
         "times": release.times,
         "share": release.share,
@@ -106,13 +287,15 @@ def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) ->
         "pooled_scale": pooled,
         "noise_ratio": aggregate / pooled,
         "entries": statistic.size,
-        **({} if release.known == EXACT else {"known": release.known}),
     }
+    if release.known != EXACT:
+        numbers["known"] = release.known
+    return numbers
 
 
 def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
     entries = sum(entry.times * entry.statistic.size for entry in releases)
-    return round(8e-6 * entries * (1 if protocol.name == "independent" else 2), 3)
+    return round(8e-6 * entries * protocol.vectors, 3)
 
 
 def account(
@@ -123,14 +306,19 @@ def account(
     own_scale: float,
     shared_scale: float,
     delta: float,
-) -> dict[str, Any]:
-    """Return mu and epsilon of given scales: what somebody's noise really gives, whatever it was sold as."""
+) -> Account:
+    """Return the guarantee that given noise scales provide, whatever was claimed for them."""
     if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):
-        raise InvalidParameter("sensitivity must be positive, own_scale and shared_scale not negative.")
+        raise InvalidParameter(
+            "sensitivity must be positive, and own_scale and shared_scale nonnegative; "
+            f"got {sensitivity!r}, {own_scale!r} and {shared_scale!r}."
+        )
     protocol.settings(n_sites)
     own, shared = np.full(n_sites, float(own_scale)), np.full(n_sites, float(shared_scale))
-    if protocol.name in ("independent", "secure-sum") and shared_scale > 0:
-        raise InvalidParameter(f"shared_scale must be 0 for {protocol.name}; got {shared_scale!r}.")
+    if shared_scale > 0 and not protocol.shares_noise:
+        raise InvalidParameter(
+            f"shared_scale must be 0 for {protocol.name}, which has no cancelling noise; got {shared_scale!r}."
+        )
     exposure = float(np.max(worst_exposures(protocol, own, shared)))
     mu = sensitivity * exposure
     epsilon = epsilon_of(delta, mu)
@@ -160,12 +348,12 @@ def terms_of(
     *,
     weights: Mapping[str, float] | None = None,
 ) -> Terms:
-    """Return the terms of a study of these releases at sites of these sizes."""
+    """Return the terms of a study with these releases at sites of these sizes."""
     shares = _repeated(releases, [entry.share for entry in releases])
-    return Setting(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
+    return Consortium(sizes, protocol, epsilon, delta).terms(releases[0].statistic.facts, shares, weights)
 
 
 def _fewest_scale(terms: Terms, plan: ReleaseNoise) -> float:
-    """Noise on the mean when only the smallest ``minimum_sites`` sites finish."""
+    """Return the noise scale on the mean when only the smallest ``minimum_sites`` sites finish."""
     fewest = sorted(terms.sites, key=lambda site: (terms.n_records[site], site))[: terms.settings.minimum_sites]
     return plan.sum_scale(fewest) / terms.divisor(tuple(fewest))

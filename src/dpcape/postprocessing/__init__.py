@@ -1,4 +1,4 @@
-"""Independent components from released moments: pure post-processing, nothing here touches records."""
+"""Post-processing of released moments: pure functions that never read records."""
 
 from dpcape.postprocessing.ica_bases import cosine_basis
 from dpcape.postprocessing.ica_rotation import rotate, tensor_values

@@ -1,55 +1,68 @@
-"""Natural-gradient steps on released gradients (dissertation, algorithm 6.1, steps 13 to 20)."""
+"""Infomax: natural-gradient steps from released gradients (dissertation, algorithm 6.1, steps 13 to 20)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.statistics.infomax_scores import MOST_CONDITION, condition
 
-Matrix = NDArray[np.float64]
-
-# An unmixing of whitened data has entries near one; beyond this the rate was too large.
+# An unmixing matrix of whitened data has entries near one; beyond this the rate was too large.
 _LARGEST_WEIGHT = 50.0
 
 
-# How much the rate falls when a step undoes the one before.
+# Factor of the rate when a step reverses the previous one.
 _SLOWER = 0.8
 
 
-def opposes(change: Matrix, last: Matrix) -> bool:
-    """Tell whether a change points against the last one, at more than 120 degrees."""
+def opposes(change: FloatArray, last: FloatArray) -> bool:
+    """Return whether the angle between a change and the last one exceeds 120 degrees."""
     return float((change * last).sum()) < -0.5 * float(np.linalg.norm(change) * np.linalg.norm(last))
 
 
 @dataclass
 class Infomax:
-    """The state of an infomax run at the aggregator.
+    """State of an infomax run at the aggregator.
 
-    The average of the iterates of the second half is what is returned: noise of single rounds cancels in it. When
-    weights run away the run starts again at half the rate; rounds used up stay used up.
+    The result is the average of the iterates of the second half, in which the noise of individual rounds averages out.
+    If weights diverge, the run restarts at half the rate; the rounds already made are not returned.
 
-    When a step undoes most of the one before, the rate is lowered: too large a rate otherwise ends in a cycle of two
-    iterates. Independent noise does not look like that.
+    If a step reverses most of the previous one, the rate is reduced: too large a rate otherwise ends in a cycle of two
+    iterates. Independent noise does not cause such a pattern.
+
+    Attributes
+    ----------
+    n_components : int
+        Number of components.
+    n_iter : int
+        Number of rounds, fixed in advance.
+    rate : float
+        Current step size.
+    unmixing : array of shape (n_components, n_components)
+        Current unmixing matrix of whitened data.
+    bias : array of shape (n_components,)
+        Current bias of the sources.
+    done : int
+        Number of rounds made.
     """
 
     n_components: int
     n_iter: int
     rate: float
-    unmixing: Matrix = field(init=False)
-    bias: Matrix = field(init=False)
+    unmixing: FloatArray = field(init=False)
+    bias: FloatArray = field(init=False)
     done: int = 0
-    _sum: Matrix = field(init=False)
+    _sum: FloatArray = field(init=False)
     _n_averaged: int = 0
-    _last: Matrix = field(init=False)
+    _last: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         self._restart()
 
-    def step(self, gradient: Matrix, bias_gradient: Matrix) -> float:
-        """Take one step; return the squared length of the change of the unmixing."""
+    def step(self, gradient: FloatArray, bias_gradient: FloatArray) -> float:
+        """Take one step; return the squared norm of the change of the unmixing matrix."""
         change = self.rate * gradient
         if opposes(change, self._last):
             self.rate *= _SLOWER
@@ -63,12 +76,12 @@ class Infomax:
             self._sum, self._n_averaged = self._sum + self.unmixing, self._n_averaged + 1
         return float((change**2).sum())
 
-    def result(self) -> Matrix:
-        """Return the averaged unmixing, or the last one if the run ended before averaging began."""
+    def result(self) -> FloatArray:
+        """Return the averaged unmixing matrix, or the last one if the run ended before averaging began."""
         return self._sum / self._n_averaged if self._n_averaged else self.unmixing
 
     def _ran_away(self) -> bool:
-        """Tell whether weights are too large or too skewed for sites to accept; a margin keeps it off the edge."""
+        """Return whether weights are so large or ill-conditioned that sites might refuse them."""
         if not np.isfinite(self.unmixing).all() or np.abs(self.unmixing).max() > _LARGEST_WEIGHT:
             return True
         return condition(self.unmixing) > 0.9 * MOST_CONDITION or np.abs(self.bias).max() > _LARGEST_WEIGHT

@@ -1,6 +1,6 @@
-"""The rotation whose directions are most non-Gaussian: pairwise Jacobi steps on a symmetric tensor of order four.
+"""Rotation to the most non-Gaussian directions, by pairwise Jacobi steps on a symmetric tensor of order four.
 
-All starts and all disjoint pairs of a round turn together, so a sweep is a few small matrix products.
+All starts and all disjoint pairs of a round are rotated together, so a sweep is a few small matrix products.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.statistics.fourth_packing import layout, traceless4, unpack4
+from dpcape.statistics.packing import layout, traceless4, unpack4
 
-Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 CONTRASTS = ("positive", "negative", "mixed")
@@ -23,22 +23,24 @@ _SETTLED = 1e-6
 _GRID = np.linspace(-np.pi / 4, np.pi / 4, 65)
 
 
-def rotate(tensor: Matrix, n: int, *, kurtosis: str = "positive", n_starts: int = 8) -> Matrix:
+def rotate(tensor: FloatArray, n: int, *, kurtosis: str = "positive", n_starts: int = 8) -> FloatArray:
     """Return the orthogonal matrix whose rows are the most non-Gaussian directions of a packed tensor.
 
     Parameters
     ----------
-    tensor : ndarray
+    tensor : array
         Packed symmetric tensor of order four over n dimensions, with or without noise; its trace parts (the Gaussian
-        part and whatever covariance is left) are removed first.
+        part and the remaining covariance) are removed first.
+    n : int
+        Number of dimensions.
     kurtosis : str
-        "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" the part of the tensor
-        that n independent sources of any signs explain, which is the likelihood under isotropic noise.
+        "positive" or "negative" maximises the summed kurtosis of that sign (Comon 1994); "mixed" maximises the part of
+        the tensor that n independent sources of any sign explain, which is the likelihood under isotropic noise.
     n_starts : int
-        How many rotations to start from; the best end is returned. Starts are fixed, not random.
+        Number of starting rotations, which are fixed, not random; the best result is returned.
     """
     if kurtosis not in CONTRASTS:
-        raise InvalidParameter(f"kurtosis must be one of {CONTRASTS}; got {kurtosis!r}.")
+        raise InvalidParameter(f"kurtosis must be one of {', '.join(CONTRASTS)}; got {kurtosis!r}.")
     sign = -1.0 if kurtosis == "negative" else 1.0
     pairs = unpack4(sign * traceless4(tensor, n), n)
     share = _mean_share(n) if kurtosis == "mixed" else None
@@ -48,14 +50,14 @@ def rotate(tensor: Matrix, n: int, *, kurtosis: str = "positive", n_starts: int 
             break
     values = _values(turns, pairs)
     scores = values.sum(axis=1) if share is None else _explained(values, share)
-    best: Matrix = turns[int(np.argmax(scores))]
+    best: FloatArray = turns[int(np.argmax(scores))]
     return _ordered(best, pairs)
 
 
-def tensor_values(tensor: Matrix, rotation: Matrix) -> Matrix:
+def tensor_values(tensor: FloatArray, rotation: FloatArray) -> FloatArray:
     """Return H(w, w, w, w) of the traceless part of a packed tensor, for each row w of ``rotation``."""
     n = len(rotation)
-    values: Matrix = _values(rotation[np.newaxis], unpack4(traceless4(tensor, n), n))[0]
+    values: FloatArray = _values(rotation[np.newaxis], unpack4(traceless4(tensor, n), n))[0]
     return values
 
 
@@ -69,12 +71,12 @@ def _mean_share(n: int) -> float:
     return b / (1 - 6 / (n + 4) + n * b)
 
 
-def _explained(values: Matrix, share: float) -> Matrix:
-    explained: Matrix = (values**2).sum(axis=-1) - share * values.sum(axis=-1) ** 2
+def _explained(values: FloatArray, share: float) -> FloatArray:
+    explained: FloatArray = (values**2).sum(axis=-1) - share * values.sum(axis=-1) ** 2
     return explained
 
 
-def _contracted(turns: Matrix, pairs: Matrix) -> Matrix:
+def _contracted(turns: FloatArray, pairs: FloatArray) -> FloatArray:
     """Return Q(w, w, ., .) for every row w of every start: (starts, n, n, n)."""
     where = layout(turns.shape[2])
     first, second = where.pair_rows, where.pair_columns
@@ -86,14 +88,14 @@ def _contracted(turns: Matrix, pairs: Matrix) -> Matrix:
     return full
 
 
-def _values(turns: Matrix, pairs: Matrix) -> Matrix:
+def _values(turns: FloatArray, pairs: FloatArray) -> FloatArray:
     full = _contracted(turns, pairs)
-    values: Matrix = np.einsum("sijk,sij,sik->si", full, turns, turns, optimize=True)
+    values: FloatArray = np.einsum("sijk,sij,sik->si", full, turns, turns, optimize=True)
     return values
 
 
-def _sweep(turns: Matrix, pairs: Matrix, share: float | None) -> float:
-    """Turn every pair of rows once, in place; return the largest angle."""
+def _sweep(turns: FloatArray, pairs: FloatArray, share: float | None) -> float:
+    """Rotate every pair of rows once, in place; return the largest angle."""
     largest = 0.0
     for first, second in _rounds(turns.shape[2]):
         entries = _pair_entries(turns, pairs, first, second)
@@ -108,8 +110,8 @@ def _sweep(turns: Matrix, pairs: Matrix, share: float | None) -> float:
     return largest
 
 
-def _pair_entries(turns: Matrix, pairs: Matrix, first: Indices, second: Indices) -> Matrix:
-    """Return Q_pppp, Q_pppq, Q_ppqq, Q_pqqq, Q_qqqq for the pairs of a round: (5, starts, n_pairs), and the rest."""
+def _pair_entries(turns: FloatArray, pairs: FloatArray, first: Indices, second: Indices) -> FloatArray:
+    """Return Q_pppp, Q_pppq, Q_ppqq, Q_pqqq, Q_qqqq for the pairs of a round: (5, starts, n_pairs)."""
     full = _contracted(turns, pairs)
     p, q = turns[:, first], turns[:, second]
     at_p = np.matmul(full[:, first], p[..., np.newaxis])[..., 0]
@@ -120,26 +122,26 @@ def _pair_entries(turns: Matrix, pairs: Matrix, first: Indices, second: Indices)
     )
 
 
-def _linear_angles(entries: Matrix) -> Matrix:
+def _linear_angles(entries: FloatArray) -> FloatArray:
     """Return the angles that maximise d_p + d_q = const + b cos 4t + c sin 4t."""
     pppp, pppq, ppqq, pqqq, qqqq = entries
-    angles: Matrix = np.arctan2(pppq - pqqq, (pppp + qqqq - 6 * ppqq) / 4) / 4
+    angles: FloatArray = np.arctan2(pppq - pqqq, (pppp + qqqq - 6 * ppqq) / 4) / 4
     return angles
 
 
-def _mixed_angles(entries: Matrix, sums: Matrix, share: float) -> Matrix:
-    """Return the angles that maximise the explained part: the best of a grid, then finer and finer parabolas.
+def _mixed_angles(entries: FloatArray, sums: FloatArray, share: float) -> FloatArray:
+    """Return the angles that maximise the explained part: the best of a grid, refined by parabolas.
 
-    ``sums`` are the values' sums per start; a round's pairs turn together, each as if the others stood still.
+    ``sums`` are the sums of values per start; the pairs of a round rotate together, each as if the others were fixed.
     """
     others = (sums[:, np.newaxis] - entries[0] - entries[4])[..., np.newaxis]
 
-    def explained(angles: Matrix) -> Matrix:
+    def explained(angles: FloatArray) -> FloatArray:
         d_p, d_q = _turned(entries, angles)
-        result: Matrix = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
+        result: FloatArray = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
         return result
 
-    angles: Matrix = _GRID[np.argmax(explained(_GRID), axis=-1)]
+    angles: FloatArray = _GRID[np.argmax(explained(_GRID), axis=-1)]
     for step in (_GRID[1] - _GRID[0]) * np.array([1.0, 1 / 16, 1 / 256]):
         around = angles[..., np.newaxis] + step * np.array([-1.0, 0.0, 1.0])
         left, middle, right = np.moveaxis(explained(around), -1, 0)
@@ -148,8 +150,8 @@ def _mixed_angles(entries: Matrix, sums: Matrix, share: float) -> Matrix:
     return angles
 
 
-def _turned(entries: Matrix, angles: Matrix) -> tuple[Matrix, Matrix]:
-    """Return d_p and d_q after turning by each angle."""
+def _turned(entries: FloatArray, angles: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return d_p and d_q after rotation by each angle."""
     pppp, pppq, ppqq, pqqq, qqqq = (entry[..., np.newaxis] for entry in entries)
     c, s = np.cos(angles), np.sin(angles)
     d_p = pppp * c**4 + 4 * pppq * c**3 * s + 6 * ppqq * c**2 * s**2 + 4 * pqqq * c * s**3 + qqqq * s**4
@@ -159,7 +161,7 @@ def _turned(entries: Matrix, angles: Matrix) -> tuple[Matrix, Matrix]:
 
 @lru_cache(maxsize=8)
 def _rounds(n: int) -> tuple[tuple[Indices, Indices], ...]:
-    """Return rounds of disjoint pairs that meet every pair once (the circle method of tournaments)."""
+    """Return rounds of disjoint pairs that contain every pair once (circle method of round-robin tournaments)."""
     seats = list(range(n + n % 2))
     rounds = []
     for _ in range(len(seats) - 1):
@@ -172,7 +174,7 @@ def _rounds(n: int) -> tuple[tuple[Indices, Indices], ...]:
     return tuple(rounds)
 
 
-def _starts(n: int, n_starts: int) -> Matrix:
+def _starts(n: int, n_starts: int) -> FloatArray:
     """Return fixed rotations: the identity, then orthonormalised normal scores of a Weyl sequence."""
     steps = np.arange(1, (n_starts - 1) * n * n + 1) * np.sqrt(2.0)
     normals = ndtri(np.clip(steps % 1.0, 1e-12, 1 - 1e-12)).reshape(-1, n, n)
@@ -180,8 +182,8 @@ def _starts(n: int, n_starts: int) -> Matrix:
     return np.stack([np.eye(n), *others])
 
 
-def _ordered(turn: Matrix, pairs: Matrix) -> Matrix:
-    """Order rows by their value, largest first, and fix signs: each row's largest entry is positive."""
+def _ordered(turn: FloatArray, pairs: FloatArray) -> FloatArray:
+    """Return rows ordered by their value, largest first, with signs such that the largest entry is positive."""
     values = _values(turn[np.newaxis], pairs)[0]
     turn = turn[np.argsort(-np.abs(values), kind="stable")]
     signs = np.sign(turn[np.arange(len(turn)), np.argmax(np.abs(turn), axis=1)])

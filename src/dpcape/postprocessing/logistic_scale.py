@@ -1,12 +1,12 @@
-"""The length of logistic coefficients from that of least squares: post-processing.
+"""Norm of logistic coefficients from least-squares coefficients.
 
-For features spread elliptically (a Gaussian is enough), y = 0 or 1 and P(y = 1) = s(t) with t = c + w'x,
-Stein's lemma gives cov(x, y) = E[s'(t)] cov(x) w: least squares finds the direction of w, shortened by
+For elliptically distributed features (such as Gaussian ones), y = 0 or 1 and P(y = 1) = s(t) with t = c + w'x,
+Stein's lemma gives cov(x, y) = E[s'(t)] cov(x) w: least squares finds the direction of w, scaled by
 E[s'(t)]. With t normal of mean m and variance v this leaves two equations for (m, v),
 
     E[s(t)] = P(y = 1)    and    v E[s'(t)]^2 = variance of the least-squares fit,
 
-and the length is 1 / E[s'(t)]. At m = 0 this is the scaled least squares of Erdogdu (2016).
+and the factor is 1 / E[s'(t)]. At m = 0 this is the scaled least squares of Erdogdu (2016).
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-# Spread of the log-odds beyond which records of bounded size do not tell lengths apart.
+from dpcape.arrays import FloatArray
+
+# Spread of the log-odds beyond which bounded records do not determine the norm.
 _LARGEST_SPREAD = 6.0
 _LEAST_PROBABILITY = 1e-6
 _NODES = np.linspace(-8.5, 8.5, 681)
@@ -32,11 +33,11 @@ def logistic_scale(variance: float, probability: float, *, noise: float = 0.0) -
     Parameters
     ----------
     variance : float
-        Of the least-squares fit to labels 0 and 1, around its mean.
+        Variance of the least-squares fit to labels 0 and 1, around its mean.
     probability : float
-        Mean label; noise may have put it outside [0, 1].
+        Mean label; with noise it may lie outside [0, 1].
     noise : float
-        Standard deviation of the noise of ``probability``, which is kept that far from 0 and 1.
+        Standard deviation of the noise on ``probability``, which is kept at least that far from 0 and 1.
     """
     margin = min(max(noise, _LEAST_PROBABILITY), 0.25)
     share = min(max(probability, margin), 1 - margin)
@@ -56,7 +57,7 @@ def _mean_and_slope(spread: float, share: float) -> tuple[float, float]:
     centre = math.log(share / (1 - share))
     reach = 9 * spread + 1
     mean = brentq(lambda m: _expected(m, spread) - share, centre - reach, centre + reach, xtol=1e-11)
-    ones: NDArray[np.float64] = expit(mean + spread * _NODES)
+    ones: FloatArray = expit(mean + spread * _NODES)
     return mean, float(_MASSES @ (ones * (1 - ones)))
 
 

@@ -1,29 +1,27 @@
-"""Polynomials from packed symmetric coefficients: post-processing."""
+"""Polynomials with packed symmetric coefficients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.statistics.monomials import monomial_count, monomials, multiplicities
-
-Vector = NDArray[np.float64]
 
 
 class PackedPolynomial:
-    """The polynomial with packed coefficients q: sum over monomials of q sqrt(multiplicity) monomial(w).
+    """Polynomial with packed coefficients q: the sum over monomials of q sqrt(multiplicity) monomial(w).
 
     Parameters
     ----------
-    blocks : sequence of ndarray
-        One packed tensor per degree 0..J; an empty one counts as zero.
+    blocks : sequence of array
+        One packed tensor per degree 0..J; an empty one is zero.
     width : int
         Number of parameters.
     """
 
-    def __init__(self, blocks: Sequence[Vector], width: int) -> None:
+    def __init__(self, blocks: Sequence[FloatArray], width: int) -> None:
         self.width = width
         self._terms = [
             (block * np.sqrt(multiplicities(width, degree)), _exponents(width, degree))
@@ -31,11 +29,11 @@ class PackedPolynomial:
             if len(block)
         ]
 
-    def value(self, w: Vector) -> float:
+    def value(self, w: FloatArray) -> float:
         """Return the polynomial at w."""
         return float(sum(heights @ np.prod(w**exponents, axis=1) for heights, exponents in self._terms))
 
-    def value_and_slope(self, w: Vector) -> tuple[float, Vector]:
+    def value_and_slope(self, w: FloatArray) -> tuple[float, FloatArray]:
         """Return the polynomial and its gradient at w."""
         slope = np.zeros(self.width)
         for heights, exponents in self._terms:
@@ -47,7 +45,7 @@ class PackedPolynomial:
         return self.value(w), slope
 
 
-def _exponents(width: int, degree: int) -> NDArray[np.int64]:
+def _exponents(width: int, degree: int) -> IntArray:
     """Return the exponent of each parameter in each monomial, (monomials, width)."""
     exponents = np.zeros((monomial_count(width, degree), width), dtype=np.int64)
     for row, positions in enumerate(monomials(width, degree)):

@@ -1,8 +1,8 @@
-"""Solving noisy normal equations: post-processing of released matrices, nothing here touches records.
+"""Solution of noisy normal equations by cleaned eigenvalues and shrinkage.
 
-A released moment is the true one plus isotropic symmetric noise of known scale. Inverting it as it is
-multiplies noise by its smallest eigenvalues, which noise makes small, zero or negative. Two corrections use
-what is known about the noise.
+A released moment is the true one plus isotropic symmetric noise of known scale. Inverting it directly amplifies noise
+in the directions of its smallest eigenvalues, which noise makes small, zero or negative. Two corrections use what is
+known about the noise.
 
 *Eigenvalues.* In an eigenvector v of the noisy matrix, the energy v'Av of the true one is estimated by l - 2
 s^2 g(l), where s is the root mean square eigenvalue of the noise and g the mean of 1/(l - l_j) over the other
@@ -19,45 +19,45 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray
 
 # Eigenvalues below this share of the largest are rounding, not information.
 _RANK_TOLERANCE = 1e-10
-# Half the 95 % quantile of chi-square with one degree of freedom: a likelihood interval.
+# Half the 95% quantile of chi-square with one degree of freedom: a likelihood interval.
 _LIKELIHOOD_DROP = 1.92
-# What a direction hidden by noise is taken to have at least, in units of the noise, when intervals are computed.
+# Least eigenvalue assumed for a direction hidden by noise, in units of the noise, when intervals are computed.
 _FAINTEST = 0.1
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients and how uncertain noise leaves them.
+    """Coefficients and their uncertainty due to noise.
 
     Attributes
     ----------
-    coefficients : (D,)
-    noise_covariance : (D, D)
-        Of the coefficients given what was released: noise, and what shrinking hides.
-    response : (D, D)
-        The matrix that maps the right-hand side to the coefficients.
+    coefficients : array of shape (D,)
+        Shrunken solution.
+    noise_covariance : array of shape (D, D)
+        Covariance of the coefficients due to noise and shrinkage, given what was released.
+    response : array of shape (D, D)
+        Matrix that maps the right-hand side to the coefficients.
     energy : float
-        Coefficients' A coefficients, for the cleaned A.
+        Quadratic form of the coefficients in the cleaned moment.
     """
 
-    coefficients: Vector
-    noise_covariance: Vector
-    response: Vector
+    coefficients: FloatArray
+    noise_covariance: FloatArray
+    response: FloatArray
     energy: float
 
 
-def cleaned_eigenvalues(values: Vector, scale: float) -> Vector:
+def cleaned_eigenvalues(values: FloatArray, scale: float) -> FloatArray:
     """Return the energies of the noise-free matrix in the eigenvectors of the noisy one.
 
     Parameters
     ----------
-    values : (D,)
+    values : array of shape (D,)
         Eigenvalues of the noisy matrix.
     scale : float
         Standard deviation of the noise on the diagonal; off it, scale / sqrt(2).
@@ -69,23 +69,27 @@ def cleaned_eigenvalues(values: Vector, scale: float) -> Vector:
     # The imaginary part keeps close pairs from blowing up; spread / sqrt(D) is their mean distance.
     width = spread / math.sqrt(values.size)
     pull = (gaps / (gaps**2 + width**2)).mean(axis=1)
-    cleaned: Vector = values - 2 * spread**2 * pull
+    cleaned: FloatArray = values - 2 * spread**2 * pull
     return cleaned
 
 
 def shrunken_solution(
-    moment: Vector, cross: Vector, *, scale: float, cross_scale: float, ridge: float = 0.0
+    moment: FloatArray, cross: FloatArray, *, scale: float, cross_scale: float, ridge: float = 0.0
 ) -> Solution:
-    """Minimise w'(A + ridge I)w - 2 c'w for a noisy moment A and a noisy right-hand side c.
+    """Return the shrunken minimiser of w'(A + ridge I)w - 2 c'w for a noisy moment A and right-hand side c.
 
     Parameters
     ----------
-    moment, cross : ndarray
-        A and c as released; A may be indefinite or of deficient rank.
+    moment : array of shape (D, D)
+        A as released; it may be indefinite or rank-deficient.
+    cross : array of shape (D,)
+        c as released.
     scale : float
-        Standard deviation of the noise on A's diagonal, 0 for exact matrices.
+        Standard deviation of the noise on the diagonal of A; 0 for an exact matrix.
     cross_scale : float
-        Standard deviation of the noise of each entry of c.
+        Standard deviation of the noise on each entry of c.
+    ridge : float
+        Weight of the squared norm of w.
     """
     values, vectors = np.linalg.eigh(moment)
     cleaned = cleaned_eigenvalues(values, scale)
@@ -107,25 +111,24 @@ def shrunken_solution(
     )
 
 
-def _hidden_variance(heights: Vector, cleaned: Vector, *, scale: float, cross_scale: float) -> Vector:
-    """Return the variance that noise and shrinking leave in each coefficient, on the side of too much."""
-    # Below the floor single values are noise, but their mean is not: it stands for each of them.
+def _hidden_variance(heights: FloatArray, cleaned: FloatArray, *, scale: float, cross_scale: float) -> FloatArray:
+    """Return a conservative variance of each coefficient due to noise and shrinkage."""
+    # Below the floor individual values are noise, but their mean is not: it replaces each of them.
     faint = cleaned <= scale * math.sqrt(cleaned.size)
     mean = float(cleaned[faint].mean()) if faint.any() else 0.0
     curvature = np.where(faint, max(mean, _FAINTEST * scale), cleaned)
     _, likely = _prior_variance(heights, curvature, cross_scale)
-    # Noise on the moment acts through the coefficients, whose squared length is about D times their variance.
+    # Noise on the moment acts through the coefficients, whose squared norm is about D times their variance.
     noise = cross_scale**2 + 0.5 * scale**2 * cleaned.size * likely
     _, likely = _prior_variance(heights, curvature, math.sqrt(noise))
-    hidden: Vector = likely * noise / (likely * curvature**2 + noise)
+    hidden: FloatArray = likely * noise / (likely * curvature**2 + noise)
     return hidden
 
 
-def _prior_variance(heights: Vector, curvature: Vector, cross_scale: float) -> tuple[float, float]:
-    """Return the likeliest variance of the coefficients, and the largest one the numbers do not contradict.
+def _prior_variance(heights: FloatArray, curvature: FloatArray, cross_scale: float) -> tuple[float, float]:
+    """Return the most likely variance of the coefficients, and the largest one within a likelihood interval.
 
-    Heights are normal with variance v curvature^2 + cross_scale^2. The larger value keeps noise from looking
-    like certainty.
+    Heights are normal with variance v curvature^2 + cross_scale^2. The larger value prevents overconfidence.
     """
     # From "all hidden" to "nothing hidden", in units of the noise at the strongest direction.
     unit = (cross_scale / float(curvature.max())) ** 2

@@ -1,4 +1,4 @@
-"""Components from released moments: whitening, the tensor power method, un-whitening. Pure post-processing.
+"""Components from released moments: whitening, the tensor power method, and the inverse of the whitening.
 
 With M2 = sum_k w_k a_k a_k' and M3 = sum_k w_k a_k (x) a_k (x) a_k, a whitener W (W' M2 W = I) makes the
 vectors v_k = sqrt(w_k) W'a_k orthonormal, and M3(W, W, W) = sum_k w_k^(-1/2) v_k (x) v_k (x) v_k is found
@@ -13,64 +13,61 @@ from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 from scipy.special import ndtri
 
+from dpcape.arrays import FloatArray
 from dpcape.postprocessing.eigen import fix_signs, noise_norm
-from dpcape.statistics.tensor_packing import packed_tensor_size
+from dpcape.statistics.packing import packed_tensor_size
 
-Array = NDArray[np.float64]
-
-# From this size on, a few eigenvectors are cheaper by Lanczos steps than by a full reduction.
+# From this size on, Lanczos steps are faster than a full reduction if few eigenvectors are needed.
 _LARGE = 400
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """Directions that whiten a noisy second moment, and the way back.
+    """Whitening of a noisy second moment, and its inverse.
 
     Attributes
     ----------
-    forward : (n_features, n_components)
-        W.
-    backward : (n_features, n_components)
-        Its pseudo-inverse transposed, so that a = backward v is W'a = v's solution.
-    eigenvalues : (n_components,)
-        Of the released moment, descending.
-    kept : (n_components,)
-        What they were taken to be: corrected for noise, and not below its level.
+    forward : array of shape (n_features, n_components)
+        Whitening matrix W.
+    backward : array of shape (n_features, n_components)
+        Transposed pseudo-inverse of W, so that a = backward v solves W'a = v.
+    eigenvalues : array of shape (n_components,)
+        Eigenvalues of the released moment, descending.
+    kept : array of shape (n_components,)
+        Eigenvalues used: corrected for noise, and not below its level.
     n_drowned : int
-        How many are not clearly above the noise; those below it were raised to its level.
+        Number of eigenvalues not clearly above the noise; those below it were raised to its level.
     """
 
-    forward: Array
-    backward: Array
-    eigenvalues: Array
-    kept: Array
+    forward: FloatArray
+    backward: FloatArray
+    eigenvalues: FloatArray
+    kept: FloatArray
     n_drowned: int
 
 
-def whiten(moment: Array, n_components: int, *, scale: float) -> Whitening:
-    """Return the whitening of a symmetric moment that carries isotropic noise of this scale.
+def whiten(moment: FloatArray, n_components: int, *, scale: float) -> Whitening:
+    """Return the whitening of a symmetric moment with isotropic noise of this scale.
 
-    Noise of operator norm 2 t, t^2 = D scale^2 / 2, moves an eigenvalue l > t to l + t^2 / l; this is
-    inverted. Below 2 t an eigenvalue cannot be told from noise: it is taken to be t, the least that would
-    stand out.
+    Noise of operator norm 2 t, t^2 = D scale^2 / 2, moves an eigenvalue l > t to l + t^2 / l; this is inverted. Below
+    2 t an eigenvalue is indistinguishable from noise: it is set to t, the smallest one that can be detected.
     """
     values, vectors = _top_eigen(moment, n_components)
     edge = noise_norm(scale, moment.shape[0])
-    # An absolute least value keeps the exact, rank-deficient case finite.
+    # An absolute minimum keeps the exact, rank-deficient case finite.
     least = max(edge / 2, float(np.abs(values).max()) * 1e-10, 1e-150)
     root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     kept = np.where(values > edge, (values + root) / 2, least)
     kept = np.maximum(kept, least)
-    # The norm of the noise fluctuates: 10 % more is not clearly above.
+    # The norm of the noise fluctuates: 10% more is not clearly above.
     n_drowned = int(np.sum(values <= max(1.1 * edge, least)))
     return Whitening(vectors / np.sqrt(kept), vectors * np.sqrt(kept), values, kept, n_drowned)
 
 
-def _top_eigen(moment: Array, n_components: int) -> tuple[Array, Array]:
+def _top_eigen(moment: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
     size = moment.shape[0]
     if size < _LARGE or n_components > size // 8:
         values, vectors = scipy.linalg.eigh(moment, subset_by_index=(size - n_components, size - 1))
@@ -81,7 +78,7 @@ def _top_eigen(moment: Array, n_components: int) -> tuple[Array, Array]:
     return values[order], fix_signs(vectors[:, order])
 
 
-def multilinear(tensor: Array, matrix: Array) -> Array:
+def multilinear(tensor: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return T(M, M, M) of a symmetric tensor, one index at a time: never more than n^2 m numbers besides T."""
     result = tensor
     for _ in range(3):
@@ -91,21 +88,27 @@ def multilinear(tensor: Array, matrix: Array) -> Array:
 
 
 def power_method(
-    tensor: Array, n_components: int, *, n_restarts: int = 64, n_iter: int = 60, n_polish: int = 30
-) -> tuple[Array, Array]:
+    tensor: FloatArray, n_components: int, *, n_restarts: int = 64, n_iter: int = 60, n_polish: int = 30
+) -> tuple[FloatArray, FloatArray]:
     """Return (values, vectors as columns) of a nearly orthogonally decomposable symmetric tensor.
 
-    All restarts advance together, one matrix product per step; the best one is kept and deflated, and what
-    the next search looks at is what is left (Anandkumar et al. 2014, algorithm 1). Because errors of early
-    components end up in late ones, all are then improved together: the v_k become the nearest orthonormal
-    set to l_k T(I, v_k, v_k), as long as this raises sum l_k^2.
+    All restarts advance together, one matrix product per step. The best one is kept and subtracted before the next
+    search (Anandkumar et al. 2014, algorithm 1). Because errors of early components propagate to later ones, all are
+    then refined together: the v_k become the nearest orthonormal set to l_k T(I, v_k, v_k), as long as this increases
+    sum l_k^2.
 
     Parameters
     ----------
-    n_restarts, n_iter : int
-        Starting points and steps of each search; starting points are spread evenly and fixed, not random.
+    tensor : array of shape (n, n, n)
+        Symmetric tensor.
+    n_components : int
+        Number of components.
+    n_restarts : int
+        Starting points of each search, evenly spread and fixed, not random.
+    n_iter : int
+        Steps of each search.
     n_polish : int
-        Joint steps at the end.
+        Joint refinement steps at the end.
     """
     starts = spread_directions(tensor.shape[0], n_restarts)
     left = tensor.copy()
@@ -122,33 +125,33 @@ def power_method(
     return np.abs(values)[order], (vectors * np.where(values < 0, -1.0, 1.0))[:, order]
 
 
-def contract(tensor: Array, vectors: Array) -> Array:
+def contract(tensor: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return T(I, v, v) for all columns v at once."""
     n, n_vectors = vectors.shape
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(n * n, n_vectors)
-    result: Array = tensor.reshape(n, n * n) @ pairs
+    result: FloatArray = tensor.reshape(n, n * n) @ pairs
     return result
 
 
-def strongest(tensor: Array, starts: Array, n_iter: int) -> Array:
-    """Return the unit vector that the best of many power iterations ends in."""
+def strongest(tensor: FloatArray, starts: FloatArray, n_iter: int) -> FloatArray:
+    """Return the unit vector to which the best of many power iterations converges."""
     vectors = starts
     for _ in range(n_iter):
         vectors = _normalised(contract(tensor, vectors))
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
-    best: Array = vectors[:, int(np.argmax(values))]
+    best: FloatArray = vectors[:, int(np.argmax(values))]
     return best
 
 
-def _normalised(vectors: Array) -> Array:
+def _normalised(vectors: FloatArray) -> FloatArray:
     lengths = np.sqrt(np.einsum("ik,ik->k", vectors, vectors))
-    # A vector that is mapped to zero stays zero and loses against every other.
-    result: Array = vectors / np.maximum(lengths, 1e-300)
+    # A vector that is mapped to zero stays zero and is never the best.
+    result: FloatArray = vectors / np.maximum(lengths, 1e-300)
     return result
 
 
-def _polished(tensor: Array, vectors: Array, n_steps: int) -> Array:
-    """Return the orthonormal set with the largest summed squared values that joint steps from ``vectors`` meet."""
+def _polished(tensor: FloatArray, vectors: FloatArray, n_steps: int) -> FloatArray:
+    """Return the orthonormal set with the largest summed squared values found by joint steps from ``vectors``."""
     vectors = _orthonormal(vectors)
     best, most = vectors, -math.inf
     for _ in range(n_steps + 1):
@@ -161,15 +164,15 @@ def _polished(tensor: Array, vectors: Array, n_steps: int) -> Array:
     return best
 
 
-def _orthonormal(vectors: Array) -> Array:
+def _orthonormal(vectors: FloatArray) -> FloatArray:
     """Return the nearest orthonormal columns (polar factor)."""
     left, _, right = np.linalg.svd(vectors, full_matrices=False)
-    nearest: Array = left @ right
+    nearest: FloatArray = left @ right
     return nearest
 
 
 @lru_cache(maxsize=32)
-def _spread(n: int, count: int) -> Array:
+def _spread(n: int, count: int) -> FloatArray:
     # Kronecker sequence of the generalised golden ratio (Roberts 2018): even, deterministic, any dimension.
     ratio = 2.0
     for _ in range(64):
@@ -181,28 +184,28 @@ def _spread(n: int, count: int) -> Array:
     return directions
 
 
-def spread_directions(n: int, count: int) -> Array:
-    """Return ``count`` unit vectors (columns) spread over the sphere: axes first, then an even sequence."""
+def spread_directions(n: int, count: int) -> FloatArray:
+    """Return ``count`` unit vectors (columns) spread over the sphere: axes first, then an evenly spread sequence."""
     return np.hstack([np.eye(n)[:, : min(n, count)], _spread(n, max(count - n, 0))])
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Public coordinates in which a third moment is released, and the way from there to components.
+    """Public coordinates in which a third moment is released, and their inverse.
 
     Attributes
     ----------
-    forward : (n_features, n_components)
-        R; a record or word x enters as R'x.
-    inner : (n_components, n_components)
-        Whitens R'M2 R.
-    backward : (n_features, n_components)
-        Takes an orthonormal v_k of the whitened tensor to sqrt(w_k) a_k.
+    forward : array of shape (n_features, n_components)
+        Matrix R; a record or word x enters as R'x.
+    inner : array of shape (n_components, n_components)
+        Matrix that whitens R'M2 R.
+    backward : array of shape (n_features, n_components)
+        Maps an orthonormal v_k of the whitened tensor to sqrt(w_k) a_k.
     """
 
-    forward: Array
-    inner: Array
-    backward: Array
+    forward: FloatArray
+    inner: FloatArray
+    backward: FloatArray
 
 
 def whitened_coordinates(whitening: Whitening) -> Coordinates:
@@ -211,12 +214,11 @@ def whitened_coordinates(whitening: Whitening) -> Coordinates:
 
 
 def bounded_coordinates(whitening: Whitening) -> Coordinates:
-    """Return whitening coordinates whose rows, the images of single words, are shortened to the best public
-    length.
+    """Return whitening coordinates whose rows, the images of single words, are scaled down to the best public norm.
 
-    Shortening rows of W is not clipping of records: with R instead of W the released tensor is exactly M3(R,
-    R, R), and R'M2 R is known from the first release. Rare words have long rows, and the longest row is what
-    noise is scaled to. The length chosen is the one with the least noise after whitening again.
+    Scaling down rows of W does not clip records: with R instead of W the released tensor is exactly M3(R, R, R), and
+    R'M2 R is known from the first release. Rare words have long rows, and noise is proportional to the cube of the
+    longest one. The chosen norm gives the least noise after whitening again.
     """
     lengths = np.linalg.norm(whitening.forward, axis=1)
     candidates = np.unique(np.quantile(lengths[lengths > 0], np.linspace(0.05, 1.0, 39)))
@@ -227,30 +229,30 @@ def bounded_coordinates(whitening: Whitening) -> Coordinates:
     return options[int(np.argmin(costs))]
 
 
-def _shortened(whitening: Whitening, lengths: Array, longest: float) -> Coordinates:
+def _shortened(whitening: Whitening, lengths: FloatArray, longest: float) -> Coordinates:
     factors = longest / np.maximum(lengths, longest)
     forward = whitening.forward * factors[:, None]
     # S = R'B with B B' the kept part of M2, so R'M2 R = S S'; with the polar form S = P Q, P^-1 whitens and
-    # the way back is B S^-1 P = B Q'. The least singular value is kept away from zero; such an option is
+    # the inverse is B S^-1 P = B Q'. The least singular value is kept away from zero; such an option is
     # never the best.
     left, values, right = np.linalg.svd(forward.T @ whitening.backward)
     inner = (left / np.maximum(values, 1e-9 * values[0])) @ left.T
     return Coordinates(forward, inner, whitening.backward @ (left @ right).T)
 
 
-def onto_simplex(rows: Array) -> Array:
+def onto_simplex(rows: FloatArray) -> FloatArray:
     """Return the nearest probability vector to each row (Held, Wolfe and Crowder 1974)."""
     ordered = -np.sort(-rows, axis=1)
     excess = np.cumsum(ordered, axis=1) - 1
     ranks = np.arange(1, rows.shape[1] + 1)
     n_positive = np.sum(ordered * ranks > excess, axis=1)
     shift = excess[np.arange(len(rows)), n_positive - 1] / n_positive
-    result: Array = np.maximum(rows - shift[:, None], 0.0)
+    result: FloatArray = np.maximum(rows - shift[:, None], 0.0)
     result /= result.sum(axis=1, keepdims=True)
     return result
 
 
-def tensor_noise_norm(scale: float, whitener: Array) -> float:
+def tensor_noise_norm(scale: float, whitener: FloatArray) -> float:
     """Return the expected Frobenius norm of isotropic symmetric tensor noise after T(W, W, W).
 
     The noise is the symmetrised iid tensor, so with G = W'W the square is the mean over permutations of the
@@ -266,8 +268,8 @@ def tensor_noise_norm(scale: float, whitener: Array) -> float:
 _SPIN_CONSTANT = 1.657
 
 
-def noise_strength(scale: float, inner: Array) -> float:
-    """Return the strength that noise of this scale alone would reach after T(M, M, M), M = ``inner``."""
+def noise_strength(scale: float, inner: FloatArray) -> float:
+    """Return the strength that noise of this scale alone would have after T(M, M, M), M = ``inner``."""
     n_components = inner.shape[1]
     spread = tensor_noise_norm(scale, inner) / math.sqrt(packed_tensor_size(n_components))
     return _SPIN_CONSTANT * spread * math.sqrt(n_components)

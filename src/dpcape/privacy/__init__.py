@@ -1,13 +1,15 @@
-"""How much is revealed: exact accounting, calibration, and ledgers."""
+"""Exact privacy accounting, calibration of noise, and ledgers."""
 
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
 from dpcape.privacy.ledger import Charge, Ledger
+from dpcape.privacy.unit import Unit
 
 __all__ = [
     "AdversaryView",
     "Charge",
     "Ledger",
+    "Unit",
     "compose",
     "delta_of",
     "epsilon_of",

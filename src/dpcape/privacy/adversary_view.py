@@ -1,8 +1,8 @@
-"""What an adversary sees, as a matrix, and how far one record can move it.
+"""The adversary's view as a matrix, and how far one record can move it.
 
 A protocol writes its view row by row: every message, broadcast or secret that the adversary holds is a sum of site
-statistics (``shift``) and of independent noise sources (``mixing``). How much a site is exposed then follows by linear
-algebra; no variance is derived by hand. See ``docs/noise.md`` for why integer noise may be treated as Gaussian here.
+statistics (``shift``) and of independent noise sources (``mixing``). A site's exposure then follows by linear algebra;
+no variance is derived by hand. See ``docs/noise.md`` for why integer noise may be treated as Gaussian here.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpcape.arrays import FloatArray
 
 _RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class AdversaryView:
-    """A linear-Gaussian view ``shift @ statistics + mixing @ noise``.
+    """Linear-Gaussian view ``shift @ statistics + mixing @ noise``.
 
     Attributes
     ----------
-    shift : (rows, sites)
-        How site statistics enter each row.
-    mixing : (rows, sources)
-        How noise sources enter each row.
-    variances : (sources,)
+    shift : (rows, sites) array
+        Coefficients of the sites' statistics in each row.
+    mixing : (rows, sources) array
+        Coefficients of the noise sources in each row.
+    variances : (sources,) array
         Variance of each source.
     """
 
-    shift: NDArray[np.float64]
-    mixing: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    shift: FloatArray
+    mixing: FloatArray
+    variances: FloatArray
 
-    def exposures(self) -> NDArray[np.float64]:
-        """Return, per site, mu for a statistic of sensitivity one: infinite where the view determines it.
+    def exposures(self) -> FloatArray:
+        """Return each site's mu for a statistic of sensitivity one; infinite where the view determines the statistic.
 
         Moving site s's statistic by a vector of length 1 moves the view's mean by column s of ``shift``; its length in
         units of the view's covariance is the exposure.

@@ -1,8 +1,8 @@
-"""From a wanted guarantee to the noise of one release.
+"""Calibration: the noise of one release, from the guarantee it must give.
 
-The same function runs at the coordinator and at every site: a site that computes other scales than it is asked for
-refuses. Scales follow from the view alone: exposure is inversely proportional to noise, so one evaluation of the worst
-view fixes the factor.
+The same function runs at the coordinator and at every site; a site refuses a request whose noise differs from its own
+calculation. Only the view determines the scales: exposure is inversely proportional to noise, so one evaluation of the
+worst view fixes the factor.
 """
 
 from __future__ import annotations
@@ -13,54 +13,77 @@ from typing import Protocol as Interface
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, ViewUnprotected
 from dpcape.noise import LARGEST_SCALE
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
-from dpcape.statistics.statistic import Statistic
-
-Vector = NDArray[np.float64]
 
 # own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
 _RANGE = 2.0**62
 
 
+class Released(Interface):
+    """Interface of a statistic, built or planned, as calibration needs it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the statistic in messages."""
+
+    @property
+    def size(self) -> int:
+        """Length of the packed vector."""
+
+    @property
+    def diameter(self) -> float:
+        """Largest distance between the contributions of two units."""
+
+    @property
+    def radius(self) -> float:
+        """Largest length of one unit's contribution."""
+
+    def rounding(self, n_records: int) -> float:
+        """Return a bound on the floating-point error of a total."""
+
+    def sensitivity(self, n_records: int) -> float:
+        """Return how far replacing one unit moves the computed total."""
+
+
 class Scheme(Interface):
-    """What calibration needs to know of a protocol."""
+    """Interface of a protocol, as calibration needs it."""
 
     def n_honest(self, n_sites: int) -> int:
-        """Least number of honest sites among those that finish."""
+        """Return the least number of honest sites among those that finish."""
 
-    def unit_scales(self, demands: Vector) -> tuple[Vector, Vector]:
-        """Own and shared scales up to one common factor, for ``demands`` = sensitivity / mu per site."""
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return own and shared scales up to one common factor, for ``demands`` = sensitivity / mu per site."""
 
-    def cover(self, own_scales: Vector, shared_scales: Vector) -> Vector:
-        """How much each site's noise protects the others."""
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
+        """Return how much each site's noise protects the others."""
 
     def view(
-        self, n_sites: int, *, honest: Sequence[int] | None, own_scales: Vector, shared_scales: Vector
+        self, n_sites: int, *, honest: Sequence[int] | None, own_scales: FloatArray, shared_scales: FloatArray
     ) -> AdversaryView:
-        """What the aggregator and all sites outside ``honest`` see together."""
+        """Return what the aggregator and all sites outside ``honest`` see together."""
 
 
 class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The noise of one release; scales are standard deviations in units of a site's weighted total.
+    """Noise of one release; scales are standard deviations in units of a site's weighted total.
 
     Attributes
     ----------
     step : float
         Grid step, a power of two.
-    output_sensitivities : mapping
+    output_sensitivities : dict of str to float
         How far replacing one unit of a site moves the sum, rounding included.
-    own_scales, shared_scales : mapping
-        Per site; ``shared_scales`` are of the draw before the mean is removed.
-    mus : mapping
-        What the release costs each site against the worst coalition.
+    own_scales, shared_scales : dict of str to float
+        Scale of each site's own noise, and of its draw of cancelling noise before the mean is removed.
+    mus : dict of str to float
+        The mu of the release for each site, against the worst coalition.
     gap, tail : float
         What integer noise adds to epsilon and delta (docs/noise.md).
     """
@@ -74,17 +97,17 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tail: float
 
     def own_steps(self, site: str) -> float:
-        """Scale of the site's own noise in grid steps."""
+        """Return the scale of the site's own noise, in grid steps."""
         return self.own_scales[site] / self.step
 
     def shared_steps(self, site: str) -> float:
-        """Scale of the site's draw in grid steps."""
+        """Return the scale of the site's draw of cancelling noise, in grid steps."""
         return self.shared_scales[site] / self.step
 
     def agrees_with(self, other: ReleaseNoise) -> bool:
-        """Tell whether another party computed the same plan, up to how its linear algebra rounds.
+        """Return whether another party computed the same noise, up to rounding in its linear algebra.
 
-        A site uses its own plan whatever this says, so the tolerance costs no privacy; the grid must be the same.
+        A site uses its own result in any case, so the tolerance costs no privacy; the grid must be the same.
         """
         mine, others = (msgspec.structs.astuple(plan)[1:] for plan in (self, other))
         return self.step == other.step and all(
@@ -92,7 +115,7 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         )
 
     def sum_scale(self, survivors: Sequence[str]) -> float:
-        """Scale of the noise in the sum over ``survivors``: own noise only, the rest cancels."""
+        """Return the scale of the noise in the sum over ``survivors``: own noise only, the rest cancels."""
         return math.hypot(*(self.own_scales[site] for site in survivors))
 
 
@@ -103,7 +126,7 @@ def _are_close(left: float | dict[str, float], right: float | dict[str, float]) 
 
 
 def target_mus(terms: Terms) -> dict[str, float]:
-    """Return the mu each site may spend in all, after the reserve for integer noise."""
+    """Return each site's total mu, after the reserve for integer noise."""
     return {
         site: mu_of(epsilon - epsilon_reserve(epsilon), terms.delta * (1 - DELTA_RESERVE))
         for site, epsilon in terms.epsilons.items()
@@ -111,14 +134,14 @@ def target_mus(terms: Terms) -> dict[str, float]:
 
 
 def worst_exposures(
-    scheme: Scheme, own_scales: Vector, shared_scales: Vector, *, n_honest: int | None = None
-) -> Vector:
+    scheme: Scheme, own_scales: FloatArray, shared_scales: FloatArray, *, n_honest: int | None = None
+) -> FloatArray:
     """Return each site's exposure against the worst coalition and the fewest survivors.
 
-    ``n_honest`` is what the scheme assumes of honest sites that finish, unless another number is asked about.
+    ``n_honest`` is the number of honest sites that finish; None for the least that the scheme allows.
 
-    Whoever colludes, or drops out and is corrected for, stops covering the rest; the worst for a site is to be left
-    with the others whose noise covers least (checked against all coalitions in ``tests/privacy``).
+    A site that colludes, or that drops out and is corrected for, no longer covers the rest. The worst case for a site
+    is to be left with the others whose noise covers least (checked against all coalitions in ``tests/privacy``).
     """
     n_sites = own_scales.size
     n_honest = scheme.n_honest(n_sites) if n_honest is None else n_honest
@@ -136,14 +159,14 @@ def worst_exposures(
     return result
 
 
-def calibrate(scheme: Scheme, sensitivities: Vector, mus: Vector) -> tuple[Vector, Vector, Vector]:
-    """Return own scales, shared scales and the mu each site then really has (at most what was asked)."""
+def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return own scales, shared scales and each site's resulting mu (at most the one requested)."""
     demands = sensitivities / mus
     own, shared = scheme.unit_scales(demands)
     exposures = worst_exposures(scheme, own, shared)
     if not np.isfinite(exposures).all():
         raise ViewUnprotected(
-            "the adversary's view must leave every site covered by noise; got a site that is not. "
+            "Calibration failed because the adversary could remove all noise covering some site. "
             "Lower n_colluding, raise minimum_sites, or use SecureSum."
         )
     # The tiny factor keeps rounding on the private side.
@@ -151,7 +174,7 @@ def calibrate(scheme: Scheme, sensitivities: Vector, mus: Vector) -> tuple[Vecto
     return own * factor, shared * factor, sensitivities * exposures / factor
 
 
-def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Scheme) -> ReleaseNoise:
+def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme) -> ReleaseNoise:
     """Return the noise of release number ``release``; a pure function of public facts."""
     sites = terms.sites
     if not terms.epsilons:
@@ -186,20 +209,20 @@ def plan_release(terms: Terms, release: int, statistic: Statistic, scheme: Schem
     )
 
 
-def _gap(size: int, own: Vector, shared: Vector, step: float) -> float:
+def _gap(size: int, own: FloatArray, shared: FloatArray, step: float) -> float:
     # Whichever draw is finest counts: with a small cancelling ratio that is the shared one.
     finest = float(np.min([*own, *shared[shared > 0]]))
     return epsilon_gap(own_steps=finest / step, n_sites=own.size, n_coordinates=size)
 
 
-def _fits(needed: float, own: Vector, shared: Vector, step: float, slack: float = 1.0) -> bool:
-    """Tell whether sums fit into 64 bits and every draw into the sampler's range."""
+def _fits(needed: float, own: FloatArray, shared: FloatArray, step: float, slack: float = 1.0) -> bool:
+    """Return whether sums fit into 64 bits and every draw into the sampler's range."""
     largest = max(float(own.max()), float(shared.max()))
     return needed / step < slack * _RANGE and largest / step <= slack * LARGEST_SCALE / 2
 
 
-def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
-    """Return the power of two that makes the grid fine enough for the gap and coarse enough for 64 bits."""
+def _grid_step(terms: Terms, statistic: Released, own: FloatArray, shared: FloatArray) -> float:
+    """Return the grid step: a power of two, fine enough for the gap and coarse enough for 64 bits."""
     smallest = math.floor(math.log2(float(own.min())))
     allowed = epsilon_reserve(min(terms.epsilons.values())) / len(terms.shares)
     needed = _range_needed(terms, statistic, own, shared)
@@ -210,16 +233,16 @@ def _grid_step(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) 
     raise _does_not_fit(statistic, needed, own)
 
 
-def _does_not_fit(statistic: Statistic, needed: float, own: Vector) -> InvalidParameter:
+def _does_not_fit(statistic: Released, needed: float, own: FloatArray) -> InvalidParameter:
     return InvalidParameter(
-        f"the release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
+        f"The release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
         f"own_scale; got sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}. "
-        "Ask for another epsilon or delta, fewer releases, fewer records per release, or less unequal sites."
+        "Change epsilon or delta, make fewer releases, use fewer records, or make the sites' sizes more equal."
     )
 
 
-def _range_needed(terms: Terms, statistic: Statistic, own: Vector, shared: Vector) -> float:
-    """Largest absolute value a sum over all sites can take."""
+def _range_needed(terms: Terms, statistic: Released, own: FloatArray, shared: FloatArray) -> float:
+    """Return the largest absolute value a sum over all sites can take."""
     totals = math.fsum(
         terms.coefficient(site) * (terms.n_records[site] * statistic.radius + statistic.rounding(terms.n_records[site]))
         for site in terms.sites
@@ -227,7 +250,7 @@ def _range_needed(terms: Terms, statistic: Statistic, own: Vector, shared: Vecto
     return totals + CUTOFF * float(own.sum() + 2 * shared.sum())
 
 
-def _plan_without_noise(terms: Terms, statistic: Statistic) -> ReleaseNoise:
+def _plan_without_noise(terms: Terms, statistic: Released) -> ReleaseNoise:
     sites = terms.sites
     zeros = np.zeros(len(sites))
     needed = _range_needed(terms, statistic, zeros, zeros)

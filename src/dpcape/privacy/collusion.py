@@ -1,8 +1,8 @@
-"""What is left of a guarantee when fewer, or more, sites collude than it was calibrated for.
+"""The guarantee when fewer, or more, sites collude than it was calibrated for.
 
-Up to the number agreed on, the adversary's view is the protocol's own, with fewer rows. Beyond it nothing is assumed to
-hold but this: what a site sends carries its own noise, which never leaves the site. So the figure for more colluders is
-that of the own noise alone, whatever becomes of masks and cancelling noise.
+Up to the agreed number, the adversary's view is the protocol's own, with fewer rows. Beyond it, only one thing is
+assumed: a site's messages carry its own noise, which never leaves the site by itself. The figure for more colluders
+therefore counts only each site's own noise, not masks or cancelling noise.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from dpcape.privacy.terms import Terms, epsilon_reserve, tail_reserve
 
 
 def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise]) -> tuple[float, ...]:
-    """Return the epsilon of the site protected least, against the aggregator and 0, 1, ... of the other sites.
+    """Return the epsilon of the least protected site, against the aggregator and 0, 1, ... of the other sites.
 
-    The last entry is for all other sites together. Empty where nothing protects, or nothing was planned.
+    The last entry is for all other sites together. The result is empty without noise or without releases.
 
     Parameters
     ----------
+    terms : Terms
+        Terms of the allowance.
+    scheme : Scheme
+        The protocol.
     plans : sequence of ReleaseNoise
-        The releases made so far; those still allowed count as exposed as the worst of these.
+        The releases made so far; the remaining ones count as exposed as the worst of these.
     """
     if not terms.epsilons or not plans:
         return ()
@@ -37,7 +41,7 @@ def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseN
 
 
 def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise], n_honest: int) -> float:
-    """Return the worst site's epsilon with this many honest sites finishing; 0 stands for its own noise alone."""
+    """Return the worst site's epsilon if this many honest sites finish; 0 counts only the site's own noise."""
     exposed = [_mus(terms, scheme, plan, n_honest) for plan in plans]
     unused = math.sqrt(math.fsum(terms.shares[len(plans) :]))
     targets = target_mus(terms)

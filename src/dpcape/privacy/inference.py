@@ -1,11 +1,11 @@
-r"""What anybody can find out about one record at most: tests, and guesses between two candidates.
+r"""Bounds on what an adversary can infer about one record: tests, and guesses between two candidates.
 
-Somebody who tells a record from its replacement by a test has hits :math:`\le \min_\epsilon(e^\epsilon f +
+A test that distinguishes a record from its replacement has hits :math:`\le \min_\epsilon(e^\epsilon f +
 \delta(\epsilon))` at a rate of false alarms ``f``. For a mu-GDP view this is :math:`\Phi(\Phi^{-1}(f) + \mu)` (Dong,
-Roth & Su 2022, theorem 2.6 and corollary 2.13), which is far below what one pair (epsilon, delta) tells. A guess
-between two equally likely candidates is right with probability at most :math:`\Phi(\mu / 2)`. Nothing is excepted with
-probability delta: these bounds hold on average over all outcomes. A bound on the posterior odds after *every* outcome
-would be claimed for delta = 0 only, and is not given here.
+Roth & Su 2022, theorem 2.6 and corollary 2.13), which is far below the bound that one pair (epsilon, delta) gives. A
+guess between two equally likely candidates is right with probability at most :math:`\Phi(\mu / 2)`. These bounds hold
+on average over all outcomes, without an exception of probability delta. A bound on the posterior odds after *every*
+outcome would hold for delta = 0 only, and is not given here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _INTEGER_SLACK = 1e-6
 
 
 def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = math.inf) -> float:
-    """Return how often a test for one record hits at most.
+    """Return the largest detection rate of any test for one record.
 
     Parameters
     ----------
     false_alarms : float
-        How often the test is wrong when the record is not there, 0 to 1.
+        Rate at which the test reports a record that is not there, 0 to 1.
     epsilon, delta : float
         The guarantee.
     mu : float
-        Of the Gaussian view behind it; infinite if there is none, and then (epsilon, delta) alone is used.
+        The mu of the Gaussian view behind the guarantee; infinite to use only (epsilon, delta).
 
     Examples
     --------
@@ -40,7 +40,7 @@ def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = 
     0.1359
     """
     if not 0 <= false_alarms <= 1:
-        raise InvalidParameter(f"false_alarms must be between 0 and 1; got {false_alarms!r}.")
+        raise InvalidParameter(f"false_alarms must be between 0 and 1; got {false_alarms!r}. Pass a rate.")
     _check(epsilon, delta)
     by_pair = min(_upper_line(false_alarms, epsilon, delta), _lower_line(false_alarms, epsilon, delta), 1.0)
     if not (0 < mu < math.inf) or false_alarms in (0.0, 1.0):
@@ -53,7 +53,14 @@ def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = 
 
 
 def most_right(*, epsilon: float, delta: float, mu: float = math.inf) -> float:
-    """Return how often a guess between two equally likely candidates for one record is right at most.
+    """Return the largest probability of a correct guess between two equally likely candidates for one record.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    mu : float
+        The mu of the Gaussian view behind the guarantee; infinite to use only (epsilon, delta).
 
     Examples
     --------
@@ -70,7 +77,7 @@ def most_right(*, epsilon: float, delta: float, mu: float = math.inf) -> float:
 
 
 def _check(epsilon: float, delta: float) -> None:
-    """Refuse figures that are no guarantee: their bounds would mean nothing."""
+    """Refuse figures that are not a guarantee: their bounds would mean nothing."""
     if not epsilon >= 0 or not 0 <= delta <= 1:
         raise InvalidParameter(
             f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon!r} and {delta!r}. "
@@ -84,5 +91,5 @@ def _upper_line(false_alarms: float, epsilon: float, delta: float) -> float:
 
 
 def _lower_line(false_alarms: float, epsilon: float, delta: float) -> float:
-    """The same with the roles of record and replacement exchanged."""
+    """Return the bound with the roles of record and replacement exchanged."""
     return 1.0 - math.exp(-epsilon) * (1.0 - delta - false_alarms)

@@ -1,4 +1,4 @@
-r"""What integer noise costs against the ideal Gaussian. The formulas are proved in ``docs/noise.md``.
+r"""The privacy cost of integer noise compared with the ideal Gaussian. The formulas are proved in ``docs/noise.md``.
 
 If a protocol's view with ideal Gaussian noise is (epsilon, delta)-private, then the same view with discrete
 Gaussians on the grid is private with
@@ -18,7 +18,7 @@ from dpcape.noise import CUTOFF
 __all__ = ["CUTOFF", "TAIL_EXPONENT", "delta_tail", "epsilon_gap", "ideal_delta"]
 
 TAIL_EXPONENT = 256.0
-"""The bound on the view's noise fails with probability exp(-TAIL_EXPONENT), which `delta_tail` counts."""
+"""The bound on the view's noise fails with probability exp(-TAIL_EXPONENT), which `delta_tail` includes."""
 
 # Smallest eigenvalue of M M' over all views (docs/noise.md, section 3.4): CAPE with one honest site.
 _LEAST_EIGENVALUE = (3.0 - math.sqrt(5.0)) / 2.0
@@ -66,7 +66,7 @@ def delta_tail(*, n_draws: int, epsilon: float, tail_exponent: float = TAIL_EXPO
     """
     if n_draws < 0 or not epsilon >= 0.0:
         raise InvalidParameter(
-            f"n_draws and epsilon must not be negative; got {n_draws!r} and {epsilon!r}. Check the study."
+            f"n_draws and epsilon must not be negative; got {n_draws!r} and {epsilon!r}. Take them from the study."
         )
     # Event probabilities are moved to the neighbour's side, which multiplies them by exp(epsilon).
     cut = math.log(max(n_draws, 1)) + math.log(2.0) - CUTOFF**2 / 2.0
@@ -75,14 +75,14 @@ def delta_tail(*, n_draws: int, epsilon: float, tail_exponent: float = TAIL_EXPO
 
 
 def ideal_delta(delta: float, *, epsilon: float, gap: float, n_draws: int) -> float:
-    """Return the delta to hold the ideal view to, so that the integer view has (epsilon, delta).
+    """Return the delta for which to calibrate the ideal view, so that the integer view has (epsilon, delta).
 
     With it, a calibration for (epsilon, delta) reads ``mu_of(epsilon - gap, ideal_delta(delta, ...))``.
 
     Parameters
     ----------
     delta, epsilon : float
-        What is to be printed.
+        The guarantee to be printed.
     gap : float
         Result of `epsilon_gap`.
     n_draws : int
@@ -91,7 +91,7 @@ def ideal_delta(delta: float, *, epsilon: float, gap: float, n_draws: int) -> fl
     ideal = (delta - delta_tail(n_draws=n_draws, epsilon=epsilon)) * math.exp(-gap)
     if not 0.0 < ideal < 1.0:
         raise InvalidParameter(
-            f"delta must exceed what the cut-off of the noise costs and lie below 1; got {delta!r} at "
+            f"delta must exceed the cost of the noise's cut-off and be below 1; got {delta!r} at "
             f"epsilon {epsilon!r}. Use a smaller epsilon or a larger delta."
         )
     return ideal

@@ -6,9 +6,10 @@ sure that no release happens twice. This ledger lives in memory; one on disk has
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Protocol
 
@@ -16,24 +17,41 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
 from dpcape.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.privacy.terms import printed_epsilon
+from dpcape.privacy.unit import PER_RECORD, Unit
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One allowance as the ledger keeps it: mu, and what integer noise may add to epsilon (gap) and delta (tail)."""
+    """One allowance as the ledger keeps it: mu, and what integer noise may add to epsilon (gap) and delta (tail).
+
+    ``unit`` says what mu is about: one record, or one subject with all its records.
+    """
 
     allowance: str
     mu: float
     gap: float
     tail: float
     n_releases: int
+    unit: Unit = PER_RECORD
+    # Digest of the terms, so that an allowance goes on after a crash only as it began.
+    terms: str = ""
+
+    def stated(self, ceiling: Unit) -> Charge:
+        """Return the charge with the number of records per subject that the ceiling states, if it states one."""
+        return replace(self, unit=self.unit.stated(ceiling))
 
 
-def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
-    """Return the epsilon of all charges together at ``delta``: mu^2 adds, and so do the reserves."""
+def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECORD) -> float:
+    """Return the epsilon of all charges together at ``delta``, per ``unit``: mu^2 adds, and so do the reserves.
+
+    A charge per record counts with k times its mu per subject, k being the number of records of a subject; refused if
+    k is not stated. A charge per subject counts unchanged per record.
+    """
     if not charges:
         return 0.0
-    mu = compose(charge.mu for charge in charges)
+    mu = compose(charge.mu * charge.unit.factor(unit) for charge in charges)
     if math.isinf(mu):
         return math.inf
     gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
@@ -42,6 +60,34 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     # this the proof for integer noise says nothing, and so does the ledger.
     least = min((entry.tail for entry in charges if entry.tail > 0), default=1.0)
     return epsilon if epsilon <= TAIL_EXPONENT - 1 + math.log(least) else math.inf
+
+
+def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, after: float, unit: Unit) -> LedgerRefused:
+    """Return the refusal of a charge above a ceiling; what was spent stays in the site's own log.
+
+    The text of a refusal leaves the site, and other studies' spending is none of a coordinator's business.
+    """
+    _log.warning(
+        "a study was refused: the ceiling of %s is epsilon %g at delta %g %s; %.4g is spent, %.4g with the study",
+        what,
+        epsilon,
+        delta,
+        unit.per,
+        before,
+        after,
+    )
+    return LedgerRefused(
+        f"The study was refused because it would exceed the ceiling of {what} (epsilon {epsilon:g} at delta "
+        f"{delta:g} {unit.per}). No records were read. Lower its epsilon, or ask the steward."
+    )
+
+
+def other_terms() -> LedgerRefused:
+    """Return the refusal of an allowance that is to go on under other terms than it was charged for."""
+    return LedgerRefused(
+        "The allowance was not continued because its terms are not those it was charged for. No records were read. "
+        "Continue with the study as it ran, or start a new run with --again."
+    )
 
 
 def _is_between(value: Any, below: float) -> bool:
@@ -63,6 +109,9 @@ class Spending(Protocol):
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged here."""
 
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
+
     def next_release(self, allowance: str, release: int) -> None:
         """Count a release; each happens at most once and in order."""
 
@@ -81,11 +130,16 @@ class Ledger:
     ----------
     epsilon, delta : float or None
         The ceiling for everything ever released from the data set; None for no ceiling.
+    per : str
+        What the ceiling and `spent` are about: "record", or "subject" for a person with all records.
+    rows_per_subject : int or None
+        Public largest number of records one subject owns; needed to count a study per record per subject.
 
     Privacy
     -------
     Allowances compose as Gaussian releases (mu^2 adds), so the epsilon spent is that of all of them together at the
-    ceiling's delta, plus the reserve each allowance keeps for integer noise.
+    ceiling's delta, plus the reserve each allowance keeps for integer noise. Against a ceiling per subject, a study per
+    record counts with ``rows_per_subject`` times its mu.
 
     Examples
     --------
@@ -98,8 +152,11 @@ class Ledger:
     delta: float | None = None
     charges: list[Charge] = field(default_factory=list)
     _next: dict[str, int] = field(default_factory=dict, repr=False)
+    per: str = "record"
+    rows_per_subject: int | None = None
 
     def __post_init__(self) -> None:
+        self.unit = Unit(self.per, self.rows_per_subject)
         if (self.epsilon is None) != (self.delta is None):
             raise InvalidParameter("a ledger's ceiling must have both epsilon and delta; got one of them.")
         # Nothing is larger than NaN, and at a delta of one everything costs epsilon 0: neither would ever refuse.
@@ -110,11 +167,11 @@ class Ledger:
             )
 
     def spent(self, delta: float | None = None) -> float:
-        """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None)."""
+        """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None), in `unit`."""
         at = self.delta if delta is None else delta
         if at is None:
             raise InvalidParameter("spent(delta) must be given a delta where the ledger has no ceiling.")
-        return spent_epsilon(self.charges, at)
+        return spent_epsilon(self.charges, at, self.unit)
 
     def check(self, charge: Charge) -> None:
         """Refuse a charge that would pass the ceiling; change nothing."""
@@ -122,19 +179,26 @@ class Ledger:
             raise LedgerRefused(f"an allowance must be charged once; got {charge.allowance!r} again.")
         if self.epsilon is None or self.delta is None:
             return
-        after = spent_epsilon([*self.charges, charge], self.delta)
+        after = spent_epsilon([*self.charges, charge.stated(self.unit)], self.delta, self.unit)
         if not after <= self.epsilon:
-            raise LedgerRefused(
-                f"spending must stay within epsilon {self.epsilon:g} at delta {self.delta:g}; "
-                f"got {after:.4g} with this study, {self.spent():.4g} before it. "
-                "Records were not read. Ask the data steward for a higher ceiling, or ask for less."
+            raise over_ceiling(
+                "this data set", self.epsilon, self.delta, before=self.spent(), after=after, unit=self.unit
             )
 
     def charge(self, charge: Charge) -> None:
         """Take a charge; from here on it stands."""
         self.check(charge)
-        self.charges.append(charge)
+        self.charges.append(charge.stated(self.unit))
         self._next[charge.allowance] = 0
+
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
+        if charge.allowance not in self._next:
+            self.check(charge)
+            return 0
+        if charge not in self.charges:
+            raise other_terms()
+        return self._next[charge.allowance]
 
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged."""

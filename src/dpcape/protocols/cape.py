@@ -2,7 +2,7 @@
 
 Sites agree on zero-sum noise by a secure sum of integer draws; each release carries it together with the site's own
 noise. Three departures from the papers: the draws are large, since they cancel; the accounting lets colluding sites
-know their own draws; a release travels under a one-round mask that is opened only for one signed survivor set.
+know their own draws; a release is sent under a one-round mask that is opened only for one signed survivor set.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import IntArray
 from dpcape.errors import ProtocolError
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
-from dpcape.protocols.protocol import CoordinatorRole, Integers, Messenger, Outcome, SiteContext, SiteRole
+from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
+from dpcape.protocols.protocol import CoordinatorRole, Messenger, Outcome, SiteContext, SiteRole
 from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
+    TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
     check_sum_sites,
@@ -27,8 +30,8 @@ from dpcape.protocols.secure_session import (
     words_of,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
-from dpcape.secure_sum import RecoverRound, from_ring, retry_sum, to_ring, zero_sum_share
-from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Vector
+from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum, to_ring, zero_sum_share
+from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Unmask, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,19 +39,23 @@ class Cape(ZeroSum):
     """Correlated noise that cancels in the sum.
 
     With c of n sites colluding and none dropping out, the aggregate carries sqrt(n / (n - c)) times the noise of pooled
-    data, within 0.5 %.
+    data, within 0.5%.
 
     Parameters
     ----------
-    n_colluding : int — sites that may pool what they know with the aggregator; no default.
-    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
-    cancelling_ratio : float — variance of a site's cancelling draw over n times that of its own noise. The papers use
-        1; larger costs no accuracy.
+    n_colluding : int
+        Number of sites that may share everything they know with the aggregator; no default.
+    minimum_sites : int or None
+        Number of sites that must finish; None for all. Noise is calibrated for the fewest.
+    cancelling_ratio : float
+        Variance of a site's cancelling draw over n times that of its own noise. The papers use 1; a larger ratio costs
+        no accuracy.
 
     Privacy
     -------
-    Against the aggregator together with any ``n_colluding`` sites, honest but curious, at least ``minimum_sites``
-    finishing. View: releases of the honest survivors, the sum of draws, colluders' draws, the one correction.
+    Holds against the aggregator colluding with any ``n_colluding`` sites, honest but curious, if at least
+    ``minimum_sites`` finish. View: releases of the honest survivors, the sum of draws, colluders' draws, the one
+    correction.
 
     References
     ----------
@@ -61,7 +68,17 @@ class Cape(ZeroSum):
     cancelling_ratio: float = 100.0
 
     name: ClassVar[str] = "cape"
+    title: ClassVar[str] = "CAPE"
+    summary: ClassVar[str] = "noise cancels in the sum"
+    seen: ClassVar[str] = (
+        "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
+        "sites; each site's own stays in the result."
+    )
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES, CANCELLING_RATIO)
+    rank: ClassVar[int] = 1
     least_sites: ClassVar[int] = 3
+    too_few: ClassVar[str] = TOO_FEW_FOR_A_SUM
+    vectors: ClassVar[int] = 2
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         return ProtocolSettings(
@@ -106,8 +123,8 @@ class _CapeCoordinator(SessionCoordinator):
         self._settle(gathered, request.release, agreement(request, roster, agreed))
         return Outcome(total=self._sum(gathered, roster, agreed), survivors=gathered.survivors)
 
-    def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, Integers]:
-        """Have all present sites sum fresh draws; a lost site means a new attempt with new draws."""
+    def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, IntArray]:
+        """Return the sum of fresh draws of all present sites; a lost site means a new attempt with new draws."""
         attempt = 0
         while True:
             roster = self._present
@@ -122,23 +139,23 @@ class _CapeCoordinator(SessionCoordinator):
         return self._ask_all(message.roster, lambda _: message, Vector)
 
     def _correct(self, gathered: RecoverRound, release: int, present: tuple[str, ...], size: int) -> None:
-        """Ask the remaining sites for their draws under recoverable masks; whoever answers survives."""
+        """Ask the remaining sites for their draws under recoverable masks; the sites that answer are the survivors."""
         replies, missing = self._ask_all(present, lambda _: Correct(release=release), Vector)
         self._lost(missing)
         self._require_enough(tuple(replies), "could take part in the correction")
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size))
 
-    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: Integers) -> Integers:
-        """Add the survivors' releases and cancel what their draws leave."""
+    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: IntArray) -> IntArray:
+        """Return the sum of the survivors' releases, with the remainder of their draws cancelled."""
         releases = [self._read("release", site, from_ring(words)) for site, words in gathered.releases().items()]
-        total: Integers = np.sum(releases, axis=0)
+        total: IntArray = np.sum(releases, axis=0)
         if len(gathered.survivors) == len(roster):
             return total
         ranks = [sorted(roster).index(site) for site in gathered.survivors]
         taken = np.sum([zero_sum_share(agreed, len(roster), rank=rank) for rank in ranks], axis=0)
         correction = self._read("correction", "", from_ring(gathered.total()))
-        corrected: Integers = total - (correction - taken)
+        corrected: IntArray = total - (correction - taken)
         return corrected
 
 
@@ -148,7 +165,7 @@ class _CapeSite(SessionSite):
         self._release = -1
         self._attempt = -1
         self._roster: tuple[str, ...] = ()
-        self._drawn: Integers | None = None
+        self._drawn: IntArray | None = None
         self._context = b""
 
     def answer_release(self, message: ToSite) -> FromSite:
@@ -158,7 +175,10 @@ class _CapeSite(SessionSite):
             return self._submit(message)
         if isinstance(message, Correct):
             return self._correct(message)
-        raise ProtocolError(f"a site under Cape must be asked for a step of it; got {type(message).__name__}.")
+        raise ProtocolError(
+            f"A message to a site under Cape must be Draw, Submit or Correct; got {type(message).__name__}. "
+            "Install the same dpcape version everywhere."
+        )
 
     def _draw(self, message: Draw) -> FromSite:
         request = message.request
@@ -166,9 +186,12 @@ class _CapeSite(SessionSite):
         if request.release < self._release or (
             request.release == self._release and (message.attempt <= self._attempt or self._context)
         ):
-            raise ProtocolError("noise must be agreed anew for each attempt; got an old attempt.")
+            raise ProtocolError(
+                "The noise agreement was refused because its attempt is not newer than the last one. Start a new run."
+            )
         self._enter(request.release)
-        self._release, self._attempt, self._context, self._drawn = request.release, message.attempt, b"", None
+        self._forget_draw()
+        self._release, self._attempt, self._context = request.release, message.attempt, b""
         self._roster = tuple(sorted(message.roster))
         source = self._site.noise("draw", request.release, message.attempt)
         size = self._site.size(request)
@@ -176,7 +199,7 @@ class _CapeSite(SessionSite):
         masked = self._running().retry_mask(
             round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(drawn)
         )
-        # Kept only now: a draw whose agreement was refused serves no release.
+        # Kept only now: a draw whose agreement was refused must not serve a release.
         self._drawn = drawn
         return Vector(array=Array.of(masked))
 
@@ -184,11 +207,19 @@ class _CapeSite(SessionSite):
         release = message.request.release
         agreed = message.agreed.decode() if message.agreed is not None else None
         if self._drawn is None or self._context or release != self._release or message.attempt != self._attempt:
-            raise ProtocolError("a release must follow its own noise agreement, once; got another step.")
+            raise ProtocolError(
+                "The release was refused because it does not follow its own noise agreement. Start a new run."
+            )
         if agreed is None or agreed.dtype != np.int64 or agreed.shape != self._drawn.shape:
-            raise ProtocolError("the agreed sum must be whole numbers of the release's length; got something else.")
+            got = "no array" if agreed is None else f"shape {agreed.shape} of {agreed.dtype}"
+            raise ProtocolError(
+                f"The agreed sum must be {self._drawn.size} int64 integers; got {got}. "
+                "Install the same dpcape version everywhere."
+            )
         if tuple(sorted(message.roster)) != self._roster:
-            raise ProtocolError("the roster must be that of the noise agreement; got another.")
+            raise ProtocolError(
+                "The release was refused because its roster differs from that of the noise agreement. Start a new run."
+            )
         plan = self._site.begin(message.request)
         number = self._entered(release)
         self._context = agreement(message.request, self._roster, agreed)
@@ -202,20 +233,39 @@ class _CapeSite(SessionSite):
 
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
-            raise ProtocolError("a correction must follow the release it corrects; got another step.")
+            raise ProtocolError(
+                "The correction was refused because it does not follow the release it corrects. Start a new run."
+            )
         number = self._entered(message.release)
-        # Bound to the agreement: draws of different attempts then do not add up to anything.
+        # Bound to the agreement: draws of different attempts cannot be summed.
         masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn), context=self._context)
-        self._drawn = None
+        self._forget_draw()
         return Vector(array=Array.of(masked))
+
+    def forget(self) -> None:
+        self._forget_draw()
+        super().forget()
+
+    def _unmask(self, session: Session, message: Unmask) -> FromSite:
+        opened = super()._unmask(session, message)
+        # A correction comes before the survivor set is signed: the draw has served.
+        self._forget_draw()
+        return opened
+
+    def _forget_draw(self) -> None:
+        if self._drawn is not None:
+            self._drawn[:] = 0
+        self._drawn = None
 
     def context(self, release: int) -> bytes:
         if release != self._release or not self._context:
-            raise ProtocolError("a survivor set must be signed for the release under way; got another.")
+            raise ProtocolError(
+                "The survivor set was not signed because it is not for the current release. Start a new run."
+            )
         return self._context
 
 
-def agreement(request: Request, roster: Sequence[str], agreed: Integers) -> bytes:
-    """Digest of the noise agreement: sites that were told different things cannot sign the same survivor set."""
+def agreement(request: Request, roster: Sequence[str], agreed: IntArray) -> bytes:
+    """Return the digest of a noise agreement: sites with different agreements cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
     return hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0" + agreed.tobytes()).digest()

@@ -1,18 +1,20 @@
-"""No noise at all: for checks on data that may be pooled. Every result says so."""
+"""Exact totals without noise, for checks on poolable data. Every result states this."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import PlainCoordinator
-from dpcape.protocols.protocol import CoordinatorRole, Messenger, Protocol, Scales, SiteContext, SiteRole
+from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING
+from dpcape.protocols.protocol import CoordinatorRole, Messenger, Protocol, SiteContext, SiteRole
 from dpcape.transport.messages import Array, FromSite, Submit, ToSite, Vector
 
 
@@ -28,6 +30,16 @@ class Exact(Protocol):
     """
 
     name: ClassVar[str] = "exact"
+    title: ClassVar[str] = "exact totals"
+    summary: ClassVar[str] = "no noise, nothing protected"
+    seen: ClassVar[str] = "The aggregator sees the exact total of every site."
+    refused: ClassVar[Mapping[str, str]] = {
+        N_COLLUDING.name: "exact totals protect from nobody",
+        MINIMUM_SITES.name: "all sites must finish",
+    }
+    rank: ClassVar[int] = 5
+    plannable: ClassVar[bool] = False
+    adds_noise: ClassVar[bool] = False
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         return ProtocolSettings(name=self.name, minimum_sites=n_sites)
@@ -39,10 +51,10 @@ class Exact(Protocol):
     def n_honest(self, n_sites: int) -> int:
         return n_sites
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.zeros_like(demands), np.zeros_like(demands)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         return np.zeros_like(own_scales)
 
     def view(
@@ -50,8 +62,8 @@ class Exact(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         return AdversaryView(shift=np.eye(n_sites), mixing=np.zeros((n_sites, 1)), variances=np.ones(1))
 
@@ -68,6 +80,9 @@ class Exact(Protocol):
 class _ExactSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(f"a site under Exact must be asked to Submit; got {type(message).__name__}.")
+            raise ProtocolError(
+                f"A message to a site under Exact must be Submit; got {type(message).__name__}. "
+                "Install the same dpcape version everywhere."
+            )
         self._site.begin(message.request)
         return Vector(array=Array.of(self._site.steps(message.request)))

@@ -1,4 +1,4 @@
-"""Independent noise: every site protects its own release alone (the papers' "conventional" scheme)."""
+"""Independent noise: every site protects its own release by itself (the papers' "conventional" scheme)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
+from dpcape.formula import Number
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.parameters import MINIMUM_SITES, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Messenger,
     Outcome,
     Protocol,
-    Scales,
     SiteContext,
     SiteRole,
     check_minimum,
@@ -27,20 +29,35 @@ from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, 
 
 @dataclass(frozen=True)
 class Independent(Protocol):
-    """Each site adds enough noise to protect itself from everyone else.
+    """Independent noise: each site adds enough to protect itself from everyone else.
 
     With n equal sites the aggregate carries sqrt(n) times the noise of pooled data. It is the only protocol for a
     single site, where it is ordinary centralised differential privacy.
 
+    Parameters
+    ----------
+    minimum_sites : int or None
+        Number of sites needed for a result; None for all. It does not affect privacy.
+
     Privacy
     -------
-    Holds against everyone outside the site, whoever colludes. View: one row per site, its release. A site that drops
-    out changes nothing for the others; ``minimum_sites`` (None: all) only says when a result is still worth forming.
+    Holds against everyone outside the site, even if all of them collude. View: one row per site, its release. A site
+    that drops out changes nothing for the others.
     """
 
     minimum_sites: int | None = None
 
     name: ClassVar[str] = "independent"
+    title: ClassVar[str] = "independent noise"
+    summary: ClassVar[str] = "each site protects itself"
+    seen: ClassVar[str] = "The aggregator sees the noisy total of every site."
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (MINIMUM_SITES,)
+    rank: ClassVar[int] = 3
+    equal_demands: ClassVar[bool] = False
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        return 0.0, 1.0
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_minimum(self.minimum_sites, n_sites)
@@ -53,10 +70,10 @@ class Independent(Protocol):
     def n_honest(self, n_sites: int) -> int:
         return 1
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         return demands.copy(), np.zeros_like(demands)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         return np.zeros_like(own_scales)
 
     def view(
@@ -64,8 +81,8 @@ class Independent(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         own = np.ones(n_sites) if own_scales is None else own_scales
         return AdversaryView(shift=np.eye(n_sites), mixing=np.eye(n_sites), variances=own**2)
@@ -81,7 +98,7 @@ class Independent(Protocol):
 
 
 class PlainCoordinator(CoordinatorRole):
-    """Asks every site for its release and adds them: nothing is agreed on, nothing hidden."""
+    """Coordinator that asks every site for its release and adds them, without agreement or masks."""
 
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         replies, missing = self._ask_all(self._present, lambda _: Submit(request=request), Vector)
@@ -92,7 +109,10 @@ class PlainCoordinator(CoordinatorRole):
 class _IndependentSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(f"a site under Independent must be asked to Submit; got {type(message).__name__}.")
+            raise ProtocolError(
+                f"A message to a site under Independent must be Submit; got {type(message).__name__}. "
+                "Install the same dpcape version everywhere."
+            )
         return Vector(array=Array.of(noisy_total(self._site, message.request)))
 
 

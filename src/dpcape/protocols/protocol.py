@@ -1,65 +1,131 @@
-"""What every protocol has: parameters, a view, and two halves, coordinator and site."""
+"""Base classes of protocols: parameters, the adversary's view, and the roles of coordinator and site."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 from typing import Protocol as Interface
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.formula import Number
 from dpcape.noise import NoiseSource
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.parameters import ProtocolParameter
 from dpcape.secure_sum import Identity
-from dpcape.transport.messages import FromSite, Request, ToSite, Vector
+from dpcape.transport.messages import FromSite, Request, Submit, ToSite, Vector
 
-Integers = NDArray[np.int64]
-Scales = NDArray[np.float64]
+_ReplyT = TypeVar("_ReplyT")
 
 
 class Protocol(ABC):
-    """How sites add noise so that it is large at a site and small in the sum.
+    """Base class of protocols, which make noise large at a site and small in the sum.
 
-    A protocol's parameters are public and hashable; its two halves are made per allowance by ``coordinator`` and
-    ``site_role``. What an adversary sees is written in ``view``; everything the guarantee says follows from it.
+    A protocol's parameters are public and hashable; ``coordinator`` and ``site_role`` return its two roles for one
+    allowance. ``view`` states what an adversary sees; the guarantee follows from it.
+
+    The class variables describe the protocol. Commands, study files, plans, the planner's page and privacy cards read
+    them and do not depend on any protocol's name.
+
+    Attributes
+    ----------
+    name : str
+        Name in study files, commands and messages.
+    title : str
+        Name in running text and pictures.
+    summary : str
+        What distinguishes it, in a few words that follow the title.
+    seen : str
+        What the aggregator sees, in the words of the privacy card.
+    parameters : tuple of ProtocolParameter
+        Parameters of the constructor.
+    refused : mapping from str to str
+        Parameters of other protocols that would imply a guarantee this one does not give, with the reason. Parameters
+        that are neither here nor in ``parameters`` are ignored: the guarantee holds for any value of them.
+    rank : int
+        Position in lists of protocols.
+    least_sites : int
+        Smallest number of sites.
+    too_few : str
+        Advice for fewer sites.
+    vectors : int
+        Vectors of the statistic's length that are counted per site and release.
+    plannable : bool
+        Whether plans can be made; if so, there is a ``closed_form``.
+    adds_noise : bool
+        Whether the protocol adds noise; without it nothing is protected.
+    shares_noise : bool
+        Whether sites add cancelling noise besides their own; only then may a shared scale be above 0.
+    needs_dealer : bool
+        Whether a third party deals noise.
+    equal_demands : bool
+        Whether every site adds the same noise, whatever its own sensitivity and epsilon.
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    seen: ClassVar[str]
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = ()
+    refused: ClassVar[Mapping[str, str]] = {}
+    rank: ClassVar[int] = 100
     least_sites: ClassVar[int] = 1
+    too_few: ClassVar[str] = ""
+    vectors: ClassVar[int] = 1
+    plannable: ClassVar[bool] = True
+    adds_noise: ClassVar[bool] = True
+    shares_noise: ClassVar[bool] = False
+    needs_dealer: ClassVar[bool] = False
+    equal_demands: ClassVar[bool] = True
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        """Return the shared scale and a site's exposure to the worst coalition, where all own scales are one.
+
+        Parameters
+        ----------
+        n_sites : float or Formula
+            Number of sites.
+        n_honest : float or Formula
+            Least number of honest sites among those that finish.
+        ratio : float or Formula
+            The ``cancelling_ratio``; unused by protocols without one.
+        """
+        raise NotImplementedError("A plannable protocol must override closed_form.")
 
     @property
     def colluding(self) -> int:
-        """Sites that may pool what they know with the aggregator, beyond what the protocol allows for anyway."""
-        # Handed on as it is: check_colluding must see what was given.
+        """Number of sites that may share everything they know with the aggregator; 0 if there is no such parameter."""
+        # Unchecked: check_colluding must see what was given.
         given: int = getattr(self, "n_colluding", 0)
         return given
 
     @abstractmethod
     def settings(self, n_sites: int) -> ProtocolSettings:
-        """Return the parameters as they travel, checked for ``n_sites`` sites."""
+        """Return the parameters as they are sent to sites, checked for ``n_sites`` sites."""
 
     @classmethod
     @abstractmethod
     def from_settings(cls, settings: ProtocolSettings) -> Protocol:
-        """Rebuild the protocol at a site."""
+        """Return the protocol with these settings."""
 
     @abstractmethod
     def n_honest(self, n_sites: int) -> int:
-        """Least number of honest sites among those that finish."""
+        """Return the least number of honest sites among those that finish."""
 
     @abstractmethod
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
-        """Own and shared scales up to one common factor."""
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return own and shared scales up to one common factor."""
 
     @abstractmethod
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
-        """How much each site's noise protects the others."""
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
+        """Return how much each site's noise protects the others."""
 
     @abstractmethod
     def view(
@@ -67,49 +133,49 @@ class Protocol(ABC):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
-        """What the aggregator, colluding with all sites outside ``honest``, sees of one coordinate of one release."""
+        """Return the view of one coordinate of one release: the aggregator with all sites outside ``honest``."""
 
     @abstractmethod
     def adversary(self) -> str:
-        """Say in words whom the guarantee holds against."""
+        """Return, in words, the adversary the guarantee holds against."""
 
     def assumptions(self) -> tuple[str, ...]:
-        """Say in words what the guarantee rests on besides arithmetic."""
+        """Return, in words, the assumptions of the guarantee."""
         return ()
 
     @abstractmethod
     def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
-        """Return the coordinator's half for one allowance."""
+        """Return the coordinator's role for one allowance."""
 
     @abstractmethod
     def site_role(self, site: SiteContext) -> SiteRole:
-        """Return the site's half for one allowance."""
+        """Return the site's role for one allowance."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a release came to: the integer sum over the sites that finished, and who they were."""
+    """Outcome of a release: the integer sum over the survivors, and their names."""
 
-    total: Integers
+    total: IntArray
     survivors: tuple[str, ...]
 
 
 class Messenger(Interface):
-    """Sends the coordinator's messages to the sites of one allowance, and returns their replies."""
+    """Interface that sends the coordinator's messages to the sites of one allowance and returns their replies."""
 
     def ask(self, messages: Mapping[str, ToSite]) -> tuple[dict[str, FromSite], tuple[str, ...]]:
-        """Send one message per site; return the replies and who is missing. A refusal raises."""
+        """Send one message per site; return the replies and the sites that did not answer. A refusal raises."""
 
     @property
     def identities(self) -> Mapping[str, bytes]:
-        """Public keys of the sites, as they described themselves."""
+        """Public keys of the sites, as the sites stated them."""
 
     @property
     def keys(self) -> Mapping[str, bytes]:
-        """Public box keys the sites answered with when the allowance was opened."""
+        """Public box keys that the sites sent when the allowance was opened."""
 
     @property
     def dealer(self) -> str | None:
@@ -117,43 +183,51 @@ class Messenger(Interface):
 
 
 class CoordinatorRole(ABC):
-    """The aggregator's half of a protocol, for one allowance."""
+    """Role of the coordinator in a protocol, for one allowance."""
 
     def __init__(self, messenger: Messenger, terms: Terms) -> None:
         self._messenger = messenger
         self._terms = terms
-        # Who did not agree to the terms cannot answer later either.
+        # A site that did not agree to the terms cannot answer later.
         self._present = tuple(site for site in terms.sites if site in messenger.keys)
-        # An audit's eye: called with every vector that can be read here, in clear, by what it is and whose it is.
-        self.on_read: Callable[[str, str, Integers], None] | None = None
+        # Hook for audits: called with every vector that is readable here, with its kind and its site.
+        self.on_read: Callable[[str, str, IntArray], None] | None = None
 
     @abstractmethod
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
-        """Carry one release through and return the sum."""
+        """Run one release and return its outcome."""
 
     def _ask_all(
-        self, sites: Sequence[str], make: Callable[[str], ToSite], kind: type[Any]
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Ask each site; return replies of the wanted kind and the sites that did not answer."""
-        replies, missing = self._messenger.ask({site: make(site) for site in sites})
-        for site, reply in replies.items():
+        self, sites: Sequence[str], make: Callable[[str], ToSite], kind: type[_ReplyT]
+    ) -> tuple[dict[str, _ReplyT], tuple[str, ...]]:
+        """Ask each site; return the replies, all of the given kind, and the sites that did not answer."""
+        answers, missing = self._messenger.ask({site: make(site) for site in sites})
+        replies: dict[str, _ReplyT] = {}
+        for site, reply in answers.items():
             if not isinstance(reply, kind):
-                raise ProtocolError(f"{site} must answer with {kind.__name__}; got {type(reply).__name__}.")
+                raise ProtocolError(
+                    f"{site} must answer with {kind.__name__}; got {type(reply).__name__}. "
+                    "Install the same dpcape version everywhere."
+                )
+            replies[site] = reply
         return replies, tuple(missing)
 
-    def _read(self, what: str, site: str, vector: Integers) -> Integers:
-        """Return ``vector``, shown to whoever watches."""
+    def _read(self, what: str, site: str, vector: IntArray) -> IntArray:
+        """Return ``vector`` after passing it to ``on_read``."""
         if self.on_read is not None:
             self.on_read(what, site, vector)
         return vector
 
-    def _add_plain(self, replies: Mapping[str, Vector], size: int) -> Integers:
-        """Add plain releases, refusing anything but int64 vectors of the right length."""
+    def _add_plain(self, replies: Mapping[str, Vector], size: int) -> IntArray:
+        """Return the sum of plain releases, or raise unless all are int64 vectors of length ``size``."""
         total = np.zeros(size, dtype=np.int64)
         for site, reply in replies.items():
             release = reply.array.decode()
             if release.dtype != np.int64 or release.shape != (size,):
-                raise ProtocolError(f"the release of {site} must be {size} whole numbers; got shape {release.shape}.")
+                raise ProtocolError(
+                    f"The release of {site} must be {size} integers of int64; got shape {release.shape} of "
+                    f"{release.dtype}. Install the same dpcape version everywhere."
+                )
             total += self._read("release", site, release)
         return total
 
@@ -162,13 +236,13 @@ class CoordinatorRole(ABC):
         if len(present) < least:
             lost = sorted(set(self._terms.sites) - set(present))
             raise SiteLost(
-                f"at least {least} sites must finish; got {len(present)} {when} (lost: {', '.join(lost)}). "
-                "No result was formed, and what sites have charged stays charged."
+                f"The run failed because only {len(present)} of {least} required sites {when} (lost: "
+                f"{', '.join(lost)}). Sites already charged stay charged. Start a new run when the lost sites are back."
             )
 
 
 class SiteContext(Interface):
-    """What a site's half may use: it never sees records, only totals on the grid, once per release."""
+    """Interface that a site's role uses: it never sees records, only totals on the grid, once per release."""
 
     name: str
     terms: Terms
@@ -176,44 +250,53 @@ class SiteContext(Interface):
     pinned: Mapping[str, bytes]
 
     def begin(self, request: Request) -> ReleaseNoise:
-        """Check a request against the site's own computation; return the site's plan."""
+        """Check a request against the site's own calculation; return the noise the site computed."""
 
     def size(self, request: Request) -> int:
-        """Length of the statistic the request names."""
+        """Return the length of the requested statistic."""
 
-    def steps(self, request: Request) -> Integers:
-        """Charge, count the release, and only then compute the site's weighted total in grid steps."""
+    def steps(self, request: Request) -> IntArray:
+        """Charge and count the release, then return the site's weighted total in grid steps."""
 
     def noise(self, *labels: str | int) -> NoiseSource:
         """Return the noise source for these labels."""
 
 
 class SiteRole(ABC):
-    """The site's half of a protocol, for one allowance."""
+    """Role of a site in a protocol, for one allowance."""
 
     def __init__(self, site: SiteContext) -> None:
         self._site = site
 
+    def completes(self, message: ToSite) -> int | None:
+        """Return the number of the release that answering this message completed; None if it completed none."""
+        return message.request.release if isinstance(message, Submit) else None
+
+    def forget(self) -> None:  # noqa: B027 - most protocols keep nothing
+        """Overwrite what is secret: the allowance is over."""
+
     @abstractmethod
     def answer(self, message: ToSite) -> FromSite:
-        """Answer one message or raise."""
+        """Return the reply to one message, or raise."""
 
     def key(self) -> bytes:
-        """Return the public key under which this half receives sealed messages; empty if it needs none."""
+        """Return the public key with which messages to this role are sealed; empty if it needs none."""
         return b""
 
 
 def with_colluders(who: str, n_colluding: int) -> str:
-    """Say whom the guarantee holds against."""
+    """Return, in words, an adversary with colluding sites."""
     if n_colluding == 0:
         return f"{who}, with no colluding site"
     return f"{who} together with any {n_colluding} site{'s' if n_colluding > 1 else ''}"
 
 
 def check_colluding(n_colluding: int, n_sites: int) -> None:
-    """Refuse a number of colluding sites that leaves nobody to protect."""
+    """Refuse a number of colluding sites that leaves no honest site."""
     if not isinstance(n_colluding, int) or isinstance(n_colluding, bool) or n_colluding < 0:
-        raise InvalidParameter(f"n_colluding must be a whole number of at least 0; got {n_colluding!r}.")
+        raise InvalidParameter(
+            f"n_colluding must be a whole number of at least 0; got {n_colluding!r}. Write for example 1."
+        )
     if n_colluding > n_sites - 1:
         raise InvalidParameter(
             f"n_colluding must be at most {n_sites - 1} with {n_sites} sites; got {n_colluding}. "
@@ -221,12 +304,21 @@ def check_colluding(n_colluding: int, n_sites: int) -> None:
         )
 
 
+def check_least_sites(protocol: Protocol, n_sites: int) -> None:
+    """Refuse fewer sites than a protocol needs."""
+    if n_sites < protocol.least_sites:
+        raise InvalidParameter(
+            f"{type(protocol).__name__} must have at least {protocol.least_sites} sites; got {n_sites}. "
+            f"{protocol.too_few}"
+        )
+
+
 def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: str = "") -> int:
-    """Return ``minimum_sites`` made explicit (None: all sites), refused below ``least`` or above ``n_sites``."""
+    """Return ``minimum_sites`` (None: ``n_sites``), or raise if it is not from ``least`` to ``n_sites``."""
     if minimum_sites is None:
         return n_sites
     if not isinstance(minimum_sites, int) or isinstance(minimum_sites, bool):
-        raise InvalidParameter(f"minimum_sites must be a whole number or None; got {minimum_sites!r}.")
+        raise InvalidParameter(f"minimum_sites must be a whole number or None; got {minimum_sites!r}. None means all.")
     if not least <= minimum_sites <= n_sites:
         reason = f" {why}" if why else ""
         raise InvalidParameter(
@@ -235,6 +327,6 @@ def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: 
     return minimum_sites
 
 
-def on_grid(total: NDArray[np.float64], step: float) -> Integers:
+def on_grid(total: FloatArray, step: float) -> IntArray:
     """Return a weighted total in grid steps."""
     return np.rint(total / step).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What Cape and SecureSum share: a secure-sum session, and opening a round for one signed survivor set."""
+"""Secure-sum sessions of Cape and SecureSum: set-up, and opening a round for one signed survivor set."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dpcape.protocols.protocol import (
     SiteContext,
     SiteRole,
     check_colluding,
+    check_least_sites,
     check_minimum,
 )
 from dpcape.secure_sum import AggregatorEpoch, Config, Hello, Offer, RecoverRound, Session
@@ -43,8 +44,10 @@ from dpcape.transport.messages import (
 
 Words = NDArray[np.uint64]
 
-# Rounds whose secrets are shared at once: few trips, and little to throw away when a site leaves.
+# Rounds whose secrets are shared at once: few round trips, and little to discard when a site leaves.
 EPOCH_ROUNDS = 100
+
+TOO_FEW_FOR_A_SUM = "With two, each could infer the other's value. Use Independent()."
 
 SECURE_SUM_ASSUMPTIONS = (
     "sites and aggregator follow the protocol (honest but curious)",
@@ -54,25 +57,21 @@ SECURE_SUM_ASSUMPTIONS = (
 
 
 def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None) -> int:
-    """Return ``minimum_sites`` made explicit for a secure sum, or say why the setting is infeasible."""
-    if n_sites < 3:
-        raise InvalidParameter(
-            f"{type(protocol).__name__} must have at least 3 sites; got {n_sites}. "
-            "A sum over two tells each the other's value: use Independent()."
-        )
+    """Return the explicit ``minimum_sites`` of a secure sum, or raise if the parameters are infeasible."""
+    check_least_sites(protocol, n_sites)
     check_colluding(protocol.colluding, n_sites)
     if protocol.colluding > n_sites - 2:
         raise InvalidParameter(
             f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
             f"{protocol.colluding}. If all other sites may collude, use Independent(): it needs no more noise."
         )
-    least = max(3, (n_sites + protocol.colluding) // 2 + 1)
+    least = max(protocol.least_sites, (n_sites + protocol.colluding) // 2 + 1)
     why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
     return check_minimum(minimum_sites, n_sites, least, why)
 
 
 def session_config(terms: Terms, sites: Sequence[str], session: int) -> Config:
-    """Return the public terms of secure-sum session number ``session`` of an allowance."""
+    """Return the configuration of secure-sum session number ``session`` of an allowance."""
     return Config(
         sites=tuple(sorted(sites)),
         threshold=terms.settings.minimum_sites,
@@ -82,24 +81,27 @@ def session_config(terms: Terms, sites: Sequence[str], session: int) -> Config:
 
 
 def request_digest(request: Request) -> bytes:
-    """Digest of what a release is of; signed with the survivor set.
+    """Return the digest of a request, which is signed with the survivor set.
 
-    Signers that were asked for different statistics, or told different noise, then cannot open one sum together: each
-    would count on cover that the others' noise does not give.
+    Signers with different statistics or different noise then cannot open one sum together: each would rely on noise
+    that the others do not add.
     """
     return hashlib.sha256(b"dpcape request 1" + msgspec.msgpack.encode(request)).digest()
 
 
 def words_of(reply: Vector, site: str, size: int) -> Words:
-    """Decode a masked vector, refusing any other type or length."""
+    """Return a decoded masked vector, or raise unless it is ``size`` words."""
     words = reply.array.decode()
     if words.dtype != np.uint64 or words.shape != (size,):
-        raise ProtocolError(f"the masked vector of {site} must be {size} 64-bit words; got shape {words.shape}.")
+        raise ProtocolError(
+            f"The masked vector of {site} must be {size} 64-bit words; got shape {words.shape} of {words.dtype}. "
+            "Install the same dpcape version everywhere."
+        )
     return words
 
 
 class SessionCoordinator(CoordinatorRole):
-    """Keeps a session with whoever is present, renewed when somebody leaves or the epoch is used up."""
+    """Coordinator of a session of all present sites, renewed when a site leaves or the epoch is used up."""
 
     def __init__(self, messenger: Messenger, terms: Terms) -> None:
         super().__init__(messenger, terms)
@@ -119,7 +121,7 @@ class SessionCoordinator(CoordinatorRole):
         return RecoverRound(epoch, round=self._round, bound=True)
 
     def _establish(self, releases_left: int) -> AggregatorEpoch:
-        """Greet, join and accept until everyone present has done all three."""
+        """Return an epoch that all present sites have accepted, starting over when a site is lost."""
         while True:
             self._require_enough(self._present, "were present when keys were agreed")
             epoch = self._try_to_establish(min(releases_left, EPOCH_ROUNDS))
@@ -145,7 +147,7 @@ class SessionCoordinator(CoordinatorRole):
         return self._establish(releases_left) if renewed is None else renewed
 
     def _hand_round(self, config: Config, offered: Mapping[str, Offered]) -> AggregatorEpoch | None:
-        """Give every site the boxes addressed to it."""
+        """Send every site its boxes; return the epoch, or None if a site was lost."""
         offers = [offered[site].offer for site in config.sites]
         accepted, missing = self._ask_all(
             config.sites,
@@ -166,9 +168,9 @@ class SessionCoordinator(CoordinatorRole):
         return bool(missing)
 
     def _settle(self, gathered: RecoverRound, release: int, context: bytes) -> None:
-        """Have the survivor set signed, then opened; both may lose sites as long as enough remain.
+        """Have the survivor set signed, then opened; sites may be lost in both steps as long as enough remain.
 
-        ``context`` is what every signer must have been told alike.
+        All signers must agree on ``context``.
         """
         names = gathered.settle(context=context)
         signed, lost = self._ask_all(names, lambda _: Sign(release=release, survivors=names), Signed)
@@ -178,8 +180,8 @@ class SessionCoordinator(CoordinatorRole):
         unmask = Unmask(release=release, survivors=names, signatures=gathered.quorum())
         opened, also_lost = self._ask_all(tuple(signed), lambda _: unmask, Opened)
         self._lost((*lost, *also_lost))
-        for reply in opened.values():
-            gathered.add_opening(reply.opening)
+        for answer in opened.values():
+            gathered.add_opening(answer.opening)
         if gathered.missing:
             self._recover(gathered, msgspec.structs.replace(unmask, missing=gathered.missing), tuple(opened))
 
@@ -194,14 +196,14 @@ class SessionCoordinator(CoordinatorRole):
 
 
 class SessionSite(SiteRole):
-    """A site's part in the session; subclasses answer the messages of a release."""
+    """Role of a site in a session; subclasses answer the messages of a release."""
 
     def __init__(self, site: SiteContext) -> None:
         super().__init__(site)
         self._session: Session | None = None
         self._n_sessions = 0
         self._round = -1
-        # The release under way and the round of the running epoch that serves it.
+        # The current release, and the round of the current epoch that serves it.
         self._where: dict[int, int] = {}
 
     def answer(self, message: ToSite) -> FromSite:
@@ -224,23 +226,39 @@ class SessionSite(SiteRole):
             return self._unmask(session, message)
         return self.answer_release(message)
 
+    def completes(self, message: ToSite) -> int | None:
+        return message.release if isinstance(message, Unmask) else None
+
+    def forget(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
     @abstractmethod
     def answer_release(self, message: ToSite) -> FromSite:
-        """Answer a message of a release."""
+        """Return the reply to a message of a release."""
 
     def _greet(self, message: Greet) -> FromSite:
         terms = self._site.terms
         if message.session < self._n_sessions:
-            raise ProtocolError("a session must be new; got the number of an old one.")
+            raise ProtocolError(
+                f"session must be at least {self._n_sessions}; got {message.session}, an earlier session. "
+                "Start a new run."
+            )
         if not set(message.sites) <= set(terms.sites) or self._site.name not in message.sites:
-            raise ProtocolError("a session must be among the sites of the terms; got another list.")
+            raise ProtocolError(
+                "The session was refused because its sites are not sites of the terms, or omit this one. "
+                "Start a new run."
+            )
         if len(message.sites) < terms.settings.minimum_sites:
             raise ProtocolError(
-                f"a session must have at least {terms.settings.minimum_sites} sites; got {len(message.sites)}."
+                f"A session must have at least {terms.settings.minimum_sites} sites; got {len(message.sites)}. "
+                "Start a new run when more sites are present."
             )
         self._n_sessions = message.session + 1
         pinned = {site: self._site.pinned[site] for site in message.sites}
         config = session_config(terms, message.sites, message.session)
+        self.forget()
         self._session = Session(self._site.name, self._site.identity, pinned=pinned, config=config)
         self._round = -1
         self._where = {}
@@ -249,12 +267,15 @@ class SessionSite(SiteRole):
     @staticmethod
     def _offer(session: Session, epoch: int, n_rounds: int) -> Offer:
         if not 1 <= n_rounds <= EPOCH_ROUNDS:
-            raise ProtocolError(f"an epoch must have between 1 and {EPOCH_ROUNDS} rounds; got {n_rounds}.")
+            raise ProtocolError(
+                f"n_rounds must be between 1 and {EPOCH_ROUNDS}; got {n_rounds}. "
+                "Install the same dpcape version everywhere."
+            )
         return session.offer(epoch=epoch, n_rounds=n_rounds)
 
     def _running(self) -> Session:
         if self._session is None:
-            raise ProtocolError("a session must be begun with Greet; got a later message.")
+            raise ProtocolError("The message was refused because no session was begun. Send Greet first.")
         return self._session
 
     def _enter(self, release: int) -> int:
@@ -266,13 +287,18 @@ class SessionSite(SiteRole):
 
     def _entered(self, release: int) -> int:
         if release not in self._where:
-            raise ProtocolError("a round must be entered with its release first; got a later message.")
+            raise ProtocolError(
+                "The message was refused because its release was not submitted in this round. Start a new run."
+            )
         return self._where[release]
 
     def _sign(self, session: Session, message: Sign) -> FromSite:
         least = self._site.terms.settings.minimum_sites
         if len(message.survivors) < least:
-            raise ProtocolError(f"a survivor set must have at least {least} sites; got {len(message.survivors)}.")
+            raise ProtocolError(
+                f"A survivor set must have at least {least} sites; got {len(message.survivors)}. "
+                "Start a new run when more sites are present."
+            )
         signature = session.sign_survivors(
             round=self._entered(message.release),
             survivors=message.survivors,
@@ -289,4 +315,4 @@ class SessionSite(SiteRole):
 
     @abstractmethod
     def context(self, release: int) -> bytes:
-        """Return what must be the same at all signers besides the survivor set: the request, the agreed sum."""
+        """Return what all signers must agree on besides the survivor set: the request, the agreed sum."""

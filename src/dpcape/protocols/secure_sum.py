@@ -1,4 +1,4 @@
-"""Statistic and own noise inside a secure sum: the aggregator sees nothing but the sum (distributed Gaussian noise)."""
+"""Secure sum of statistics with each site's own noise: the aggregator sees only the sum (distributed Gaussian)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
+from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import noisy_total
+from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Messenger,
     Outcome,
     Protocol,
-    Scales,
     SiteContext,
     SiteRole,
     with_colluders,
 )
 from dpcape.protocols.secure_session import (
     SECURE_SUM_ASSUMPTIONS,
+    TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
     check_sum_sites,
@@ -37,26 +40,40 @@ from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, 
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSum(Protocol):
-    """Noise added at the sites, hidden in a secure sum.
+    """Noise added at the sites and hidden in a secure sum.
 
-    Never more noise than :class:`Cape`, and per-site statistics stay hidden. Drop-outs are recovered within the sum.
+    Never more noise than :class:`Cape`, and the aggregator does not see any site's statistic. The sum recovers from
+    drop-outs.
 
     Parameters
     ----------
-    n_colluding : int — sites that may pool what they know with the aggregator; no default.
-    minimum_sites : int | None — sites that must finish; None means all. Noise is sized for the fewest.
+    n_colluding : int
+        Number of sites that may share everything they know with the aggregator; no default.
+    minimum_sites : int or None
+        Number of sites that must finish; None for all. Noise is calibrated for the fewest.
 
     Privacy
     -------
-    Against the aggregator together with any ``n_colluding`` sites, honest but curious, at least ``minimum_sites``
-    finishing. View: the sum over the survivors, less what colluders know of it.
+    Holds against the aggregator colluding with any ``n_colluding`` sites, honest but curious, if at least
+    ``minimum_sites`` finish. View: the sum over the survivors, minus the colluders' parts.
     """
 
     n_colluding: int
     minimum_sites: int | None = None
 
     name: ClassVar[str] = "secure-sum"
+    title: ClassVar[str] = "secure sum"
+    summary: ClassVar[str] = "only the sum is seen"
+    seen: ClassVar[str] = "The aggregator sees the noisy sum over the sites that finish, and no site's part of it."
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES)
+    rank: ClassVar[int] = 2
     least_sites: ClassVar[int] = 3
+    too_few: ClassVar[str] = TOO_FEW_FOR_A_SUM
+    vectors: ClassVar[int] = 2
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        return 0.0, 1 / sqrt(n_honest)
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_sum_sites(self, n_sites, self.minimum_sites)
@@ -69,10 +86,10 @@ class SecureSum(Protocol):
     def n_honest(self, n_sites: int) -> int:
         return self.settings(n_sites).minimum_sites - self.n_colluding
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.ones_like(demands), np.zeros_like(demands)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         return own_scales**2
 
     def view(
@@ -80,8 +97,8 @@ class SecureSum(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         members = np.zeros((1, n_sites))
         members[0, list(range(n_sites) if honest is None else honest)] = 1.0
@@ -122,7 +139,10 @@ class _SecureSumSite(SessionSite):
 
     def answer_release(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(f"a site under SecureSum must be asked to Submit; got {type(message).__name__}.")
+            raise ProtocolError(
+                f"A message to a site under SecureSum must be Submit; got {type(message).__name__}. "
+                "Install the same dpcape version everywhere."
+            )
         request = message.request
         self._site.begin(request)
         number = self._enter(request.release)
@@ -134,5 +154,7 @@ class _SecureSumSite(SessionSite):
 
     def context(self, release: int) -> bytes:
         if release not in self._submitted:
-            raise ProtocolError("a survivor set must be signed for the release under way; got another.")
+            raise ProtocolError(
+                "The survivor set was not signed because it is not for the current release. Start a new run."
+            )
         return self._submitted[release]

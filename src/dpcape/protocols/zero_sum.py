@@ -1,28 +1,39 @@
-"""Noise that cancels in the sum, whoever agreed on it: what Cape and Dealer share."""
+"""Cancelling noise of Cape and Dealer: scales, closed form and the adversary's view."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
+from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.protocols.protocol import Protocol, Scales, with_colluders
+from dpcape.protocols.protocol import Protocol, with_colluders
 
 
 class ZeroSum(Protocol):
-    """What protocols with cancelling noise share: the scheme, and what an adversary sees of it."""
+    """Base class of protocols with cancelling noise."""
 
     n_colluding: int
     cancelling_ratio: float
 
-    def unit_scales(self, demands: Scales) -> tuple[Scales, Scales]:
+    shares_noise: ClassVar[bool] = True
+
+    @staticmethod
+    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+        # Along the sum of the honest sites, their releases carry only own noise; in all other directions, shared too.
+        square = n_sites * ratio
+        return sqrt(square), sqrt(1 / n_honest + (1 - 1 / n_honest) / (1 + square))
+
+    def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         # One sum protects every site, so equal noise everywhere is best against the worst coalition.
         own = np.ones_like(demands)
         return own, own * np.sqrt(demands.size * self.cancelling_ratio)
 
-    def cover(self, own_scales: Scales, shared_scales: Scales) -> Scales:
+    def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         own, shared = own_scales**2, shared_scales**2
         return own * shared / (own + shared)
 
@@ -31,8 +42,8 @@ class ZeroSum(Protocol):
         n_sites: int,
         *,
         honest: Sequence[int] | None = None,
-        own_scales: Scales | None = None,
-        shared_scales: Scales | None = None,
+        own_scales: FloatArray | None = None,
+        shared_scales: FloatArray | None = None,
     ) -> AdversaryView:
         own = np.ones(n_sites) if own_scales is None else own_scales
         shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
@@ -42,11 +53,11 @@ class ZeroSum(Protocol):
         return with_colluders("the aggregator", self.n_colluding)
 
 
-def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scales) -> AdversaryView:
-    """Write down what the aggregator and all sites outside ``honest`` hold, row by row.
+def zero_sum_view(n_sites: int, honest: Sequence[int], own: FloatArray, shared: FloatArray) -> AdversaryView:
+    """Return the view of the aggregator and all sites outside ``honest``.
 
     Noise sources are the draws of all sites, then their own noises. Rows: the releases of the honest survivors, the
-    agreed sum of draws, the draws of everybody else (a dropped site's draw counts as known: with one dropped site the
+    agreed sum of draws, the draws of all other sites (a dropped site's draw counts as known: with one dropped site the
     correction reveals it). The correction, the sum of the survivors' draws, follows from the last two.
     """
     draw, own_noise = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
@@ -60,7 +71,7 @@ def zero_sum_view(n_sites: int, honest: Sequence[int], own: Scales, shared: Scal
 
 
 def check_ratio(ratio: float) -> float:
-    """Refuse a cancelling ratio outside what the integer grid carries."""
+    """Return the cancelling ratio, or raise if it is outside the range of the integer grid."""
     if not 1e-3 <= ratio <= 1e6:
         raise InvalidParameter(
             f"cancelling_ratio must be between 0.001 and 1e6; got {ratio!r}. The papers use 1, the default is 100."

@@ -15,19 +15,19 @@ copied whole and never changed, and are read in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dpcape.errors import InvalidParameter
-from dpcape.facts import MANY_TIME_POINTS, Facts
+from dpcape.facts import MANY_TIME_POINTS, PublicFacts
 from dpcape.records.clip import checked_bound
 from dpcape.records.counts import Counts
 from dpcape.records.features import Features
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.labels import Codes, Response
+from dpcape.records.policy import checked_policy, warned
 from dpcape.records.schema import Schema
+from dpcape.records.series import longest_of, series_of
 
 __all__ = [
     "Documents",
@@ -53,6 +53,7 @@ def rows(
     ranges: Ranges | None = None,
     missing: object = None,
     feature_names: Sequence[str] | None = None,
+    invalid: str = "zero",
 ) -> Rows:
     """Return the rows of a table as records.
 
@@ -69,10 +70,14 @@ def rows(
         mapping with "range" or "levels" and perhaps "missing"; or a Schema. With a mapping or a Schema the columns are
         chosen and ordered by it.
     missing : object
-        None refuses missing values; a public constant, or a mapping from column to constant, in original units, stands
-        for them.
+        With None records with missing values are invalid; a public constant, or a mapping from column to constant, in
+        original units, stands for them.
     feature_names : sequence of str or None
         Names of the columns of X; by default those of the table, if it has any.
+    invalid : str
+        Public policy for records that cannot be read, such as those with a NaN without `missing`: "zero" counts them
+        with a contribution of zero, and a warning here says how many there are; "refuse" refuses to go on, which makes
+        public that all records are valid.
 
     Privacy
     -------
@@ -86,8 +91,8 @@ def rows(
     ==============================================  =============================================
     row of zeros                                    stays zero
     row so large that its norm overflows            clipped like any other
-    NaN or a null                                   refused, or filled if `missing` says how
-    infinity                                        refused
+    NaN or a null                                   filled if `missing` says how, else as `invalid` says
+    infinity, text, a row of another length         as `invalid` says
     no rows or no columns                           refused
     ==============================================  =============================================
 
@@ -107,8 +112,9 @@ def rows(
         ranges=ranges,
         missing=missing,
         feature_names=feature_names,
+        invalid=checked_policy(invalid),
     )
-    return Rows(features, _facts("rows", features))
+    return warned(Rows(features, _facts("rows", features, invalid=invalid)))
 
 
 def views(
@@ -119,6 +125,7 @@ def views(
     ranges: tuple[Ranges | None, Ranges | None] | None = None,
     missing: object = None,
     feature_names: tuple[Sequence[str] | None, Sequence[str] | None] | None = None,
+    invalid: str = "zero",
 ) -> Views:
     """Return two tables with the same records, in the same order, as records.
 
@@ -134,6 +141,8 @@ def views(
         As for `rows`, for both views; or a pair, one for each.
     feature_names
         Pair of lists of names, each may be None.
+    invalid : str
+        As for `rows`; a record is invalid if it is in either view.
 
     Privacy
     -------
@@ -155,7 +164,15 @@ def views(
         strict=True,
     )
     first, second = (
-        Features(data, subject=subject, bound=bound, ranges=spec, missing=fill, feature_names=names)
+        Features(
+            data,
+            subject=subject,
+            bound=bound,
+            ranges=spec,
+            missing=fill,
+            feature_names=names,
+            invalid=checked_policy(invalid),
+        )
         for data, subject, bound, spec, fill, names in options
     )
     if first.n_rows != second.n_rows:
@@ -163,7 +180,7 @@ def views(
             f"X and Y must have the same number of rows; got {first.n_rows} and {second.n_rows}. "
             "Give each record one row in both."
         )
-    return Views(first, second, _facts("views", first, second))
+    return warned(Views(first, second, _facts("views", first, second, invalid=invalid)))
 
 
 def labelled(
@@ -177,23 +194,24 @@ def labelled(
     missing: object = None,
     outside: str = "clip",
     feature_names: Sequence[str] | None = None,
+    invalid: str = "zero",
 ) -> Labelled:
     """Return rows with a response, or with a class, as records.
 
     Parameters
     ----------
-    X, bound, ranges, missing, feature_names
+    X, bound, ranges, missing, feature_names, invalid
         See `rows`.
     y : object
-        One response or label per row; missing ones are refused.
+        One response or label per row; a record without one is invalid.
     response : tuple[float, float] or None
         Public (low, high) of a numeric response, which is mapped to [-1, 1].
     classes : sequence of object or None
         Public list of all labels; a label becomes its position in the list. Exactly one of `response` and `classes` is
         given.
     outside : str
-        "clip" moves responses outside the range to its ends, "refuse" refuses them. A label that is not in `classes` is
-        always refused.
+        "clip" moves responses outside the range to its ends; with "refuse" such records are invalid, as is always one
+        with a label that is not in `classes`.
 
     Privacy
     -------
@@ -218,15 +236,16 @@ def labelled(
         ranges=ranges,
         missing=missing,
         feature_names=feature_names,
+        invalid=checked_policy(invalid),
     )
     if classes is not None:
-        codes = Codes(y, classes=classes, n_rows=features.n_rows)
-        return Labelled(features, codes, _facts("labelled", features, classes=codes.classes))
-    targets = Response(y, response=response, n_rows=features.n_rows, outside=outside)
-    return Labelled(features, targets, _facts("labelled", features, response=targets.range))
+        codes = Codes(y, classes=classes, n_rows=features.n_rows, invalid=invalid)
+        return warned(Labelled(features, codes, _facts("labelled", features, classes=codes.classes, invalid=invalid)))
+    targets = Response(y, response=response, n_rows=features.n_rows, outside=outside, invalid=invalid)
+    return warned(Labelled(features, targets, _facts("labelled", features, response=targets.range, invalid=invalid)))
 
 
-def documents(counts: object, *, feature_names: Sequence[str] | None = None) -> Documents:
+def documents(counts: object, *, feature_names: Sequence[str] | None = None, invalid: str = "zero") -> Documents:
     """Return word counts as records, one row per document.
 
     A document with fewer than three words contributes zero, and still counts as a record.
@@ -237,6 +256,8 @@ def documents(counts: object, *, feature_names: Sequence[str] | None = None) -> 
         Scipy sparse array or matrix, or a dense array or table, of whole numbers from 0.
     feature_names : sequence of str or None
         The vocabulary, one word per column.
+    invalid : str
+        As for `rows`; a document is invalid if an entry is no count.
 
     Privacy
     -------
@@ -250,16 +271,17 @@ def documents(counts: object, *, feature_names: Sequence[str] | None = None) -> 
     array([[2., 1., 0.],
            [0., 0., 0.]])
     """
-    table = Counts(counts, feature_names=feature_names)
-    facts = Facts(
+    table = Counts(counts, feature_names=feature_names, invalid=checked_policy(invalid))
+    facts = PublicFacts(
         kind="documents",
         unit="record",
         n_records=table.shape[0],
         widths=(table.shape[1],),
         bounds=(1.0,),
         feature_names=table.names,
+        invalid=invalid,
     )
-    return Documents(table, facts)
+    return warned(Documents(table, facts))
 
 
 def subjects(
@@ -270,6 +292,7 @@ def subjects(
     missing: object = None,
     rows_per_subject: int | None = None,
     feature_names: Sequence[str] | None = None,
+    invalid: str = "zero",
 ) -> Subjects:
     """Return time series of several people as records.
 
@@ -284,10 +307,11 @@ def subjects(
     missing : object
         See `rows`.
     rows_per_subject : int or None
-        Public largest number of time points of a subject; longer series are refused. If None, the length of the longest
-        series is made public.
+        Public largest number of time points of a subject, needed for unit "subject"; a longer series is invalid.
     feature_names : sequence of str or None
         Names of the voxels or regions.
+    invalid : str
+        As for `rows`; in unit "subject" one time point that cannot be read makes the whole series invalid.
 
     Privacy
     -------
@@ -297,7 +321,7 @@ def subjects(
 
     Examples
     --------
-    >>> subjects([[[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]], bound=1.0, unit="subject")
+    >>> subjects([[[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]], bound=1.0, unit="subject", rows_per_subject=2)
     Subjects(n_records=2, widths=(2,), bounds=(1.0,), unit='subject')
     """
     if unit not in ("subject", "record"):
@@ -305,26 +329,30 @@ def subjects(
             f"unit must be 'subject' or 'record'; got {unit!r}. "
             "'subject' protects a person, 'record' one time point of a person."
         )
-    series = _series(arrays, bound=checked_bound(bound), missing=missing, feature_names=feature_names)
-    longest = _longest(series, rows_per_subject)
     by_subject = unit == "subject"
+    longest = longest_of(rows_per_subject, by_subject)
+    options = {"missing": missing, "feature_names": feature_names, "invalid": checked_policy(invalid)}
+    series, n_given = series_of(arrays, longest if by_subject else None, bound=checked_bound(bound), **options)
     facts = _facts(
         "subjects",
         series[0],
         unit=unit,
-        n_records=len(series) if by_subject else sum(features.n_rows for features in series),
+        n_records=n_given if by_subject else sum(features.n_rows for features in series),
         rows_per_unit=longest if by_subject else 1,
         owner_note="" if by_subject else MANY_TIME_POINTS,
+        invalid=invalid,
     )
-    return Subjects(series, facts)
+    return warned(Subjects(series, facts, None if rows_per_subject is None else longest))
 
 
-def _facts(kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any) -> Facts:
+def _facts(
+    kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any
+) -> PublicFacts:
     """Return the public facts of one or two tables."""
     names = tuple(name for part in features for name in part.names)
     widths = tuple(part.n_features for part in features)
     preparations = [part.preparation for part in features]
-    return Facts(
+    return PublicFacts(
         kind=kind,
         unit=unit,
         n_records=features[0].n_rows if n_records is None else n_records,
@@ -343,39 +371,3 @@ def _pair(value: Any, subject: str) -> tuple[Any, Any]:
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise InvalidParameter(f"{subject} must be a pair, one entry per view; got {value!r}. Write (of_X, of_Y).")
     return value[0], value[1]
-
-
-def _series(arrays: Sequence[object], *, bound: float, **options: Any) -> list[Features]:
-    """Return one table per subject, all with the same columns."""
-    if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
-        raise InvalidParameter(
-            f"arrays must be a list with one array per subject; got {type(arrays).__name__}. "
-            "Write [first, second, ...]."
-        )
-    listed = list(arrays)
-    if not listed:
-        raise InvalidParameter("arrays must hold at least one subject; got none. Leave such a site out.")
-    series = [Features(array, subject="the array of a subject", bound=bound, **options) for array in listed]
-    if any(part.n_features != series[0].n_features or part.names != series[0].names for part in series):
-        raise InvalidParameter(
-            "subjects must all have the same columns; got different ones. Use one mask or atlas for every subject."
-        )
-    return series
-
-
-def _longest(series: Sequence[Features], rows_per_subject: int | None) -> int:
-    """Return the public largest number of time points of a subject."""
-    longest = max(features.n_rows for features in series)
-    if rows_per_subject is None:
-        return longest
-    if isinstance(rows_per_subject, bool) or not isinstance(rows_per_subject, int | np.integer) or rows_per_subject < 1:
-        raise InvalidParameter(
-            f"rows_per_subject must be a positive whole number; got {rows_per_subject!r}. "
-            "Leave it out to make the length of the longest series public."
-        )
-    if longest > rows_per_subject:
-        raise InvalidParameter(
-            f"subjects must have at most rows_per_subject ({rows_per_subject}) time points; "
-            "got a longer series. Cut long series by a public rule."
-        )
-    return int(rows_per_subject)

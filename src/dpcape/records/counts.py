@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import strips
-from dpcape.records.schema.column import FloatArray
 from dpcape.records.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 
 MINIMUM_WORDS = 3
@@ -33,8 +34,12 @@ class Counts:
         The vocabulary, one word per column.
     """
 
-    def __init__(self, data: object, *, feature_names: Sequence[str] | None = None) -> None:
-        self._counts = _own_sparse(data) if issparse(data) else read_table(data, subject="counts")
+    def __init__(self, data: object, *, feature_names: Sequence[str] | None = None, invalid: str = "zero") -> None:
+        self._refuses = invalid == "refuse"
+        self.n_invalid = 0
+        self._counts = (
+            _own_sparse(data) if issparse(data) else read_table(data, subject="counts", lenient=not self._refuses)
+        )
         self.shape: tuple[int, int] = (self._counts.shape[0], self._counts.shape[1])
         if 0 in self.shape:
             raise InvalidParameter(
@@ -44,17 +49,31 @@ class Counts:
         given = getattr(self._counts, "names", ()) if feature_names is None else feature_names
         self.names = checked_names(given, n_columns=self.shape[1], subject="counts") if len(given) else ()
         for rows in strips(*self.shape):
-            self.read(rows.start, rows.stop)
+            self.n_invalid += int(np.count_nonzero(self._bad(self._summed(rows.start, rows.stop))))
 
     def read(self, start: int, stop: int) -> SparseBlock:
         """Return documents `start` to `stop`, checked, those with too few words as rows of zeros."""
-        block = self._copied(start, stop)
-        block.sum_duplicates()
-        _check_counts(block.data)
+        block = self._summed(start, stop)
+        bad = self._bad(block)
+        block.data[np.repeat(bad, np.diff(block.indptr))] = 0.0
         short = block.sum(axis=1) < MINIMUM_WORDS
         block.data[np.repeat(short, np.diff(block.indptr))] = 0.0
         block.eliminate_zeros()
         return block
+
+    def _summed(self, start: int, stop: int) -> SparseBlock:
+        block = self._copied(start, stop)
+        block.sum_duplicates()
+        return block
+
+    def _bad(self, block: SparseBlock) -> npt.NDArray[np.bool_]:
+        """Tell which documents hold something that is no count, or refuse them."""
+        good = _are_counts(block.data)
+        if self._refuses:
+            _check_counts(block.data)
+        bad = np.zeros(block.shape[0], dtype=np.bool_)
+        bad[np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[~good]] = True
+        return bad
 
     def _copied(self, start: int, stop: int) -> SparseBlock:
         """Return a sparse float64 copy of some rows."""
@@ -80,9 +99,16 @@ def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
     return counts
 
 
+def _are_counts(numbers: FloatArray) -> npt.NDArray[np.bool_]:
+    """Tell which numbers may be counts."""
+    with np.errstate(invalid="ignore"):
+        counts: npt.NDArray[np.bool_] = (numbers >= 0) & (numbers < LARGEST_COUNT) & (numbers == np.floor(numbers))
+    return counts
+
+
 def _check_counts(numbers: FloatArray) -> None:
     """Refuse what cannot be a count, without saying where or which."""
-    if not bool(((numbers >= 0) & (numbers < LARGEST_COUNT) & (numbers == np.floor(numbers))).all()):
+    if not bool(_are_counts(numbers).all()):
         raise InvalidParameter(
             "counts must be whole numbers from 0 to 2147483647; got something else. "
             "Pass how often each word occurs, not weights or frequencies."

@@ -82,15 +82,16 @@ class DataPlan:
     subject: str | None = None
     rows_per_subject: int | None = None
     mask: Path | None = None
+    invalid: str = "zero"
     files: tuple[Path, ...] = field(default=(), compare=False)
 
     def records(self, holding: Holding) -> Records:
         """Build the records of one site from its raw values."""
         first = self.tables[0]
         if self.kind == "rows":
-            return rows(holding.table(first), bound=self.bounds[0], **first.options)
+            return rows(holding.table(first), bound=self.bounds[0], invalid=self.invalid, **first.options)
         if self.kind == "documents":
-            return documents(holding.counts(first), feature_names=first.names or None)
+            return documents(holding.counts(first), feature_names=first.names or None, invalid=self.invalid)
         if self.kind == "subjects":
             series = holding.series(first, self.subject)
             return subjects(series, unit=self.unit, **self._subject_options())
@@ -106,8 +107,10 @@ class DataPlan:
                 ranges=(first.ranges, second.ranges),
                 missing=(first.missing, second.missing),
                 feature_names=(first.names or None, second.names or None),
+                invalid=self.invalid,
             )
         options: dict[str, Any] = {"response": self.response, "outside": self.outside, "classes": self.classes}
+        options["invalid"] = self.invalid
         is_text = self.classes is not None and isinstance(self.classes[0], str)
         values = holding.vector(self.target, text=is_text)
         only = self.tables[0]
@@ -119,6 +122,7 @@ class DataPlan:
             "bound": self.bounds[0],
             "missing": columns.missing,
             "rows_per_subject": self.rows_per_subject,
+            "invalid": self.invalid,
             "feature_names": columns.names or None,
         }
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
 from dpcape.records.schema import Schema
-from dpcape.records.schema.column import FloatArray, check_finite
+from dpcape.records.schema.column import check_finite
 from dpcape.records.schema.schema import as_it_is
 from dpcape.records.schema.table import ArrayTable, Table, Values, read_table
+
+Mask = npt.NDArray[np.bool_]
 
 TABLE_ENTRIES = 1 << 20
 """Entries read together from a pandas or polars table: 8 MiB of float64."""
@@ -35,6 +40,8 @@ class Features:
         See `dpcape.records.schema.Schema.with_missing`.
     feature_names : sequence of str or None
         Names of the raw columns.
+    invalid : str
+        "zero" leaves out rows that cannot be read, "refuse" raises.
     """
 
     def __init__(
@@ -46,25 +53,50 @@ class Features:
         ranges: Mapping[str, Any] | Sequence[Any] | Schema | None = None,
         missing: object = None,
         feature_names: Sequence[str] | None = None,
+        invalid: str = "zero",
     ) -> None:
-        self._table = read_table(data, subject=subject, feature_names=feature_names)
+        self._refuses = invalid == "refuse"
+        self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
         self._schema = _schema_for(self._table, ranges, missing)
         self._columns = _selection(self._table, self._schema)
         self.bound = bound
         self.n_rows = self._table.shape[0]
         self.names, self.n_features = _names_and_width(self._table, self._schema)
+        self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
         self._check()
 
-    def fill(self, start: int, stop: int, out: FloatArray) -> None:
-        """Write rows `start` to `stop`, prepared and clipped, into `out`."""
+    def fill(self, start: int, stop: int, out: FloatArray) -> Mask:
+        """Write rows `start` to `stop`, prepared and clipped, into `out`; return which of them are valid."""
+        valid = np.ones(stop - start, dtype=np.bool_)
         for rows in self._strips(stop - start):
-            # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
-            # Norms of a view's half of a wider buffer are slow to take, so there the copy stands elsewhere.
-            goal = out[rows]
-            strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
-            self._prepare(self._read(start + rows.start, start + rows.stop), strip)
+            self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows])
+        return valid
+
+    def emptied(self) -> Features:
+        """Return the same columns with no row that is valid."""
+        empty = copy.copy(self)
+        empty.n_rows = 0
+        return empty
+
+    def _fill_strip(self, start: int, stop: int, goal: FloatArray, valid: Mask) -> None:
+        """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
+        # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
+        # Norms of a view's half of a wider buffer are slow to take, so there the copy stands elsewhere.
+        strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
+        try:
+            self._prepare(self._read(start, stop), strip)
             clip_rows(strip, bound=self.bound, out=goal)
+        except InvalidParameter:
+            if self._refuses:
+                raise
+            if stop - start == 1:
+                goal[:], valid[:] = 0.0, False
+                return
+            # Halved until the rows at fault are alone.
+            half = (stop - start) // 2
+            self._fill_strip(start, start + half, goal[:half], valid[:half])
+            self._fill_strip(start + half, stop, goal[half:], valid[half:])
 
     def _prepare(self, block: Values | list[Values], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -89,8 +121,15 @@ class Features:
         return strips(n_rows, self.n_features, n_entries=n_entries)
 
     def _check(self) -> None:
-        """Read everything once, so that bad values are refused before any analysis starts."""
+        """Read everything once, so that bad values are refused, or counted, before any analysis starts."""
         scratch = np.empty((0, self.n_features))
+        if not self._refuses:
+            for rows in self._strips(self.n_rows):
+                if self._schema is None and self._is_clean(rows.start, rows.stop):
+                    continue
+                filled = np.empty((rows.stop - rows.start, self.n_features))
+                self.n_invalid += int(np.count_nonzero(~self.fill(rows.start, rows.stop, filled)))
+            return
         for rows in self._strips(self.n_rows):
             block = self._read(rows.start, rows.stop)
             if self._schema is None:
@@ -100,6 +139,14 @@ class Features:
             if len(scratch) < n_rows:
                 scratch = np.empty((n_rows, self.n_features))
             self._schema.apply(block, out=scratch[:n_rows])
+
+    def _is_clean(self, start: int, stop: int) -> bool:
+        """Tell, without clipping, whether rows taken as they are hold finite numbers only."""
+        try:
+            check_finite(cast("Values", self._read(start, stop)), subject=self._table.subject)
+        except InvalidParameter:
+            return False
+        return True
 
 
 def _schema_for(

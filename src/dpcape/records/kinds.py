@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.records.counts import Counts, SparseBlock
-from dpcape.records.features import Features
+from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
-from dpcape.records.schema.column import FloatArray
 
 
 class Records:
@@ -35,10 +35,10 @@ class Records:
         What is protected: "record" or "subject".
     """
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         self._facts = facts
 
-    def facts(self) -> Facts:
+    def facts(self) -> PublicFacts:
         """Return everything about these records that is public."""
         return self._facts
 
@@ -77,13 +77,24 @@ class Records:
             yield start, min(start + size, self.n_records), buffer
 
     def _filled(self, start: int, stop: int, buffer: FloatArray) -> FloatArray:
-        """Return the buffer's first rows, filled with records `start` to `stop`."""
+        """Return the clipped features of the valid ones of records `start` to `stop`, in the buffer if all are."""
         block = buffer[: stop - start]
-        self._fill(start, stop, block)
-        return block
+        valid = self._fill(start, stop, block)
+        return block if valid.all() else block[valid]
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
-        """Write the clipped features of records `start` to `stop` into `out`."""
+    @property
+    def n_invalid(self) -> int:
+        """Number of records that cannot be read and contribute zero: for the site's steward, never to be sent."""
+        if not self._any_invalid():
+            return 0
+        return self.n_records - sum(len(block) for block in self.feature_blocks())
+
+    def _any_invalid(self) -> bool:
+        """Tell whether a part of some record was found invalid when it was first read."""
+        return True
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
+        """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
         raise InvalidParameter(
             f"rows must be asked of records made of bounded rows; got {self.kind} of unit {self.unit!r}. "
             "Use a statistic made for this kind of records."
@@ -100,47 +111,60 @@ class Records:
 class Rows(Records):
     """Rows of one table; blocks are (n, n_features)."""
 
-    def __init__(self, features: Features, facts: Facts) -> None:
+    def __init__(self, features: Features, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._features = features
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
-        self._features.fill(start, stop, out)
+    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
+        return self._features.fill(start, stop, out)
+
+    def _any_invalid(self) -> bool:
+        return self._features.n_invalid > 0
 
 
 class Views(Records):
     """Two tables with the same records; blocks hold both side by side, each clipped to its own bound."""
 
-    def __init__(self, first: Features, second: Features, facts: Facts) -> None:
+    def __init__(self, first: Features, second: Features, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._first, self._second = first, second
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
         width = self._first.n_features
-        self._first.fill(start, stop, out[:, :width])
-        self._second.fill(start, stop, out[:, width:])
+        first = self._first.fill(start, stop, out[:, :width])
+        return first & self._second.fill(start, stop, out[:, width:])
+
+    def _any_invalid(self) -> bool:
+        return self._first.n_invalid + self._second.n_invalid > 0
 
 
 class Labelled(Records):
     """Rows with a response or a class; blocks are pairs (rows, responses in [-1, 1] or class codes)."""
 
-    def __init__(self, features: Features, targets: Response | Codes, facts: Facts) -> None:
+    def __init__(self, features: Features, targets: Response | Codes, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._features, self._targets = features, targets
 
     def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, npt.NDArray[Any]]]:
         """Return an iterator over (rows, targets); codes are positions in the public list of classes."""
-        spans = self._spans(checked_size(size))
-        return ((self._filled(start, stop, buffer), self._targets.read(start, stop)) for start, stop, buffer in spans)
+        return (self._pair(*span) for span in self._spans(checked_size(size)))
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
-        self._features.fill(start, stop, out)
+    def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, npt.NDArray[Any]]:
+        block, targets = buffer[: stop - start], self._targets.read(start, stop)
+        valid = self._fill(start, stop, block)
+        return (block, targets) if valid.all() else (block[valid], targets[valid])
+
+    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
+        return self._features.fill(start, stop, out) & self._targets.valid(start, stop)
+
+    def _any_invalid(self) -> bool:
+        return self._features.n_invalid + self._targets.n_invalid > 0
 
 
 class Documents(Records):
     """Word counts; blocks are sparse, and a document with fewer than three words is a row of zeros."""
 
-    def __init__(self, counts: Counts, facts: Facts) -> None:
+    def __init__(self, counts: Counts, facts: PublicFacts) -> None:
         super().__init__(facts)
         self._counts = counts
 
@@ -148,7 +172,13 @@ class Documents(Records):
         """Return an iterator over sparse blocks of counts, (at most `size`, n_features)."""
         step = checked_size(size)
         starts = range(0, self.n_records, step)
+        # A document that cannot be read is a row of zeros, as a short one is.
         return (self._counts.read(start, min(start + step, self.n_records)) for start in starts)
+
+    @property
+    def n_invalid(self) -> int:
+        """Number of documents with entries that are no counts."""
+        return self._counts.n_invalid
 
 
 class Subjects(Records):
@@ -160,8 +190,11 @@ class Subjects(Records):
     other unit.
     """
 
-    def __init__(self, series: Sequence[Features], facts: Facts) -> None:
+    def __init__(self, series: Sequence[Features], facts: PublicFacts, rows_per_subject: int | None = None) -> None:
         super().__init__(facts)
+        self.rows_per_subject = rows_per_subject
+        """Public largest number of time points of a subject, if it was stated."""
+        # Of unit "subject" these are the series that could be opened; the others contribute zero.
         self._series = tuple(series)
         self._ends = np.cumsum([features.n_rows for features in series])
 
@@ -175,11 +208,24 @@ class Subjects(Records):
         return self._each_subject()
 
     def _each_subject(self) -> Iterator[FloatArray]:
-        buffer = np.empty((max(features.n_rows for features in self._series), self.n_features))
+        buffer = np.empty((max((features.n_rows for features in self._series), default=0), self.n_features))
         for features in self._series:
             block = buffer[: features.n_rows]
-            features.fill(0, features.n_rows, block)
-            yield block
+            # One time point that cannot be read makes the person's whole contribution zero.
+            if features.n_rows and features.fill(0, features.n_rows, block).all():
+                yield block
+
+    @property
+    def n_invalid(self) -> int:
+        """Number of subjects, or of time points in unit "record", that contribute zero."""
+        if self.unit == "record":
+            return super().n_invalid
+        if len(self._series) == self.n_records and not self._any_invalid():
+            return 0
+        return self.n_records - sum(1 for _ in self._each_subject())
+
+    def _any_invalid(self) -> bool:
+        return any(features.n_invalid for features in self._series)
 
     def blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over all subjects' time points, for unit "record"; the buffer is used again."""
@@ -194,14 +240,17 @@ class Subjects(Records):
             )
         return super().feature_blocks(size)
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> None:
+    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
         position = start
+        valid = np.ones(stop - start, dtype=np.bool_)
         while position < stop:
             subject = int(np.searchsorted(self._ends, position, side="right"))
             first = int(self._ends[subject]) - self._series[subject].n_rows
             end = min(stop, int(self._ends[subject]))
-            self._series[subject].fill(position - first, end - first, out[position - start : end - start])
+            span = slice(position - start, end - start)
+            valid[span] = self._series[subject].fill(position - first, end - first, out[span])
             position = end
+        return valid
 
 
 def checked_size(size: int) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.schema.column import Column, FloatArray, check_finite, checked_range, map_to_unit, middle_and_half
+from dpcape.records.schema.column import Column, check_finite, checked_range, map_to_unit, middle_and_half
 from dpcape.records.schema.table import is_missing, to_numbers, vector
 
 
@@ -25,13 +26,21 @@ class Response:
         "clip" to move responses outside the range to its ends, "refuse" to raise.
     """
 
-    def __init__(self, data: object, *, response: object, n_rows: int, outside: str) -> None:
+    def __init__(self, data: object, *, response: object, n_rows: int, outside: str, invalid: str = "zero") -> None:
         if outside not in ("clip", "refuse"):
             raise InvalidParameter(f"outside must be 'clip' or 'refuse'; got {outside!r}. Choose one of them.")
         self.range = checked_range(response, subject="response")
-        self._values = to_numbers(vector(data, subject="y", n_rows=n_rows), subject="y")
-        check_finite(self._values, subject="y")
+        lenient, self._clips = invalid == "zero", outside == "clip"
+        self._refuses = not lenient
+        self._values = to_numbers(
+            vector(data, subject="y", n_rows=n_rows, lenient=lenient), subject="y", lenient=lenient
+        )
         low, high = self.range
+        self.n_invalid = 0
+        if lenient:
+            self.n_invalid = int(np.count_nonzero(~self.valid(0, n_rows)))
+            return
+        check_finite(self._values, subject="y")
         if outside == "refuse" and bool(((self._values < low) | (self._values > high)).any()):
             raise InvalidParameter(
                 f"y must lie in the public range {self.range}; got a value outside. "
@@ -41,31 +50,53 @@ class Response:
     def read(self, start: int, stop: int) -> FloatArray:
         """Return responses `start` to `stop`, in [-1, 1]."""
         block = self._values[start:stop].astype(np.float64)
-        check_finite(block, subject="y")  # The caller may have changed it since it was checked.
+        # The caller may have changed it since it was checked; what is not valid is left out by `valid`.
+        if self._refuses:
+            check_finite(block, subject="y")
+        block[~np.isfinite(block)] = self.range[0]
         middle, half = middle_and_half(self.range)
         map_to_unit(block, middle=middle, half=half)
         return block
+
+    def valid(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
+        """Tell which responses `start` to `stop` are finite numbers, and inside the range where that is asked for."""
+        block = self._values[start:stop].astype(np.float64)
+        low, high = self.range
+        inside = np.isfinite(block)
+        return inside if self._clips else inside & (block >= low) & (block <= high)
 
 
 class Codes:
     """Class labels as positions in a public list of classes."""
 
-    def __init__(self, data: object, *, classes: object, n_rows: int) -> None:
+    def __init__(self, data: object, *, classes: object, n_rows: int, invalid: str = "zero") -> None:
         labels = _checked_classes(classes)
-        values = vector(data, subject="y", n_rows=n_rows)
-        if any(is_missing(value) for value in values.tolist()):
+        lenient = invalid == "zero"
+        values = vector(data, subject="y", n_rows=n_rows, lenient=lenient)
+        missing = np.array([is_missing(value) for value in values.tolist()], dtype=np.bool_)
+        if missing.any() and not lenient:
             check_finite(np.array([np.nan]), subject="y")
+        if missing.any():
+            values = values.copy()
+            values[missing] = labels[0]
         self._codes = Column(name="y", levels=labels).codes(values)
+        self._codes[missing] = -1
         self.classes = tuple(str(label) for label in labels)
-        if bool((self._codes < 0).any()):
+        self.n_invalid = int(np.count_nonzero(self._codes < 0))
+        if self.n_invalid and not lenient:
             raise InvalidParameter(
-                "every label must be one of the public classes; got another. "
+                "y must contain only labels listed in classes; got at least one other (not shown: labels are private). "
                 "Add it to classes at every site, or leave such records out by a public rule."
             )
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.intp]:
-        """Return the codes of records `start` to `stop`."""
+        """Return the codes of records `start` to `stop`; -1 where a label is not valid."""
         return self._codes[start:stop].copy()
+
+    def valid(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
+        """Tell which labels `start` to `stop` are in the public list."""
+        valid: npt.NDArray[np.bool_] = self._codes[start:stop] >= 0
+        return valid
 
 
 def _checked_classes(classes: object) -> tuple[Any, ...]:

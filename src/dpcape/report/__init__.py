@@ -1,1 +1,1 @@
-"""Result and guarantee as one self-contained page."""
+"""Reports: result and guarantee as one self-contained page."""

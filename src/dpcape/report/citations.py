@@ -1,4 +1,4 @@
-"""How to cite: the software, and the papers of the method, as its own documentation names them."""
+"""Citations: the software, and the papers that the documentation of an analysis names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import re
 
 from dpcape._version import __version__
+from dpcape.protocols import protocol_of
 
 TITLE = "dpcape: joint analyses across sites under differential privacy"
 AUTHORS = "The dpcape developers"
@@ -28,7 +29,7 @@ def software() -> str:
 
 
 def papers(analysis: type, protocol: str) -> list[str]:
-    """Return the papers behind an analysis, in the words of its documentation, and behind the protocol.
+    """Return the papers on an analysis, as its documentation cites them, and on the protocol.
 
     Examples
     --------
@@ -38,7 +39,8 @@ def papers(analysis: type, protocol: str) -> list[str]:
     """
     own = references_of(analysis)
     found = [own] if own else []
-    if protocol in ("Cape", "Dealer") or "Sarwate 2018" in own:
+    described = protocol_of(protocol)
+    if (described is not None and described.shares_noise) or "Sarwate 2018" in own:
         found.append(CAPE_PAPER)
     if "dissertation" in own:
         found.append(DISSERTATION)

@@ -1,32 +1,30 @@
-"""Pictures of topics and of mixture components."""
+"""Plots of topics and components."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.report.plots import new_axes
 
-Matrix = NDArray[np.float64]
-
 
 def top_words(
-    topics: Sequence[Sequence[tuple[str, float]]], weights: Matrix, axes: Sequence[Axes] | None = None
-) -> NDArray[Any]:
-    """Draw one panel of horizontal bars per topic, most probable word on top; returns the array of Axes."""
+    topics: Sequence[Sequence[tuple[str, float]]], weights: FloatArray, axes: Sequence[Axes] | None = None
+) -> NDArray[np.object_]:
+    """Draw one panel of horizontal bars per topic, most probable word on top; return the array of Axes."""
     panels = _panels(len(topics)) if axes is None else np.asarray(axes, dtype=object).ravel()
     for index, (words, weight, panel) in enumerate(zip(topics, weights, panels, strict=False)):
         positions = np.arange(len(words))[::-1]
         panel.barh(positions, [share for _, share in words], color=COLOURS[0])
-        # Names are names, also with a dollar sign in them; here and below.
+        # A dollar sign in a name does not start mathematics; here and below.
         panel.set_yticks(positions, [name for name, _ in words], fontsize=8, parse_math=False)
-        panel.set_title(f"topic {index + 1} ({100 * weight:.0f} %)", fontsize=9)
+        panel.set_title(f"topic {index + 1} ({100 * weight:.0f}%)", fontsize=9)
         panel.set_xlabel("probability", fontsize=8)
         panel.tick_params(axis="x", labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
@@ -35,7 +33,7 @@ def top_words(
     return panels
 
 
-def _panels(count: int) -> NDArray[Any]:
+def _panels(count: int) -> NDArray[np.object_]:
     n_columns = min(count, 5)
     n_rows = -(-count // n_columns)
     size = (2.4 * n_columns, 2.2 * n_rows)
@@ -44,13 +42,13 @@ def _panels(count: int) -> NDArray[Any]:
 
 
 def image_of_components(
-    components: Matrix, weights: Matrix, names: Sequence[str] | None = None, ax: Axes | None = None
+    components: FloatArray, weights: FloatArray, names: Sequence[str] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw components as rows of an image, red above and blue below zero."""
+    """Draw components as rows of an image: red is positive, blue negative."""
     axes = new_axes(ax)
     limit = max(float(np.abs(components).max()), 1e-300)
     image = axes.imshow(components, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    axes.set_yticks(np.arange(len(weights)), [f"{100 * weight:.0f} %" for weight in weights])
+    axes.set_yticks(np.arange(len(weights)), [f"{100 * weight:.0f}%" for weight in weights])
     axes.set_ylabel("weight")
     axes.set_xlabel("column")
     if names is not None and len(names) <= 30:
@@ -59,16 +57,19 @@ def image_of_components(
     return axes
 
 
-def loadings(weights: Matrix, labels: Sequence[str], names: Sequence[str], ax: Axes | None = None) -> Axes:
-    """Draw rows of weights as a table of colours, red above and blue below zero, one scale for all.
+def loadings(weights: FloatArray, labels: Sequence[str], names: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw rows of weights as a heat map with one colour scale: red is positive, blue negative.
 
     Parameters
     ----------
-    weights : (rows, features)
+    weights : array of shape (rows, features)
+        Weights to draw.
     labels : sequence of str
-        Of the rows.
+        Names of the rows.
     names : sequence of str
-        Of the features; written out for up to 40.
+        Names of the features; shown for up to 40.
+    ax : matplotlib.axes.Axes or None
+        Axes to draw on; None creates a figure.
     """
     axes = new_axes(ax, 7.2, 0.9 + 0.26 * len(weights) + (0.05 * _longest(names) if len(names) <= 40 else 0))
     limit = max(float(np.abs(weights).max()), 1e-300)
@@ -93,8 +94,8 @@ def _longest(names: Sequence[str]) -> int:
     return max(map(len, names), default=0)
 
 
-def strengths(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
-    """Draw the strengths of components against what noise alone would reach."""
+def strengths(values: FloatArray, noise_level: float, ax: Axes | None = None) -> Axes:
+    """Draw the strengths of components and the strength that noise alone would have."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
     axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))

@@ -1,28 +1,48 @@
-"""Sections about rows of weights: components, topics, centres, directions, maps."""
+"""Report sections about rows of weights: components, topics, centres, directions, maps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from dpcape.analyses.description import Analysis
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_slices
 from dpcape.report.page import Picture, ReportSection, Table
 
-Matrix = NDArray[np.float64]
-Maker = Callable[[Any, Sequence[str]], ReportSection | None]
+
+class FittedModel(Protocol):
+    """Fitted estimator, whose fitted arrays are attributes.
+
+    Attributes
+    ----------
+    analysis : Analysis or None
+        Description of its analysis, if there is one.
+    """
+
+    @property
+    def analysis(self) -> Analysis | None: ...
+
+    @property
+    def _fitted(self) -> tuple[str, ...]: ...
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+Maker: TypeAlias = Callable[[FittedModel, Sequence[str]], ReportSection | None]
+"""Function from a fitted model and feature names to a section; None if the model lacks the attributes."""
 _SHOWN_ROWS, _SHOWN_FEATURES, _SHOWN_WORDS = 12, 6, 8
 
 
 def loading_section(attribute: str, title: str, *, by_column: bool = False, row: str = "component") -> Maker:
-    """Return a maker of a section with a picture of an array, and the features that weigh most in each row."""
+    """Return a function that makes a section about an array: a heat map and each row's largest weights."""
 
-    def make(model: Any, names: Sequence[str]) -> ReportSection | None:
+    def make(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
         array = getattr(model, attribute, None)
         if array is None or np.ndim(array) != 2:
             return None
@@ -32,7 +52,7 @@ def loading_section(attribute: str, title: str, *, by_column: bool = False, row:
     return make
 
 
-def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: str = "component") -> ReportSection:
+def weights_section(weights: FloatArray, names: Sequence[str], title: str, *, row: str = "component") -> ReportSection:
     """Return a section about rows of weights."""
     shown = weights[:_SHOWN_ROWS]
     labels = names_of(names, weights.shape[1])
@@ -40,19 +60,19 @@ def weights_section(weights: Matrix, names: Sequence[str], title: str, *, row: s
     numbers = [f"{row} {at + 1}" for at in range(len(shown))]
     picture = Picture(
         figure_of(loadings(shown, numbers, labels)),
-        f"Table of colours: weights of {weights.shape[1]} features in {len(shown)} rows, one per {row}.",
-        "Red is positive, blue negative; one scale for all.",
+        f"Heat map: weights of {weights.shape[1]} features in {len(shown)} rows, one per {row}.",
+        "Red is positive, blue negative; all rows have the same scale.",
         wide=True,
     )
     text = [f"The first {len(shown)} of {len(weights)} are shown."] if len(weights) > len(shown) else []
-    header = [row, f"features that weigh most{_numbered(names)}"]
+    header = [row, f"features with the largest weights{_numbered(names)}"]
     return ReportSection(title, text=text, pictures=[picture], tables=[Table(header, rows)])
 
 
 def directions(attribute: str, title: str, *, second: bool) -> Maker:
-    """Return a maker of a section about the directions of one of two views, whose names follow each other."""
+    """Return a function that makes a section about the directions in one of two views."""
 
-    def make(model: Any, names: Sequence[str]) -> ReportSection | None:
+    def make(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
         if not hasattr(model, attribute):
             return None
         width = len(model.x_weights_)
@@ -62,23 +82,23 @@ def directions(attribute: str, title: str, *, second: bool) -> Maker:
     return make
 
 
-def topics(model: Any, names: Sequence[str]) -> ReportSection | None:
-    """Return the topics with their words."""
+def topics(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    """Return the section about topics and their words."""
     if not hasattr(model, "topics_"):
         return None
     words = model.top_words(_SHOWN_WORDS)[:10]
     if not names:
-        # Positions count from 0; on pages, columns without names are numbered from 1.
+        # Positions count from 0; reports number columns without names from 1.
         words = [[(str(int(at) + 1), share) for at, share in topic] for topic in words]
     panels = top_words(words, np.asarray(model.weights_))
     picture = Picture(
         figure_of(panels[0]),
         f"Bars of the {_SHOWN_WORDS} most probable words of each of {len(words)} topics.",
-        "The most probable words of each topic; the share of the topic in brackets.",
+        "The most probable words of each topic; its weight is in brackets.",
         wide=True,
     )
     rows = [
-        [str(number), f"{100 * weight:.1f} %", ", ".join(word for word, _ in topic)]
+        [str(number), f"{100 * weight:.1f}%", ", ".join(word for word, _ in topic)]
         for number, (weight, topic) in enumerate(zip(model.weights_, words, strict=False), start=1)
     ]
     return ReportSection(
@@ -86,8 +106,8 @@ def topics(model: Any, names: Sequence[str]) -> ReportSection | None:
     )
 
 
-def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = None) -> ReportSection | None:
-    """Return the maps of the sources: on the brain where there is a mask, as rows of weights else."""
+def maps(model: FittedModel, names: Sequence[str], inside: BoolArray | None = None) -> ReportSection | None:
+    """Return the section about the maps of the sources: slices if there is a mask, otherwise rows of weights."""
     if not hasattr(model, "mixing_"):
         return None
     mixing = np.asarray(model.mixing_)
@@ -96,7 +116,7 @@ def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = No
         picture = Picture(
             figure_of(plot_slices(mixing, inside)),
             f"Slices of the mask with the maps of {min(10, mixing.shape[1])} sources.",
-            "For each source the slice in which its map is strongest, scaled to its own largest value.",
+            "For each source, the slice in which its map is strongest. Each map has its own scale.",
             wide=True,
         )
         section.pictures = [picture]
@@ -104,12 +124,12 @@ def maps(model: Any, names: Sequence[str], inside: NDArray[np.bool_] | None = No
 
 
 def names_of(names: Sequence[str], width: int) -> Sequence[str]:
-    """Return the names of the features, or numbers if they have none."""
+    """Return the names of the features, or their numbers if they have no names."""
     return names if len(names) == width else [str(at + 1) for at in range(width)]
 
 
 def _numbered(names: Sequence[str]) -> str:
-    """Say in a header that what follows are numbers of columns, if they have no names."""
+    """Return the part of a header that says that features are given by number; empty if they have names."""
     return "" if names and not names[0].isdigit() else ", by number"
 
 
@@ -118,6 +138,6 @@ def figure_of(axes: Axes) -> Figure:
     return cast("Figure", axes.figure)
 
 
-def _largest(row: Matrix, labels: Sequence[str]) -> str:
+def _largest(row: FloatArray, labels: Sequence[str]) -> str:
     order = np.argsort(-np.abs(row), kind="stable")[:_SHOWN_FEATURES]
     return ", ".join(f"{labels[at]} ({row[at]:+.3g})" for at in order)

@@ -1,4 +1,4 @@
-"""Pictures of maps and time courses; matplotlib is imported only when one is drawn."""
+"""Plots of maps and time courses; matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -6,28 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpcape.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix = NDArray[np.float64]
 
-# Readable in print and to those who do not tell red from green.
+# Distinguishable in print and with colour blindness.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
-def plot_maps(maps: Mapping[str, Matrix], shape: tuple[int, int], *, n_shown: int = 8, ax: Axes | None = None) -> Axes:
+def plot_maps(
+    maps: Mapping[str, FloatArray], shape: tuple[int, int], *, n_shown: int = 8, ax: Axes | None = None
+) -> Axes:
     """Draw maps as rows of images, one row per entry, each map scaled to its own largest value.
 
     Parameters
     ----------
     maps : mapping
-        Name of the row to (voxels, components) array; rows are drawn in order.
-    shape : tuple[int, int]
-        Side lengths of an image, voxels in C order.
+        Arrays of shape (voxels, components) by name; one row of images each, in order.
+    shape : tuple of int
+        Height and width of an image; voxels are in C order.
     n_shown : int
-        Components drawn of each.
+        Number of components to draw of each.
+    ax : matplotlib.axes.Axes or None
+        Axes to draw on; None creates a figure.
     """
     axes = _axes(ax, (1.1 * n_shown, 1.25 * len(maps)))
     rows = [_strip(columns[:, :n_shown], shape) for columns in maps.values()]
@@ -41,15 +45,19 @@ def plot_maps(maps: Mapping[str, Matrix], shape: tuple[int, int], *, n_shown: in
     return axes
 
 
-def plot_slices(maps: Matrix, inside: NDArray[np.bool_], *, n_shown: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw maps on a brain: for each component the slice, along the last axis, where the map is strongest.
+def plot_slices(maps: FloatArray, inside: BoolArray, *, n_shown: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw maps on a brain: for each component, the slice along the last axis in which the map is strongest.
 
     Parameters
     ----------
-    maps : ndarray
-        (voxels, components), voxels in the mask's C order.
-    inside : (x, y, z)
+    maps : array of shape (voxels, components)
+        Maps, voxels in the mask's C order.
+    inside : array of shape (x, y, z)
         The mask.
+    n_shown : int
+        Number of components to draw.
+    ax : matplotlib.axes.Axes or None
+        Axes to draw on; None creates a figure.
     """
     images = [_strongest_slice(column, inside) for column in maps.T[:n_shown]]
     n_columns = min(5, len(images))
@@ -65,28 +73,28 @@ def plot_slices(maps: Matrix, inside: NDArray[np.bool_], *, n_shown: int = 10, a
     return axes
 
 
-def _strongest_slice(column: Matrix, inside: NDArray[np.bool_]) -> Matrix:
-    """Return the slice with the largest absolute value, scaled to it, front upwards; NaN outside the mask."""
+def _strongest_slice(column: FloatArray, inside: BoolArray) -> FloatArray:
+    """Return the slice with the largest absolute value, scaled to 1, front at the top; NaN outside the mask."""
     volume = np.full(inside.shape, np.nan)
     volume[inside] = column / max(float(np.abs(column).max()), 1e-300)
     at = int(np.nanargmax(np.abs(np.where(inside, volume, 0.0)).max(axis=(0, 1))))
-    turned: Matrix = np.rot90(volume[:, :, at])
+    turned: FloatArray = np.rot90(volume[:, :, at])
     return turned
 
 
-def matched_maps(estimated: Matrix, true: Matrix) -> Matrix:
-    """Return estimated maps in the order and with the signs of the true ones, for drawing them side by side."""
+def matched_maps(estimated: FloatArray, true: FloatArray) -> FloatArray:
+    """Return estimated maps in the order and with the signs of the true ones, for drawing side by side."""
     from scipy.optimize import linear_sum_assignment
 
     products = true.T @ (estimated / np.linalg.norm(estimated, axis=0))
     _, columns = linear_sum_assignment(-np.abs(products))
     signs = np.sign(products[np.arange(len(columns)), columns])
-    matched: Matrix = estimated[:, columns] * np.where(signs == 0, 1.0, signs)
+    matched: FloatArray = estimated[:, columns] * np.where(signs == 0, 1.0, signs)
     return matched
 
 
-def plot_courses(courses: Mapping[str, Matrix], *, n_shown: int = 4, ax: Axes | None = None) -> Axes:
-    """Draw time courses of the first components above each other, each entry of ``courses`` in its colour."""
+def plot_courses(courses: Mapping[str, FloatArray], *, n_shown: int = 4, ax: Axes | None = None) -> Axes:
+    """Draw time courses of the first components, one above the other; each entry of ``courses`` has a colour."""
     axes = _axes(ax, (7.0, 1.1 * n_shown))
     for colour, (name, series) in zip(_COLOURS, courses.items(), strict=False):
         scaled = series[:, :n_shown] / np.maximum(series[:, :n_shown].std(axis=0), 1e-300)
@@ -98,8 +106,8 @@ def plot_courses(courses: Mapping[str, Matrix], *, n_shown: int = 4, ax: Axes | 
     return axes
 
 
-def plot_autocorrelations(values: Mapping[str, Matrix], ax: Axes | None = None) -> Axes:
-    """Draw autocorrelations, (lags, components) per entry: each component thin, their mean thick."""
+def plot_autocorrelations(values: Mapping[str, FloatArray], ax: Axes | None = None) -> Axes:
+    """Draw autocorrelations, (lags, components) per entry: thin lines for components, a thick one for the mean."""
     axes = _axes(ax, (5.0, 3.0))
     for colour, (name, lags) in zip(_COLOURS, values.items(), strict=False):
         axes.plot(lags, color=colour, lw=0.4, alpha=0.5)
@@ -131,7 +139,7 @@ def plot_gain_index(
     return axes
 
 
-def _strip(columns: Matrix, shape: tuple[int, int]) -> Matrix:
+def _strip(columns: FloatArray, shape: tuple[int, int]) -> FloatArray:
     """Return images side by side with a gap of one pixel, and a gap below."""
     images = []
     for column in columns.T:

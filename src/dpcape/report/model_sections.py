@@ -1,16 +1,16 @@
-"""A fitted model as sections of a page, chosen by what it has: eigenvalues, correlations, coefficients, maps."""
+"""Report sections about a fitted model, as its description names them: eigenvalues, coefficients, maps and so on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import strengths
 from dpcape.report.loading_sections import (
+    FittedModel,
     Maker,
     directions,
     figure_of,
@@ -24,45 +24,51 @@ from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
 
 _SHOWN_MEANS, _DRAWN = 60, 30
+MAPS = "maps"
 
 
 def model_sections(
-    model: Any, feature_names: Sequence[str], *, inside: NDArray[np.bool_] | None = None
+    model: FittedModel, feature_names: Sequence[str], *, inside: BoolArray | None = None
 ) -> list[ReportSection]:
-    """Return the sections a model gives rise to.
+    """Return the report sections about a fitted model.
 
     Parameters
     ----------
+    model : FittedModel
+        Fitted estimator.
     feature_names : sequence of str
-        Of the prepared columns; may be empty.
-    inside : ndarray or None
-        A public mask, for maps of voxels.
+        Names of the prepared columns; may be empty.
+    inside : array of bool or None
+        Public mask, for maps of voxels.
     """
     names = list(feature_names)
-    sections = [make(model, names) for make in _MAKERS] + [maps(model, names, inside)]
+    described = model.analysis
+    # A model without a description gets every section for which it has the attributes.
+    wanted = [*SECTIONS, MAPS] if described is None else described.sections
+    sections = [maps(model, names, inside) if name == MAPS else SECTIONS[name](model, names) for name in wanted]
     return [section for section in sections if section is not None]
 
 
-def arrays_section(model: Any) -> ReportSection:
-    """Return what the result file holds."""
+def arrays_section(model: FittedModel) -> ReportSection:
+    """Return the section that lists the contents of the result file."""
     rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
-    text = "model.npz holds these arrays, the parameters and the guarantee; it holds no code."
-    return ReportSection("What the result file holds", text=[text], tables=[Table(["array", "shape or value"], rows)])
+    text = "model.npz contains these arrays, the parameters and the guarantee; it contains no code."
+    return ReportSection("Contents of the result file", text=[text], tables=[Table(["array", "shape or value"], rows)])
 
 
-def _spectrum(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _spectrum(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "explained_") and hasattr(model, "noise_norm_")):
         return None
     values, noise = np.asarray(model.explained_), float(model.noise_norm_)
     picture = Picture(
         figure_of(scree(values, noise)),
         f"Eigenvalues of {len(values)} components, largest {values[0]:.3g}; norm of the noise {noise:.3g}.",
-        "Eigenvalues above the dashed line stand out of the noise.",
+        "Eigenvalues above the dashed line exceed the noise.",
     )
     return ReportSection("Strength of the components", pictures=[picture])
 
 
-def _correlations(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     values = np.atleast_1d(np.asarray(getattr(model, "correlations_", [])))
     if not values.size:
         return None
@@ -71,31 +77,31 @@ def _correlations(model: Any, names: Sequence[str]) -> ReportSection | None:
     axes.set_xlabel("pair")
     axes.set_ylim(0, 1)
     listed = ", ".join(f"{value:.2f}" for value in values)
-    text = "Scores of single records are not drawn: they were not released."
+    text = "Scores of individual records are not drawn, because they were not released."
     caption = "Correlation of each pair."
     if noise > 0:
         listed += f"; noise alone reaches {noise:.2f}"
-        caption += " The dashed line is what noise alone reaches: pairs that are not clearly above it may be noise."
+        caption += " The dashed line is the level of noise alone: pairs that are not clearly above it may be noise."
     picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", caption)
     return ReportSection("Canonical correlations", text=[text], pictures=[picture])
 
 
-def _strengths(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "strengths_") and hasattr(model, "noise_level_")):
         return None
     values, noise = np.atleast_1d(np.asarray(model.strengths_)), float(model.noise_level_)
     shares = np.atleast_1d(np.asarray(model.weights_))
     strong = Picture(
         figure_of(strengths(values, noise)),
-        f"Strengths of {len(values)} components against the level of noise alone, {noise:.3g}.",
-        "The dashed line is what noise alone reaches; a component that is not twice as strong may be noise.",
+        f"Strengths of {len(values)} components; the level of noise alone is {noise:.3g}.",
+        "The dashed line is the level of noise alone; a component that is not twice as strong may be noise.",
     )
     axes = bars(shares, "share")
     weights = Picture(figure_of(axes), "Bars: the weights of the components.", "Weights of the components.")
     return ReportSection("Strength of the components", pictures=[strong, weights])
 
 
-def _coefficients(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _coefficients(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     values, interval = getattr(model, "coef_", None), getattr(model, "interval_", None)
     if values is None:
         return None
@@ -110,7 +116,7 @@ def _coefficients(model: Any, names: Sequence[str]) -> ReportSection | None:
     return ReportSection("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
 
 
-def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float64] | None) -> Table:
+def _coefficient_table(model: FittedModel, labels: Sequence[str], ends: FloatArray | None) -> Table:
     rows = [[name, f"{value:.4g}"] for name, value in zip(labels, model.coef_, strict=True)]
     intervals = [] if ends is None else [f"{low:.4g} to {high:.4g}" for low, high in ends.T]
     if hasattr(model, "intercept_"):
@@ -124,7 +130,7 @@ def _coefficient_table(model: Any, labels: Sequence[str], ends: NDArray[np.float
     )
 
 
-def _mean(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _mean(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     interval = getattr(model, "interval_", None)
     if not hasattr(model, "mean_") or interval is None or hasattr(model, "coef_"):
         return None
@@ -138,31 +144,31 @@ def _mean(model: Any, names: Sequence[str]) -> ReportSection | None:
     caption = _caption(model, len(rows), has_interval=True)
     picture = Picture(figure_of(axes), f"Means of {len(rows)} features with intervals.", caption)
     table = Table(["feature", "mean", f"{_level(model)} interval"], rows[:_SHOWN_MEANS])
-    return ReportSection("Means", text=["In the units of the prepared records."], pictures=[picture], tables=[table])
+    return ReportSection("Means", text=["In units of the prepared records."], pictures=[picture], tables=[table])
 
 
-def _level(model: Any) -> str:
-    return f"{100 * model.confidence:g} %"
+def _level(model: FittedModel) -> str:
+    return f"{100 * model.confidence:g}%"
 
 
-def _caption(model: Any, count: int, *, has_interval: bool) -> str:
-    """Say what the intervals count, and how many of all entries are drawn."""
-    counted = f"Intervals of {_level(model)}; they count sampling and privacy noise." if has_interval else ""
+def _caption(model: FittedModel, count: int, *, has_interval: bool) -> str:
+    """Return a caption: what the intervals cover, and how many entries are drawn."""
+    counted = f"{_level(model)} intervals; they cover sampling and privacy noise." if has_interval else ""
     drawn = f"The {_DRAWN} largest of {count} are drawn." if count > _DRAWN else ""
     return f"{counted} {drawn}".strip() or "In the order of the columns."
 
 
-def _sizes(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _sizes(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "shares_"):
         return None
     axes = bars(np.asarray(model.shares_), "share of records")
     axes.set_xlabel("cluster")
-    listed = ", ".join(f"{100 * share:.1f} %" for share in model.shares_)
+    listed = ", ".join(f"{100 * share:.1f}%" for share in model.shares_)
     picture = Picture(figure_of(axes), f"Bars: {listed}.", "Share of the records in each cluster, with noise.")
     return ReportSection("Sizes of the clusters", pictures=[picture])
 
 
-def _network(model: Any, names: Sequence[str]) -> ReportSection | None:
+def _network(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "hidden_"):
         return None
     hidden = np.asarray(model.hidden_)
@@ -170,25 +176,25 @@ def _network(model: Any, names: Sequence[str]) -> ReportSection | None:
     return weights_section(hidden, labels, "Weights of the hidden units", row="unit")
 
 
-def _shape(value: Any) -> str:
+def _shape(value: object) -> str:
     array = np.asarray(value)
     if array.ndim == 0:
         return f"{array.item():.6g}" if array.dtype.kind in "iuf" else str(array.item())
     return " x ".join(map(str, array.shape))
 
 
-_MAKERS: tuple[Maker, ...] = (
-    _spectrum,
-    _correlations,
-    topics,
-    _coefficients,
-    _mean,
-    _sizes,
-    loading_section("components_", "Components"),
-    loading_section("means_", "Means of the components"),
-    loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
-    directions("x_weights_", "Directions in the first view", second=False),
-    directions("y_weights_", "Directions in the second view", second=True),
-    _network,
-    _strengths,
-)
+SECTIONS: dict[str, Maker] = {
+    "spectrum": _spectrum,
+    "correlations": _correlations,
+    "topics": topics,
+    "coefficients": _coefficients,
+    "means": _mean,
+    "sizes": _sizes,
+    "components": loading_section("components_", "Components"),
+    "component_means": loading_section("means_", "Means of the components"),
+    "centres": loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
+    "x_directions": directions("x_weights_", "Directions in the first view", second=False),
+    "y_directions": directions("y_weights_", "Directions in the second view", second=True),
+    "hidden_units": _network,
+    "strengths": _strengths,
+}

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: text, tables, inline pictures, the privacy card, and the numbers as JSON."""
+"""Self-contained HTML page: text, tables, inline figures, the privacy card, and the numbers as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -28,7 +27,19 @@ _NUMBER = re.compile(r"^[<>~ +\-]*[\d.,]+(e[+-]?\d+)?( ?%)?$")
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with the words for those who cannot see it; ``wide`` pictures take a row of their own."""
+    """Figure with alternative text and caption.
+
+    Attributes
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure; it is closed when the page is written.
+    alt : str
+        Alternative text for screen readers.
+    caption : str
+        Caption below the figure.
+    wide : bool
+        Whether the figure takes a row of its own.
+    """
 
     figure: Figure
     alt: str
@@ -38,7 +49,17 @@ class Picture:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first row names the columns."""
+    """Table of texts.
+
+    Attributes
+    ----------
+    header : sequence of str
+        Names of the columns.
+    rows : sequence of sequence of str
+        Cells, row by row; the first cell names the row.
+    caption : str
+        Caption above the table.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -46,21 +67,34 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Whether each column holds numbers only, and so is set flush right; the first one names the rows."""
+        """Whether each column contains only numbers, which are right-aligned; never true for the first."""
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.header)
         return [index > 0 and _are_numbers(column) for index, column in enumerate(columns)]
 
     @property
     def is_compact(self) -> bool:
-        """Whether every cell is short enough for one line; such a table scrolls rather than break its cells."""
+        """Whether every cell fits on one line; such a table scrolls instead of breaking its cells."""
         return all(len(cell) <= _ONE_LINE for row in self.rows for cell in row)
 
 
 @dataclass
 class ReportSection:
-    """A heading with paragraphs, pictures and tables, in this order.
+    """Section of a page: a heading with paragraphs, figures and tables, in this order.
 
-    ``tone`` is "warning" for what must not be overlooked, else empty; ``quotes`` are texts to copy.
+    Attributes
+    ----------
+    title : str
+        Heading.
+    text : sequence of str
+        Paragraphs.
+    pictures : sequence of Picture
+        Figures.
+    tables : sequence of Table
+        Tables.
+    tone : str
+        "warning" to highlight the section; otherwise empty.
+    quotes : sequence of str
+        Texts that readers may copy.
     """
 
     title: str
@@ -72,7 +106,7 @@ class ReportSection:
 
     @property
     def anchor(self) -> str:
-        """The section's place on the page."""
+        """Identifier of the section within the page."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "section"
 
 
@@ -83,35 +117,39 @@ def write_page(
     lead: str,
     sections: Sequence[ReportSection],
     guarantee: Guarantee | None,
-    data: Mapping[str, Any],
+    data: Mapping[str, object],
     card: Card | None = None,
     details: Sequence[ReportSection] = (),
     facts: Sequence[tuple[str, str]] = (),
     kind: str = "Report",
     banner: str = "",
 ) -> None:
-    """Write the page; closes its figures.
+    """Write a page and close its figures.
 
     Parameters
     ----------
-    title, lead : str
-        What the page is about, in a line and in a sentence or two.
+    path : Path
+        File to write; missing folders are created.
+    title : str
+        Title of the page.
+    lead : str
+        Summary in one or two sentences.
     sections : sequence of ReportSection
-        What was found; the card comes after them.
+        Sections with the results; the privacy card follows them.
     guarantee : Guarantee or None
-        None for a page without a card.
+        Guarantee of the result; None for a page without a card.
     data : mapping
-        The page's numbers, kept inside as JSON.
+        Numbers of the page, embedded as JSON.
     card : Card or None
-        A card that says more than the guarantee alone (releases, ledger); made from the guarantee if None.
+        Card with more than the guarantee (releases, ledger); None makes it from the guarantee.
     details : sequence of ReportSection
         Sections after the card.
-    facts : Sequence[tuple[str, str]]
-        Labelled facts under the title.
+    facts : sequence of tuple of str
+        Labels and values under the title.
     kind : str
-        What sort of page it is, in small letters above the title.
+        Kind of page, in small letters above the title.
     banner : str
-        What must be read before anything else.
+        Notice at the top of the page.
     """
     if card is None and guarantee is not None:
         card = card_of(guarantee)
@@ -138,13 +176,13 @@ def write_page(
 
 
 class _Shown:
-    """Turns sections into what the template needs; figures and anchors differ on one page."""
+    """Converter of sections to template values; identifiers are unique within a page."""
 
     def __init__(self) -> None:
         self._anchors: dict[str, int] = {}
         self._n_figures = 0
 
-    def section(self, section: ReportSection) -> dict[str, Any]:
+    def section(self, section: ReportSection) -> dict[str, object]:
         count = self._anchors[section.anchor] = self._anchors.get(section.anchor, 0) + 1
         return {
             "title": section.title,
@@ -156,7 +194,7 @@ class _Shown:
             "pictures": [self._picture(picture) for picture in section.pictures],
         }
 
-    def _picture(self, picture: Picture) -> dict[str, Any]:
+    def _picture(self, picture: Picture) -> dict[str, object]:
         self._n_figures += 1
         svg = svg_of(picture.figure, alt=picture.alt, prefix=f"f{self._n_figures}-")
         return {"svg": Markup(svg), "caption": picture.caption, "wide": picture.wide}
@@ -167,13 +205,13 @@ def _are_numbers(cells: Sequence[str]) -> bool:
     return bool(filled) and all(_NUMBER.match(cell) for cell in filled)
 
 
-def _script_json(data: Mapping[str, Any]) -> str:
-    # "<" could end the script element that carries the numbers.
+def _script_json(data: Mapping[str, object]) -> str:
+    # "<" could end the script element that contains the numbers.
     return json.dumps(_finite(data), indent=1, allow_nan=False).replace("<", "\\u003c")
 
 
-def _finite(value: Any) -> Any:
-    """Replace what JSON cannot say."""
+def _finite(value: object) -> object:
+    """Return plain values with None for infinity and NaN, which JSON cannot represent."""
     if isinstance(value, Mapping):
         return {str(key): _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,33 +1,35 @@
-"""Pictures of results. Each function draws on the Axes it is given, or on new ones, and returns them."""
+"""Plots of results. Each function draws on the given Axes, or on new ones, and returns them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
+from dpcape.protocols import PROTOCOLS, Cape
 
-Matrix = NDArray[np.float64]
+LineStyle: TypeAlias = str | tuple[int, tuple[int, ...]]
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
-# A way of working has one colour in every picture, also in those of `dpcape_papers` and on the planner's page.
-WAYS = {
+STYLES: tuple[LineStyle, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), "-")
+# Each method has the same colour in every figure, also in `dpcape_papers` and on the planner page.
+WAYS: Mapping[str, tuple[str, LineStyle]] = {
     "pooled": (COLOURS[0], ":"),
-    "cape": (COLOURS[2], "-"),
+    Cape.name: (COLOURS[2], "-"),
     "conventional": (COLOURS[1], "--"),
     "alone": (COLOURS[3], "-."),
 }
 
 
 def new_axes(ax: Axes | None, width: float = 5.0, height: float = 3.0) -> Axes:
-    """Return ``ax``, or the Axes of a new figure without a frame around them."""
+    """Return ``ax``, or the Axes of a new figure without top and right spines."""
     if ax is not None:
         return ax
     axes = plt.subplots(figsize=(width, height), layout="constrained")[1]
@@ -35,8 +37,8 @@ def new_axes(ax: Axes | None, width: float = 5.0, height: float = 3.0) -> Axes:
     return axes
 
 
-def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
-    """Draw eigenvalues against the level below which they may be noise."""
+def scree(values: FloatArray, noise_level: float, ax: Axes | None = None) -> Axes:
+    """Draw eigenvalues and the level below which they may be noise."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
     axes.plot(positions, values, marker="o", color=COLOURS[0], label="eigenvalue")
@@ -54,8 +56,8 @@ def scree(values: Matrix, noise_level: float, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def bars(values: Matrix, label: str, ax: Axes | None = None, *, noise_level: float = 0.0) -> Axes:
-    """Draw one bar per component, and the level of noise alone if it is known."""
+def bars(values: FloatArray, label: str, ax: Axes | None = None, *, noise_level: float = 0.0) -> Axes:
+    """Draw one bar per component, and the level of noise alone if it is positive."""
     axes = new_axes(ax)
     positions = np.arange(1, len(values) + 1)
     axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
@@ -77,7 +79,7 @@ def curves(
     labels: tuple[str, str],
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one curve per name over a logarithmic axis; names of `WAYS` have their colours."""
+    """Draw one curve per name against a logarithmic axis; methods and protocols have fixed colours."""
     axes = new_axes(ax)
     for index, (name, values) in enumerate(by_name.items()):
         colour, style = _look(name, index)
@@ -91,13 +93,16 @@ def curves(
     return axes
 
 
-def _look(name: str, index: int) -> tuple[str, Any]:
+def _look(name: str, index: int) -> tuple[str, LineStyle]:
+    if any(name == protocol.title for protocol in PROTOCOLS.values()):
+        # Every protocol has the same colour when it is compared with the other methods.
+        return WAYS[Cape.name]
     known = (look for way, look in WAYS.items() if way in name.lower())
     return next(known, (COLOURS[index % 7], STYLES[index % 7]))
 
 
-def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = None, columns: int = 8) -> Figure:
-    """Draw rows of ``maps`` as small images, one colour scale each, zero in the middle."""
+def images(maps: FloatArray, shape: tuple[int, int], titles: Sequence[str] | None = None, columns: int = 8) -> Figure:
+    """Draw rows of ``maps`` as small images, each with its own colour scale centred at zero."""
     n_rows = -(-len(maps) // columns)
     figure, axes = plt.subplots(
         n_rows, columns, figsize=(columns * 0.9, n_rows * 1.05), squeeze=False, layout="constrained"
@@ -112,8 +117,10 @@ def images(maps: Matrix, shape: tuple[int, int], titles: Sequence[str] | None = 
     return figure
 
 
-def scatter(x: Matrix, y: Matrix, *, labels: tuple[str, str], groups: Any = None, ax: Axes | None = None) -> Axes:
-    """Draw points, coloured by group if given."""
+def scatter(
+    x: FloatArray, y: FloatArray, *, labels: tuple[str, str], groups: ArrayLike | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw points, coloured by group if groups are given."""
     axes = new_axes(ax, 4.2, 3.6)
     colours = {"color": COLOURS[0]} if groups is None else {"c": groups, "cmap": "tab10"}
     axes.scatter(x, y, s=6, alpha=0.7, linewidths=0, **colours)

@@ -1,4 +1,4 @@
-"""Pictures of releases: what was measured against what noise alone would show."""
+"""Plots of releases: norms of what was released and of noise alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcape.pages.style import COLOURS
 from dpcape.report.plots import new_axes
 
 Numbers = NDArray[np.int_]
-# A bar of less than a fiftieth of the longest cannot be compared with its noise.
+# A bar shorter than a fiftieth of the longest is too short to compare with its noise.
 _VISIBLE = 50.0
 _NOISE = "noise alone, on average"
 
@@ -21,9 +21,9 @@ _NOISE = "noise alone, on average"
 def signal_bars(
     names: Sequence[str], lengths: Sequence[float], noises: Sequence[float], ax: Axes | None = None
 ) -> Axes:
-    """Draw, per release, the length of what was released beside the length noise alone would have.
+    """Draw the norm of each release and the average norm of noise alone.
 
-    Bars; points on a logarithmic axis where the shortest release would have no visible bar beside the longest.
+    Draws bars, or points on a logarithmic axis if the shortest bar would be too short.
     """
     axes = new_axes(ax, height=0.9 + 0.5 * len(names))
     positions = np.arange(len(names))
@@ -34,7 +34,7 @@ def signal_bars(
         axes.barh(positions + 0.18, noises, 0.34, color=COLOURS[1], label=_NOISE, hatch="///", alpha=0.85)
     axes.set_yticks(positions, list(names))
     axes.invert_yaxis()
-    axes.set_xlabel("Euclidean length")
+    axes.set_xlabel("Euclidean norm")
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
     return axes
 
@@ -48,7 +48,7 @@ def _points(axes: Axes, positions: Numbers, lengths: Sequence[float], noises: Se
 
 
 def rounds(lengths: Sequence[float], noises: Sequence[float], label: str, ax: Axes | None = None) -> Axes:
-    """Draw the length of what each round released over the rounds, and what noise alone would show."""
+    """Draw the norm of the release in each round, and the average norm of noise alone."""
     axes = new_axes(ax)
     numbers = np.arange(1, len(lengths) + 1)
     axes.plot(numbers, lengths, marker="o", markersize=3.5, color=COLOURS[0], label="released")

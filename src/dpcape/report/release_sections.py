@@ -1,4 +1,4 @@
-"""Sections about releases: noise against signal, and what happened round by round."""
+"""Report sections about releases: noise compared with signal, and learning curves."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from dpcape.report.release_plots import rounds, signal_bars
 
 _SHOWN_RELEASES, _FEWEST_ROUNDS = 24, 3
 _MEANING = (
-    "Noise was added to every number. The length of what was released (the root of the sum of squares) is compared "
-    "with the length that noise alone would have on average: the further apart they are, the more of the result is "
+    "Noise was added to every number. The table compares the norm of each release (the root of the sum of squares) "
+    "with the norm that noise alone would have on average: the larger the difference, the more of the result is "
     "signal. Both are computed from what was released, so this costs no privacy."
 )
 _WITHOUT = "No noise was added: exact totals were released."
 
 
 def noise_section(releases: Sequence[Release]) -> ReportSection:
-    """Return what was released, and how its length compares with that of the noise in it."""
+    """Return the section that compares the norms of releases with those of their noise."""
     header = [
         "release",
         "statistic",
         "numbers",
         "noise, standard deviation",
-        "length released",
-        "length of noise alone",
+        "norm of the release",
+        "norm of noise alone",
     ]
     rows = [_row(release) for release in releases]
     shown = rows if len(rows) <= _SHOWN_RELEASES else [*rows[:12], ["..."] + [""] * 5, *rows[-11:]]
     text = [_MEANING, *_verdict(releases)] if any(release.scale for release in releases) else [_WITHOUT]
     few = len(releases) <= 6 and all(release.length is not None for release in releases)
     pictures = [_bars(releases)] if few else []
-    return ReportSection("Noise against signal", text=text, pictures=pictures, tables=[Table(header, shown)])
+    return ReportSection("Noise and signal", text=text, pictures=pictures, tables=[Table(header, shown)])
 
 
 def round_sections(releases: Sequence[Release]) -> list[ReportSection]:
-    """Return a learning curve for every statistic whose rounds have one."""
+    """Return a learning curve for every statistic that is a step of an iteration."""
     names = dict.fromkeys(release.statistic for release in releases)
     found = [[release for release in releases if release.statistic == name] for name in names]
     return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and _is_step(group[0])]
 
 
 def _is_step(release: Release) -> bool:
-    """Tell whether a release is a step of an iteration, whose length says how far the fit is from settled."""
+    """Return whether a release is a step of an iteration, whose norm shows how far the fit is from converged."""
     return release.length is not None and ("gradient" in release.statistic or "score" in release.statistic)
 
 
 def noise_length(release: Release) -> float:
-    """Return the length that noise alone would have, on average: the root of the expected square."""
+    """Return the norm that noise alone would have: the root of its expected square."""
     return release.scale * math.sqrt(release.size)
 
 
 def signal_share(release: Release) -> float | None:
-    """Return the estimated share of signal in the squared length of what was released; None if not known."""
+    """Return the estimated share of signal in the squared norm of a release; None if unknown."""
     if release.length is None or not release.length > 0:
         return None
     return max(0.0, 1.0 - (noise_length(release) / release.length) ** 2)
@@ -78,11 +78,11 @@ def _verdict(releases: Sequence[Release]) -> list[str]:
         return []
     low, high = (_amount(share) for share in (min(shares), max(shares)))
     amount = low if low == high else f"{low} to {high}"
-    return [f"Of the squared length of a release, an estimated {amount} is signal."]
+    return [f"An estimated {amount} of the squared norm of a release is signal."]
 
 
 def _amount(share: float) -> str:
-    return "more than 99 %" if share > 0.99 else f"{100 * share:.0f} %"
+    return "more than 99%" if share > 0.99 else f"{100 * share:.0f}%"
 
 
 def _bars(releases: Sequence[Release]) -> Picture:
@@ -90,13 +90,13 @@ def _bars(releases: Sequence[Release]) -> Picture:
     lengths = [release.length or 0.0 for release in releases]
     noises = [noise_length(release) for release in releases]
     alt = "; ".join(
-        f"release {name}: length {length:.3g}, noise alone {noise:.3g}"
+        f"release {name}: norm {length:.3g}, noise alone {noise:.3g}"
         for name, length, noise in zip(names, lengths, noises, strict=True)
     )
     return Picture(
         figure_of(signal_bars(names, lengths, noises)),
-        f"Released against noise alone. {alt}.",
-        "Released against noise alone.",
+        f"Norm of each release and of noise alone. {alt}.",
+        "Norm of each release and of noise alone.",
     )
 
 
@@ -105,10 +105,10 @@ def _rounds(releases: Sequence[Release]) -> ReportSection:
     lengths = [release.length or 0.0 for release in releases]
     noises = [noise_length(release) for release in releases]
     picture = Picture(
-        figure_of(rounds(lengths, noises, f"length of the {name}")),
-        f"Length of the {name} over {len(releases)} rounds, from {lengths[0]:.3g} to {lengths[-1]:.3g}; noise alone "
+        figure_of(rounds(lengths, noises, f"norm of the {name}")),
+        f"Norm of the {name} over {len(releases)} rounds, from {lengths[0]:.3g} to {lengths[-1]:.3g}; noise alone "
         f"{noises[0]:.3g}.",
-        "Near the dashed line a round moves by noise alone.",
+        "Close to the dashed line, a round changes the model by noise alone.",
     )
-    text = f"What each of {len(releases)} rounds released ({name}) gets shorter as the fit settles."
+    text = f"The norm of what the {len(releases)} rounds released ({name}) decreases as the fit converges."
     return ReportSection("Learning curve", text=[text], pictures=[picture])

@@ -7,9 +7,11 @@
     model.npz           the result: arrays and JSON, no code
     guarantee.json      what may be claimed
     participants.json   who took part, with which identity and ledger
+    releases/           each release as it arrived: the result can be rebuilt from them
     report.html         the page
 
-A run that was charged and did not finish has cost what it cost: it is not repeated unless asked for, as a new run.
+A run that was charged and did not finish has cost what it cost. It goes on where it stopped (``--resume``); it is not
+repeated unless asked for, as a new run (``--again``).
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.analyses.registry import ANY_PACKAGE
+from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.federation import KeptReleases
 from dpcape.files import sync_folder, write_text
-from dpcape.privacy.ledger import Charge, Spending
 from dpcape.study import Study
-from dpcape.study.analyses import analyses
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator
@@ -48,7 +51,7 @@ class RunFolder:
     ======================================  ===============================================
     finished                                ``is_finished``; it is not run again
     ended before anything was charged       begun again in the same folder
-    ended after a charge, result not saved  refused, unless ``again`` opens a new folder
+    ended after a charge, result not saved  refused, unless ``resume`` goes on or ``again`` opens a new folder
     ended after the result was saved        the page is written, nothing is computed again
     two processes at once                   the second is refused
     ======================================  ===============================================
@@ -62,12 +65,27 @@ class RunFolder:
             )
 
     @classmethod
-    def begin(cls, base: str | Path, study: Study, *, again: bool = False, rehearsal: bool = False) -> RunFolder:
+    def begin(
+        cls,
+        base: str | Path,
+        study: Study,
+        *,
+        again: bool = False,
+        rehearsal: bool = False,
+        resume: bool = False,
+    ) -> RunFolder:
         """Return the folder to run in: a new one, or one whose run may go on; refuse what would repeat a charge."""
         paths = _sequence(Path(base))
         latest = cls(paths[-1]) if paths else None
+        if latest is None and resume:
+            raise InvalidParameter(
+                f"a run must have begun to be resumed; got {str(base)!r}, where none has. Run without --resume."
+            )
         if latest is not None:
             latest.require(study, rehearsal=rehearsal)
+            if resume:
+                latest.log("resumed")
+                return latest
             if latest.is_finished and not again and not rehearsal:
                 return latest
             if latest.has_result and not again:
@@ -99,9 +117,12 @@ class RunFolder:
     def log(self, event: str, **fields: Any) -> None:
         """Add one line to the log; it is on disk when this returns."""
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields}
-        descriptor = os.open(self.path / "log.jsonl", os.O_APPEND | os.O_WRONLY)
+        descriptor = os.open(self.path / "log.jsonl", os.O_APPEND | os.O_RDWR)
         try:
-            os.write(descriptor, json.dumps(line).encode("utf-8") + b"\n")
+            size = os.fstat(descriptor).st_size
+            # After a line that a crash cut short, this one must not become part of it.
+            start = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+            os.write(descriptor, start + json.dumps(line).encode("utf-8") + b"\n")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -109,11 +130,13 @@ class RunFolder:
     def events(self) -> list[dict[str, Any]]:
         """Return what happened; a last line cut short by a crash is left out."""
         found = []
-        for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
+        for line in (self.path / "log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                found.append(json.loads(line))
-            except ValueError:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
                 continue
+            if isinstance(event, dict) and isinstance(event.get("event"), str) and _is_time(event.get("time")):
+                found.append(event)
         return found
 
     def lock(self) -> int:
@@ -137,12 +160,13 @@ class RunFolder:
 
         A job that was submitted and not seen to end does not count: the next run follows it instead of repeating it.
         """
-        return any(event.get("event") == "charging" for event in self.events())
+        kept = any(self.path.glob("releases/release-*.kept"))
+        return kept or any(event.get("event") == "charging" for event in self.events())
 
     @property
     def is_rehearsal(self) -> bool:
         """Whether the records were made up."""
-        return any(event.get("event") == "begun" and event["rehearsal"] for event in self.events())
+        return any(event.get("event") == "begun" and event.get("rehearsal") for event in self.events())
 
     @property
     def has_result(self) -> bool:
@@ -162,24 +186,49 @@ class RunFolder:
         """Refuse to compute where a charge may have been made already."""
         if self.is_charged:
             raise LedgerRefused(
-                f"a run that was charged must not be repeated unasked; got {str(self.path)!r}, which was charged and "
-                "did not finish. Its charge stands. Run with --again for a new run, which is charged anew."
+                f"The run was not repeated because {str(self.path)!r} was charged and did not finish. Its charge "
+                "stands. Use --resume to go on where it stopped, or --again for a new run, charged separately."
             )
 
     def study(self) -> Study:
         """Return the study as it ran."""
-        return Study.load(self.path / "study.toml")
+        return Study.load(self.path / "study.toml", packages=ANY_PACKAGE)
 
     def model(self) -> FederatedEstimator:
         """Return the saved result."""
-        return analyses()[self.study().analysis].load(self.path / "model.npz")
+        kind: Any = self.study().description.load()
+        model: FederatedEstimator = kind.load(self.path / "model.npz")
+        return model
+
+    @property
+    def releases(self) -> KeptReleases:
+        """The releases of the run, as they arrived."""
+        return KeptReleases(self.path / "releases")
+
+    def is_readable(self) -> bool:
+        """Tell whether the saved result can be read."""
+        try:
+            self.model()
+        except DpcapeError:
+            return False
+        return True
+
+    def guarantee(self) -> dict[str, Any]:
+        """Return what may be claimed, as it was written; from the result if that file is damaged."""
+        try:
+            found = _mapping_of(self.path / "guarantee.json")
+        except InvalidParameter:
+            found = {}
+        return found if isinstance(found.get("sentence"), str) else self.model().guarantee_.to_dict()
 
     def participants(self) -> dict[str, Any]:
         """Return who took part: records, identity, ledger head; from the guarantee where a run left no more."""
         path = self.path / "participants.json"
         if path.is_file():
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return found
+            with suppress(InvalidParameter):
+                found = _participants_in(path)
+                if set(found) == set(self.study().sites):
+                    return found
         guarantee = self.model().guarantee_
         return {
             name: {
@@ -212,8 +261,11 @@ class RunFolder:
         path = self.path.parent / HEADS
         if not path.is_file():
             return {}
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return {site: (int(length), str(head)) for site, (length, head) in content.items()}
+        content = _mapping_of(path)
+        try:
+            return {site: (int(length), str(head)) for site, (length, head) in content.items()}
+        except (TypeError, ValueError) as error:
+            raise _damaged(path, error) from error
 
     def keep_heads(self, heads: Mapping[str, tuple[int, str]]) -> None:
         """Keep the ledger heads sites show now, so that a restored backup is noticed next time."""
@@ -222,36 +274,39 @@ class RunFolder:
             write_text(self.path.parent / HEADS, json.dumps(known, indent=1) + "\n")
 
 
-class LoggedLedger:
-    """A ledger whose charges are noted in the run's log first, so that a crash is never taken for a free run."""
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
 
-    def __init__(self, ledger: Spending, run: RunFolder, site: str) -> None:
-        self._ledger, self._run, self._site = ledger, run, site
 
-    def check(self, charge: Charge) -> None:
-        """Refuse a charge that would pass a ceiling; change nothing."""
-        self._ledger.check(charge)
+def _mapping_of(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file of a run folder."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, error) from error
+    if not isinstance(content, dict):
+        raise _damaged(path, TypeError())
+    return content
 
-    def charge(self, charge: Charge) -> None:
-        """Note, then charge."""
-        self._run.log("charging", site=self._site)
-        self._ledger.charge(charge)
 
-    def is_charged(self, allowance: str) -> bool:
-        """Tell whether the allowance has been charged here."""
-        return self._ledger.is_charged(allowance)
+def _participants_in(path: Path) -> dict[str, Any]:
+    """Return who took part, if every entry is as :func:`~dpcape.runs.participants.participants` writes it."""
+    found = _mapping_of(path)
+    wanted = {"records": int, "identity": str, "took_part": bool, "ledger": list}
+    for entry in found.values():
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kind) for key, kind in wanted.items()):
+            raise _damaged(path, TypeError())
+    return found
 
-    def next_release(self, allowance: str, release: int) -> None:
-        """Count a release."""
-        self._ledger.next_release(allowance, release)
 
-    def head(self) -> tuple[int, str]:
-        """Return length and hash of the ledger."""
-        return self._ledger.head()
-
-    def confirm(self, length: int, head: str) -> None:
-        """Refuse if the ledger does not contain a head somebody saw before."""
-        self._ledger.confirm(length, head)
+def _damaged(path: Path, error: Exception) -> InvalidParameter:
+    return InvalidParameter(
+        f"{str(path)!r} cannot be read because it is missing or damaged ({type(error).__name__}). Restore it from a "
+        "backup; a result is rebuilt from the run's releases with: dpcape run --resume."
+    )
 
 
 def _sequence(base: Path) -> list[Path]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from dpcape.errors import DpcapeError, InvalidParameter
+from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused
 from dpcape.federation import Federation
+from dpcape.federation.rebuilt import RebuiltFederation, ReleaseMissing
 from dpcape.files import write_text
 from dpcape.guarantee.release_record import Release
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealer import DEALER, NoiseDealer
-from dpcape.runs.folder import LoggedLedger, RunFolder
+from dpcape.runs.folder import RunFolder
+from dpcape.runs.ledgers import LoggedLedger, RunLedger
 from dpcape.runs.participants import participants
 from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
@@ -33,6 +36,7 @@ def run_in_process(
     *,
     again: bool = False,
     rehearse: bool = False,
+    resume: bool = False,
     noise: NoiseSource | None = None,
     progress: Progress | None = None,
 ) -> RunFolder:
@@ -46,35 +50,52 @@ def run_in_process(
         Run anew although an earlier run was charged; it is charged too.
     rehearse : bool
         Use made-up records of the declared shape; no file of a site is opened.
+    resume : bool
+        Go on with a run that stopped, under its charge: rebuild its result from the releases that were kept, and ask
+        the sites for those that were not begun.
     noise : NoiseSource or None
         For tests; with a Replay the result says "replayable: no protection".
     progress : Progress or None
         Called after each release.
     """
-    run = RunFolder.begin(out, study, again=again, rehearsal=rehearse)
-    if run.is_finished and not rehearse:
+    if resume and (again or rehearse):
+        raise InvalidParameter("resume must be used without again and rehearse; got both. Choose one of them.")
+    run = RunFolder.begin(out, study, again=again, rehearsal=rehearse, resume=resume)
+    if run.is_finished and not rehearse and not resume:
         return run
     descriptor = run.lock()
     try:
-        if rehearse or not run.has_result:
+        source = OsNoise() if noise is None else noise
+        if resume:
+            if not run.has_result or not run.is_readable():
+                _resume(run, study, source, progress)
+        elif rehearse or not run.has_result:
             if not rehearse:
                 # Asked again under the lock: another process may have run here meanwhile.
                 run.require_unspent()
-            _compute(run, study, rehearse, OsNoise() if noise is None else noise, progress)
+                # What an uncharged attempt left: this one opens an allowance of its own.
+                shutil.rmtree(run.releases.folder, ignore_errors=True)
+            _compute(run, study, rehearse, source, progress)
         finish(run)
     finally:
         os.close(descriptor)
     return run
 
 
-def run_on_federation(study: Study, out: str | Path, *, again: bool = False) -> RunFolder:
-    """Run a study on the engine it names and return its folder; a finished run is returned as it is."""
-    run = RunFolder.begin(out, study, again=again)
-    if run.is_finished:
+def run_on_federation(study: Study, out: str | Path, *, again: bool = False, resume: bool = False) -> RunFolder:
+    """Run a study on the engine it names and return its folder; a finished run is returned as it is.
+
+    With ``resume`` the result is rebuilt from releases that were kept; sites are not asked again.
+    """
+    run = RunFolder.begin(out, study, again=again, resume=resume)
+    if run.is_finished and not resume:
         return run
     descriptor = run.lock()
     try:
-        if not run.has_result:
+        if resume and run.is_charged:
+            if not run.has_result or not run.is_readable():
+                _rebuild(run, study)
+        elif not run.has_result:
             run.require_unspent()
             # The engine is an extra; only a study that names it needs it.
             import_module("dpcape.engines.flare").run_study(study, run.path)
@@ -93,7 +114,40 @@ def finish(run: RunFolder) -> None:
     run.log("finished")
 
 
-def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, progress: Progress | None) -> None:
+def _rebuild(run: RunFolder, study: Study) -> None:
+    """Form the result from the releases in the run's folder alone."""
+    federation = RebuiltFederation(run.releases.folder)
+    model = study.estimator().fit(federation)
+    run.save(model, participants(federation, model, {}))
+    run.log("rebuilt")
+
+
+def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress | None) -> None:
+    """Form the result from kept releases, for free; ask the sites only for releases that were not begun."""
+    opened = run.releases.allowance()
+    if opened is not None:
+        try:
+            _rebuild(run, study)
+        except ReleaseMissing:
+            pass
+        else:
+            return
+    elif run.is_charged:
+        raise LedgerRefused(
+            f"The run in {str(run.path)!r} cannot go on because its folder 'releases' is missing and it was charged. "
+            "Restore the folder from a backup, or start a new run with --again, which is charged separately."
+        )
+    _compute(run, study, False, noise, progress, allowance="" if opened is None else opened.terms.allowance)
+
+
+def _compute(
+    run: RunFolder,
+    study: Study,
+    rehearse: bool,
+    noise: NoiseSource,
+    progress: Progress | None,
+    allowance: str = "",
+) -> None:
     def on_release(release: Release) -> None:
         run.log(
             "release",
@@ -107,12 +161,13 @@ def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, p
             progress(release)
 
     federation = Federation(
-        _line(run, study, rehearse, noise),
+        _line(run, study, rehearse, noise, allowance),
         protocol=study.protocol(),
         weights=study.weights or None,
         deadline=study.deadline,
         on_release=on_release,
         seen_heads={} if rehearse else run.seen_heads(),
+        releases=None if rehearse else run.releases,
     )
     run.log("formed", sites=federation.sites, protocol=repr(study.protocol()))
     model = study.estimator().fit(federation)
@@ -121,9 +176,9 @@ def _compute(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, p
     run.save(model, participants(federation, model, heads))
 
 
-def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> InProcess:
+def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, allowance: str) -> InProcess:
     dealer = NoiseDealer(Identity.generate(), noise)
-    members = {name: _member(run, study, name, rehearse, noise) for name in study.sites}
+    members = {name: _member(run, study, name, rehearse, noise, allowance) for name in study.sites}
     identities = {name: site.identity.public for name, site in members.items()}
     identities[DEALER] = dealer.identity.public
     dealer.pin(identities)
@@ -133,7 +188,7 @@ def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource) -> I
     return InProcess(members, dealer)
 
 
-def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: NoiseSource) -> Site:
+def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: NoiseSource, allowance: str) -> Site:
     member = study.members[name]
     if rehearse:
         records = study.synthetic_records(name, member.records or REHEARSED_RECORDS)
@@ -141,7 +196,7 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
     folder = _folder_of(study, name)
     if folder is not None:
         try:
-            site = SiteFolder(folder).site_for(study, noise=noise)
+            site = SiteFolder(folder).site_for(study, noise=noise, allowance=allowance)
         except DpcapeError as error:
             # Several stewards may be at one table: say whose no it is.
             raise type(error)(f"{name}: {error}") from error
@@ -153,7 +208,7 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
             f'Write data = "..." below [sites.{name}], or use --rehearse.'
         )
     records = study.records_for(name, study.folder / member.data)
-    return Site(name, records, ledger=LoggedLedger(Ledger(), run, name), identity=Identity.generate(), noise=noise)
+    return Site(name, records, ledger=RunLedger(run, name), identity=Identity.generate(), noise=noise)
 
 
 def _folder_of(study: Study, name: str) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.guarantee.card_content import LIMITS, PROTOCOLS, STATUS, Card, card_of, tone_of
+from dpcape.guarantee.card_content import LIMITS, STATUS, Card, card_of, tone_of
 from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
+from dpcape.protocols import protocol_of
 from dpcape.report.citations import papers, software
 from dpcape.report.model_sections import arrays_section, model_sections
 from dpcape.report.page import ReportSection, Table, write_page
@@ -23,6 +25,8 @@ from dpcape.report.release_sections import noise_section, round_sections
 if TYPE_CHECKING:
     from dpcape.runs.folder import RunFolder
 
+# What an audit of the run's study found, if one was made.
+AUDIT = "audit.json"
 _LARGEST_ARRAY = 2000
 _TITLES = {"pca": "PCA", "cca": "CCA", "kmeans": "k-means clusters", "joint_ica": "joint ICA", "mean": "means"}
 
@@ -50,6 +54,7 @@ def write_run_page(run: RunFolder) -> None:
         details=[
             _who(guarantee, members),
             noise_section(model.releases_),
+            *_audited(run),
             *_not_warned(model),
             _cite(model, guarantee),
             arrays_section(model),
@@ -76,6 +81,7 @@ def _charged(run: RunFolder, guarantee: Guarantee) -> RunCharges | None:
         n_earlier=n_earlier,
         # Sites in folders accept each other's pinned identities only, so that all have folders or none has.
         is_kept=study.federation is not None or all(member.folder for member in study.members.values()),
+        unit=study.unit,
     )
 
 
@@ -125,7 +131,8 @@ def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> 
 
 
 def _protocol(guarantee: Guarantee) -> str:
-    name = PROTOCOLS.get(guarantee.protocol, guarantee.protocol)
+    described = protocol_of(guarantee.protocol)
+    name = guarantee.protocol if described is None else described.title
     return name if guarantee.status == NONE else f"{name}, up to {guarantee.n_colluding} colluding"
 
 
@@ -137,13 +144,15 @@ def _when(run: RunFolder) -> str:
 
 
 def _warned(model: Any) -> list[ReportSection]:
-    texts = list(getattr(model, "warnings_", []))
+    texts = [*getattr(model, "warnings_", []), *(f"Uncertain: {text}" for text in getattr(model, "uncertain_", []))]
     return [ReportSection("Warnings", text=texts, tone="warning")] if texts else []
 
 
 def _not_warned(model: Any) -> list[ReportSection]:
     return (
-        [] if getattr(model, "warnings_", []) else [ReportSection("Warnings", text=["None was raised during the run."])]
+        []
+        if [*getattr(model, "warnings_", []), *getattr(model, "uncertain_", [])]
+        else [ReportSection("Warnings", text=["None was raised during the run."])]
     )
 
 
@@ -170,6 +179,35 @@ def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> ReportSection:
         rows.append([name, str(entry["records"]), took_part, round_up(site.epsilon), entry["identity"]])
     header = ["site", "records", "finished", "epsilon", "identity (fingerprint)"]
     return ReportSection("Who took part", tables=[Table(header, rows)])
+
+
+def _audited(run: RunFolder) -> list[ReportSection]:
+    """Show what an audit of this very study found on synthetic records; nothing if there was none."""
+    path = run.path / AUDIT
+    if not path.exists():
+        return []
+    found = [entry for entry in json.loads(path.read_text("utf-8")) if entry["digest"] == run.study().digest()]
+    if not found:
+        return []
+    header = ["adversary", "epsilon reached", "claimed", "reached / claimed", "finding"]
+    rows = [
+        [
+            entry["adversary"],
+            f"{entry['gaussian_epsilon']:.3f}",
+            round_up(entry["claimed_epsilon"]),
+            f"{entry['tightness']:.2f}",
+            "REFUTED" if entry["refuted"] else "not refuted",
+        ]
+        for entry in found
+    ]
+    first = found[0]
+    text = (
+        f"The study was attacked on synthetic records: one {first['unit']} of {first['site']} replaced, "
+        f"{first['n_trials']:,} trials with either, lower bounds at delta {decimal(first['delta'])}. A true guarantee "
+        f"is refuted with probability at most {first['alpha']:g}. An audit can refute a guarantee, never prove it."
+    )
+    refuted = any(entry["refuted"] for entry in found)
+    return [ReportSection("Audit", text=[text], tables=[Table(header, rows)], tone="warning" if refuted else "")]
 
 
 def _cite(model: Any, guarantee: Guarantee) -> ReportSection:

@@ -1,4 +1,4 @@
-"""A sum nobody sees the parts of.
+"""Secure sum: sites compute a sum whose addends nobody sees.
 
 Two profiles on Ed25519 identities, X25519, HKDF-SHA-256, AES-256 and arithmetic modulo 2^64:
 
@@ -7,8 +7,8 @@ Two profiles on Ed25519 identities, X25519, HKDF-SHA-256, AES-256 and arithmetic
 * RECOVER (`Session.offer` ... `Session.open`, `RecoverRound`): Bonawitz et al. (2017) with secrets that
   belong to one round, so that inputs which cannot be drawn again survive drop-outs.
 
-Everything here is a state machine driven by messages; protocols and transports carry them. The argument why
-this is private, and what it does not promise, is in docs/secure_sum.md.
+Everything here is a state machine driven by messages; protocols and transports deliver them. docs/secure_sum.md
+proves that this is private, and states its limits.
 """
 
 from dpcape.secure_sum.aggregate import RecoverRound

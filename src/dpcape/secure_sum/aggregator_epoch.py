@@ -1,4 +1,4 @@
-"""The public part of an epoch, as the aggregator sees it."""
+"""The public part of an epoch, at the aggregator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpcape.secure_sum.transcript import equal
 
 
 class AggregatorEpoch:
-    """Checked offers of an epoch, and the tests for whatever is rebuilt in its rounds.
+    """Checked offers of an epoch, and checks of the secrets rebuilt in its rounds.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class AggregatorEpoch:
     ) -> None:
         missing = [site for site in config.sites if site not in pinned]
         if missing:
-            raise ProtocolError(f"pinned must hold every site's key; got none for {', '.join(missing)}.")
+            raise ProtocolError(f"pinned must have a key for every site; {', '.join(missing)} missing. Pin it.")
         _, self.session_id = check_hellos(hellos, config=config, pinned=pinned)
         self.offers, self.digest = check_offers(offers, config=config, session_id=self.session_id, pinned=pinned)
         self.config = config
@@ -51,16 +51,19 @@ class AggregatorEpoch:
         self.number, self.n_rounds = first.epoch, first.n_rounds
 
     def confirm(self, site: str, signature: bytes) -> None:
-        """Check that a site accepted this very epoch.
+        """Check that a site accepted exactly this epoch.
 
-        A site that was given other offers masks with other keys, and its vector would turn the sum into noise.
-        Treat a site for which this raises as lost: no round may take its vectors.
+        A site that received other offers masks with other keys, and its vector would make the sum meaningless.
+        Treat a site for which this raises as lost: no round may use its vectors.
         """
         if site not in self.roster or not verify(self.pinned[site], signature, acceptance(self.digest, site)):
-            raise ProtocolError(f"site {site} must have accepted the same offers; got another signature.")
+            raise ProtocolError(
+                f"The signature of site {site} was refused because it is not for the same offers. Treat the site as "
+                "lost."
+            )
 
     def opens(self, site: str, seed: object, *, round: int, kind: int) -> bool:
-        """Whether a seed is the one the site committed to."""
+        """Return whether a seed is the one the site committed to."""
         if not isinstance(seed, bytes):
             return False
         offer = self.offers[site]
@@ -69,5 +72,5 @@ class AggregatorEpoch:
         return equal(made, entry(table, round))
 
     def fits(self, site: str, private: bytes, *, round: int) -> bool:
-        """Whether a round key is the one whose public half the site signed."""
+        """Return whether a round key matches the public key that the site signed."""
         return equal(public_key(private), entry(self.offers[site].keys, round))

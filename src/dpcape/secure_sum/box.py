@@ -1,6 +1,6 @@
-"""A message only its receiver can open: a fresh X25519 key, HKDF-SHA-256 and AES-256-GCM.
+"""Sealed boxes, which only their receiver can open: a fresh X25519 key, HKDF-SHA-256 and AES-256-GCM.
 
-The key serves one message, so a fixed nonce is safe. Who sealed a box is not part of it: callers sign.
+The key serves one message, so a fixed nonce is safe. A box does not authenticate its sender: callers sign it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NONCE = bytes(12)
 
 
 class BoxKey(Sealed):
-    """The receiver's key pair; lives in memory only."""
+    """Key pair of a receiver, kept in memory only."""
 
     __slots__ = ("_private", "public")
 
@@ -29,23 +29,26 @@ class BoxKey(Sealed):
         self.public: bytes = self._private.public_key().public_bytes_raw()
 
     def open(self, box: bytes, context: bytes) -> bytes:
-        """Open a box sealed for this key and this context."""
+        """Return the content of a box sealed for this key and this context."""
         sender = box[:_KEY_BYTES]
         try:
             shared = self._private.exchange(X25519PublicKey.from_public_bytes(sender))
             return AESGCM(_box_key(shared, sender, self.public, context)).decrypt(_NONCE, box[_KEY_BYTES:], context)
         except (InvalidTag, ValueError) as error:
-            raise ProtocolError("a sealed box must be for this site and step, unchanged; got another.") from error
+            raise ProtocolError(
+                "The sealed box could not be opened because it was changed, or sealed for another site or step. "
+                "Start a new run."
+            ) from error
 
 
 def seal(receiver: bytes, message: bytes, context: bytes) -> bytes:
-    """Seal a message for the holder of ``receiver``."""
+    """Return a box with a message for the owner of the public key ``receiver``."""
     private = X25519PrivateKey.generate()
     sender = private.public_key().public_bytes_raw()
     try:
         shared = private.exchange(X25519PublicKey.from_public_bytes(receiver))
     except ValueError as error:
-        raise ProtocolError("a box key must be a valid X25519 key; got another.") from error
+        raise ProtocolError("The box key is not a valid X25519 public key. Start a new run.") from error
     return sender + AESGCM(_box_key(shared, sender, receiver, context)).encrypt(_NONCE, message, context)
 
 

@@ -1,4 +1,4 @@
-"""The public terms of a session, agreed before it begins and signed inside every hello."""
+"""Configuration of a session, agreed before it begins and signed in every hello."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_NAME = 200
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who takes part, how many may be lost and how many may collude.
+    """Public configuration of a session: its sites, how many may be lost and how many may collude.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold : int
         Least number of sites whose sum may be opened, and number of shares that rebuild a secret.
     n_colluding : int
-        Number of sites that may pool what they know with the aggregator.
+        Number of sites that may share everything they know with the aggregator.
     purpose : bytes
-        Digest of the study and allowance terms, so that a session cannot be used for another purpose.
+        Digest of the study and allowance terms, to which the session is bound.
 
     Edge cases
     ----------
@@ -51,34 +51,36 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _check_names(self.sites)
         _check_counts(len(self.sites), self.threshold, self.n_colluding)
         if not isinstance(self.purpose, bytes):
-            raise InvalidParameter(f"purpose must be bytes; got {type(self.purpose).__name__}.")
+            raise InvalidParameter(f"purpose must be bytes; got {type(self.purpose).__name__}. Pass a digest.")
 
     @property
     def floor(self) -> int:
-        """Least number of addends of any sum: a sum of two tells each site the other's value."""
+        """Least number of addends of any sum: from a sum of two, each site could infer the other's value."""
         return max(self.threshold, LEAST_SITES)
 
     def digest(self) -> bytes:
-        """Digest of all terms."""
+        """Return the digest of the configuration."""
         return digest("config", self.threshold, self.n_colluding, self.purpose, *self.sites)
 
     def index(self, site: str) -> int:
-        """Index of a site's shares, from 1."""
+        """Return the index of a site's shares, from 1."""
         return self.sites.index(site) + 1
 
     def check_roster(self, roster: Sequence[str], *, within: Sequence[str]) -> tuple[str, ...]:
-        """Sorted roster, if its names are distinct, all in `within` and enough."""
+        """Return the sorted roster, or raise unless its names are distinct, all in `within` and enough."""
         if not isinstance(roster, list | tuple) or any(not isinstance(name, str) for name in roster):
-            raise ProtocolError("a roster must be a list of site names; got something else.")
+            raise ProtocolError(f"A roster must be a list of site names; got {type(roster).__name__}. Start a new run.")
         names = tuple(sorted(roster))
         if len(set(names)) != len(names):
-            raise ProtocolError("a roster must name each site once; got a repeated name. The aggregator is at fault.")
+            raise ProtocolError("A roster must name each site once; got a repeated name. The aggregator is at fault.")
         if not set(names) <= set(within):
-            raise ProtocolError("a roster must name agreed sites only; got a stranger. The aggregator is at fault.")
+            raise ProtocolError(
+                "A roster must name only agreed sites; got an unknown site. The aggregator is at fault."
+            )
         if len(names) < self.floor:
             raise SiteLost(
-                f"a roster must hold at least {self.floor} sites; got {len(names)}. "
-                "Too few sites are left: the run ends without a result."
+                f"The run failed because only {len(names)} of at least {self.floor} required sites remained. "
+                "Start a new run when more sites are present."
             )
         return names
 
@@ -86,25 +88,32 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def _check_names(sites: tuple[str, ...]) -> None:
     """Refuse site lists that two parties could read differently."""
     if not isinstance(sites, tuple) or any(not isinstance(name, str) for name in sites):
-        raise InvalidParameter("sites must be a tuple of names; got something else.")
+        raise InvalidParameter(f"sites must be a tuple of names; got {type(sites).__name__}. Use tuple(names).")
     for name in sites:
         if not name or len(name) > LARGEST_NAME or not name.isprintable():
-            raise InvalidParameter(f"a site name must be 1 to {LARGEST_NAME} printable characters; got {name!r:.80}.")
+            raise InvalidParameter(
+                f"A site name must be 1 to {LARGEST_NAME} printable characters; got {name!r:.80}. Rename the site."
+            )
     if list(sites) != sorted(set(sites)):
-        raise InvalidParameter("sites must be sorted and distinct; got another order. Use tuple(sorted(set(names))).")
+        raise InvalidParameter(
+            f"sites must be sorted and distinct; got {', '.join(sites):.80}. Use tuple(sorted(set(names)))."
+        )
     if len(sites) < LEAST_SITES:
         raise InvalidParameter(
             f"sites must be at least {LEAST_SITES}; got {len(sites)}. "
-            "With fewer, use the Independent protocol: a sum of two tells each the other's value."
+            "With two, each could infer the other's value: use the Independent protocol."
         )
 
 
 def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
     """Refuse thresholds under which two survivor sets could be signed or one honest value opened."""
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in (threshold, n_colluding)):
-        raise InvalidParameter("threshold and n_colluding must be non-negative integers; got something else.")
+        raise InvalidParameter(
+            f"threshold and n_colluding must be non-negative integers; got {threshold!r} and {n_colluding!r}. "
+            "Pass integers."
+        )
     if threshold > n_sites:
-        raise InvalidParameter(f"threshold must be at most the number of sites; got {threshold} of {n_sites}.")
+        raise InvalidParameter(f"threshold must be at most the number of sites, {n_sites}; got {threshold}. Lower it.")
     if 2 * threshold <= n_sites + n_colluding:
         least = (n_sites + n_colluding) // 2 + 1
         raise InvalidParameter(
@@ -113,6 +122,6 @@ def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
         )
     if threshold - n_colluding < 2:
         raise InvalidParameter(
-            "threshold - n_colluding must be at least 2, or the sum shows a single honest value; got "
+            "threshold - n_colluding must be at least 2, or the sum reveals a single honest value; got "
             f"{threshold} - {n_colluding}. Use the Independent protocol if all other sites may collude."
         )

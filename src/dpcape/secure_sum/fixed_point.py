@@ -1,7 +1,7 @@
-"""Integers on a release's grid, seen as words of the ring of integers modulo 2^64.
+"""Integers on a release's grid, as words of the ring of integers modulo 2^64.
 
 Every addend is an int64 on the grid (docs/decisions/0003). The secure sum adds their uint64 views; as long as
-the true sum fits into int64 the result, seen as int64 again, is exact. `check_range` refuses configurations
+the true sum fits into int64, the result, viewed as int64 again, is exact. `check_range` refuses configurations
 in which it might not fit.
 """
 
@@ -41,9 +41,9 @@ def check_range(bound_steps: int, n_sites: int) -> None:
     dpcape.errors.InvalidParameter: n_sites * bound_steps must be at most 2^63 - 1; got 8 sites with ...
     """
     if not _is_int(bound_steps) or bound_steps < 0:
-        raise InvalidParameter(f"bound_steps must be an integer of at least 0; got {bound_steps!r}.")
+        raise InvalidParameter(f"bound_steps must be an integer of at least 0; got {bound_steps!r}. Pass an int.")
     if not _is_int(n_sites) or n_sites < 1:
-        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}.")
+        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}. Pass an int.")
     if n_sites * bound_steps > LARGEST:
         raise InvalidParameter(
             f"n_sites * bound_steps must be at most 2^63 - 1; got {n_sites} sites with {bound_steps} steps. "
@@ -52,22 +52,22 @@ def check_range(bound_steps: int, n_sites: int) -> None:
 
 
 def to_ring(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """View grid integers as ring elements; the memory is shared, and the secure sum only reads it."""
+    """Return a view of grid integers as ring elements; the memory is shared, and the secure sum only reads it."""
     _check(values, np.dtype(np.int64), "values")
     return values.view(np.uint64)
 
 
 def from_ring(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """View ring elements as grid integers; the memory is shared."""
+    """Return a view of ring elements as grid integers; the memory is shared."""
     _check(words, np.dtype(np.uint64), "words")
     return words.view(np.int64)
 
 
 def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDArray[np.int64]:
-    """Part of the agreed total that the site of this rank takes off its draw.
+    """Return the part of the agreed total that the site of this rank subtracts from its draw.
 
-    floor(T / n) + [rank < T mod n]: over all ranks the parts add to T exactly, so what remains of the draws
-    adds to exactly zero.
+    floor(T / n) + [rank < T mod n]: over all ranks the parts sum to T exactly, so the remainders of the draws
+    sum to exactly zero.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDAr
     n_sites : int
         Number of sites in that sum.
     rank : int
-        Place of this site in the sorted roster, from 0.
+        Position of this site in the sorted roster, from 0.
 
     Examples
     --------
@@ -87,32 +87,34 @@ def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDAr
     """
     _check(total, np.dtype(np.int64), "total")
     if not _is_int(n_sites) or n_sites < 1:
-        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}.")
+        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}. Pass an int.")
     if not _is_int(rank) or not 0 <= rank < n_sites:
-        raise InvalidParameter(f"rank must be an integer in [0, n_sites); got {rank!r} of {n_sites}.")
+        raise InvalidParameter(f"rank must be an integer in [0, {n_sites}); got {rank!r}. Ranks start at 0.")
     quotient, remainder = np.divmod(total, np.int64(n_sites))
     return quotient + (remainder > rank).astype(np.int64)
 
 
 def check_words(vector: object, subject: str) -> NDArray[np.uint64]:
-    """Return `vector` if it is a non-empty one-dimensional uint64 array of the machine's byte order."""
+    """Return `vector`, or raise unless it is a non-empty one-dimensional uint64 array in native byte order."""
     array = _check(vector, np.dtype(np.uint64), subject)
     if array.ndim != 1 or array.size == 0:
-        raise InvalidParameter(f"{subject} must be one-dimensional and not empty; got shape {array.shape}.")
+        raise InvalidParameter(
+            f"{subject} must be one-dimensional and not empty; got shape {array.shape}. Use ravel()."
+        )
     return array
 
 
-def _check(values: object, dtype: np.dtype[np.generic], subject: str) -> NDArray[np.uint64]:
-    """Refuse anything but a plain array of exactly this dtype; the message shows types, never entries."""
+def _check(values: object, dtype: np.dtype[np.generic], subject: str) -> NDArray[np.uint64]:  # type: ignore[explicit-any]
+    """Return `values`, or raise unless it is a plain array of exactly this dtype; the message never shows entries."""
     if type(values) is not np.ndarray:
-        raise InvalidParameter(f"{subject} must be a plain numpy array; got {type(values).__name__}.")
+        raise InvalidParameter(f"{subject} must be a plain NumPy array; got {type(values).__name__}. Use np.asarray().")
     if values.dtype != dtype:
         raise InvalidParameter(
-            f"{subject} must have dtype {dtype.name} in the machine's byte order; got {values.dtype.str}."
+            f"{subject} must have dtype {dtype.name} in native byte order; got {values.dtype.str}. Use astype()."
         )
     return values
 
 
 def _is_int(value: object) -> bool:
-    """Whether value is a Python integer and not a truth value."""
+    """Return whether value is a Python integer and not a Boolean."""
     return isinstance(value, int) and not isinstance(value, bool)

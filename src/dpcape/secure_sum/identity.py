@@ -1,4 +1,4 @@
-"""Who a site is: a long-lived Ed25519 key, pinned by the other sites."""
+"""Identity of a site: a long-lived Ed25519 key, pinned by the other sites."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SIGNATURE_BYTES = 64
 class Identity(Sealed):
     """A site's long-lived signing key.
 
-    The other sites pin `public`; operators compare `fingerprint()` by a channel that the aggregator does not
-    carry (telephone, a signed letter). The private part leaves the object only through `private_bytes()`.
+    The other sites pin `public`; operators compare `fingerprint()` over a channel that does not pass through the
+    aggregator (telephone, a signed letter). The private key leaves the object only through `private_bytes()`.
 
     Attributes
     ----------
@@ -49,28 +49,29 @@ class Identity(Sealed):
 
     @classmethod
     def generate(cls) -> Identity:
-        """Draw a new identity from the operating system's generator."""
+        """Return a new identity from the operating system's generator."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def from_private_bytes(cls, private: bytes) -> Identity:
-        """Load an identity that `private_bytes` wrote."""
+        """Return the identity with the private key that `private_bytes` returned."""
         if not isinstance(private, bytes) or len(private) != KEY_BYTES:
             raise InvalidParameter(
-                f"private must be {KEY_BYTES} bytes; got something else. Load the file that private_bytes() filled."
+                f"private must be {KEY_BYTES} bytes; got a different type or length (not shown: it may be "
+                "secret). Load the file written from private_bytes()."
             )
         return cls(Ed25519PrivateKey.from_private_bytes(private))
 
     def private_bytes(self) -> bytes:
-        """Return the private key, to be kept where only this site can read it."""
+        """Return the private key; store it where only this site can read it."""
         return self._private.private_bytes_raw()
 
     def fingerprint(self) -> str:
-        """Short text of the public key, for people to compare."""
+        """Return a short text of the public key, for people to compare."""
         return fingerprint_of(self.public)
 
     def sign(self, message: bytes) -> bytes:
-        """Sign a message; callers sign labelled digests, never bytes that somebody else chose."""
+        """Return a signature; callers sign labelled digests, never bytes chosen by another party."""
         return self._private.sign(message)
 
     def __repr__(self) -> str:
@@ -78,12 +79,12 @@ class Identity(Sealed):
 
 
 def fingerprint_of(public: bytes) -> str:
-    """Short text of a public identity key, for people to compare."""
+    """Return a short text of a public identity key, for people to compare."""
     return grouped(digest("fingerprint", public))
 
 
 def verify(public: bytes, signature: object, message: bytes) -> bool:
-    """Whether `signature` is that of `public` on `message`; never raises on malformed input."""
+    """Return whether `signature` is valid for `public` and `message`; never raises on malformed input."""
     if not isinstance(signature, bytes) or len(signature) != SIGNATURE_BYTES:
         return False
     try:

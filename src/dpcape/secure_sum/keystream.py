@@ -24,7 +24,7 @@ _SPARE = 15  # older versions of the cryptography package ask for a block less o
 def masked(
     vector: NDArray[np.uint64], *, plus: Sequence[bytes] = (), minus: Sequence[bytes] = ()
 ) -> NDArray[np.uint64]:
-    """Copy of `vector` with the mask of every key in `plus` added and of every key in `minus` taken off."""
+    """Return a copy of `vector` with the masks of the keys in `plus` added and those in `minus` subtracted."""
     result = np.empty(vector.size, dtype=np.uint64)
     streams = [(_stream(key), np.add) for key in plus] + [(_stream(key), np.subtract) for key in minus]
     n_piece = min(PIECE_WORDS, result.size)
@@ -41,15 +41,15 @@ def masked(
 
 
 def expand(key: bytes, context: bytes) -> bytes:
-    """HKDF-Expand (RFC 5869) of a uniform key to one key bound to `context`."""
+    """Return HKDF-Expand (RFC 5869) of a uniform key: one key bound to `context`."""
     return HKDFExpand(hashes.SHA256(), KEY_BYTES, context).derive(key)
 
 
 def extract(secret: bytes, *, salt: bytes, context: bytes) -> bytes:
-    """HKDF (RFC 5869) of a Diffie-Hellman secret to one key bound to `salt` and `context`."""
+    """Return HKDF (RFC 5869) of a Diffie-Hellman secret: one key bound to `salt` and `context`."""
     return HKDF(hashes.SHA256(), KEY_BYTES, salt, context).derive(secret)
 
 
 def _stream(key: bytes) -> CipherContext:
-    """Keystream of a key, from counter zero."""
+    """Return the keystream of a key, from counter zero."""
     return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()

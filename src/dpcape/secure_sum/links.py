@@ -1,4 +1,4 @@
-"""The set-up of a session: checked hellos, the session id and one secret per pair of sites."""
+"""Set-up of a session: checked hellos, the session id and one secret per pair of sites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NONCE_BYTES = 16
 
 
 class Links(Sealed):
-    """What a site shares with its peers once the hellos are checked; shows and pickles nothing."""
+    """Secrets that a site shares with its peers once the hellos are checked; cannot be shown or pickled."""
 
     __slots__ = ("_roots", "config", "name", "session_id")
 
@@ -30,12 +30,12 @@ class Links(Sealed):
         self._roots = dict(roots)
 
     def key(self, peer: str, context: bytes) -> bytes:
-        """Key that only this site and `peer` can derive, bound to `context`."""
+        """Return the key that only this site and `peer` can derive, bound to `context`."""
         return expand(self._roots[peer], context)
 
 
 def make_hello(name: str, identity: Identity, *, config: Config, private: X25519PrivateKey) -> Hello:
-    """Signed hello with a fresh nonce."""
+    """Return a signed hello with a fresh nonce."""
     nonce, key = os.urandom(NONCE_BYTES), private.public_key().public_bytes_raw()
     signature = identity.sign(_hello_body(name, nonce=nonce, key=key, terms=config.digest()))
     return Hello(sender=name, nonce=nonce, key=key, signature=signature)
@@ -44,17 +44,20 @@ def make_hello(name: str, identity: Identity, *, config: Config, private: X25519
 def check_hellos(
     hellos: Sequence[Hello], *, config: Config, pinned: Mapping[str, bytes]
 ) -> tuple[dict[str, Hello], bytes]:
-    """Hellos by sender and the session id, if each site's pinned identity signed its one hello."""
-    if any(not isinstance(hello, Hello) for hello in hellos):
-        raise ProtocolError("hellos must be Hello messages; got something else.")
+    """Return hellos by sender and the session id, or raise unless each pinned identity signed its one hello."""
+    for hello in hellos:
+        if not isinstance(hello, Hello):
+            raise ProtocolError(f"hellos must be Hello messages; got {type(hello).__name__}. Start a new run.")
     senders = [hello.sender for hello in hellos]
     if any(not isinstance(sender, str) for sender in senders) or sorted(senders) != list(config.sites):
-        raise ProtocolError("there must be exactly one hello of each agreed site; got another list of senders.")
+        raise ProtocolError(
+            "The session was refused because there is not exactly one hello from each agreed site. Start a new run."
+        )
     terms = config.digest()
     for hello in hellos:
         _check_hello(hello, terms=terms, public=pinned[hello.sender])
     if len({hello.key for hello in hellos}) != len(hellos):
-        raise ProtocolError("session keys must be distinct; got one key under two names.")
+        raise ProtocolError("session keys must be distinct; got one key under two names. Start a new run.")
     by_sender = {hello.sender: hello for hello in sorted(hellos, key=lambda hello: hello.sender)}
     return by_sender, _session_id(by_sender, terms)
 
@@ -62,7 +65,7 @@ def check_hellos(
 def make_links(
     name: str, *, config: Config, private: X25519PrivateKey, hellos: Mapping[str, Hello], session_id: bytes
 ) -> Links:
-    """Agree on one secret with each peer; the session id is the salt of every extraction."""
+    """Return one secret per peer; the session id is the salt of every extraction."""
     roots = {}
     for peer in config.sites:
         if peer != name:
@@ -72,22 +75,27 @@ def make_links(
 
 
 def agree(private: X25519PrivateKey, public: bytes, *, peer: str) -> bytes:
-    """X25519 secret with a peer; keys of small order give no secret and are refused."""
+    """Return the X25519 secret shared with a peer; keys of small order give no secret and are refused."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise ProtocolError(f"the key of site {peer} must be a proper X25519 key; got a degenerate one.") from None
+        raise ProtocolError(
+            f"The key of site {peer} must be a valid X25519 key; got one of small order. Exclude the site."
+        ) from None
 
 
 def _check_hello(hello: Hello, *, terms: bytes, public: bytes) -> None:
-    """Refuse a hello of wrong shape or that the pinned identity did not sign."""
+    """Refuse a hello that is malformed or not signed by the pinned identity."""
     if not _is_bytes(hello.nonce, NONCE_BYTES) or not _is_bytes(hello.key, KEY_BYTES):
-        raise ProtocolError(f"the hello of site {hello.sender} must hold a nonce and a key; got other lengths.")
+        raise ProtocolError(
+            f"The hello of site {hello.sender} must have a nonce of {NONCE_BYTES} bytes and a key of {KEY_BYTES}; got "
+            "a different length. Install the same dpcape version everywhere."
+        )
     body = _hello_body(hello.sender, nonce=hello.nonce, key=hello.key, terms=terms)
     if not verify(public, hello.signature, body):
         raise ProtocolError(
-            f"the hello of site {hello.sender} must be signed by its pinned identity for this configuration; "
-            "got another signature. Compare fingerprints and study files with that site."
+            f"The hello of site {hello.sender} was refused because it is not signed by its pinned identity for this "
+            "configuration. Compare fingerprints and study files with that site."
         )
 
 

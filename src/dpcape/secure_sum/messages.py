@@ -1,6 +1,6 @@
-"""What sites and aggregator send each other; plain frozen structs that travel as MessagePack.
+"""Messages between sites and aggregator: plain frozen structs, sent as MessagePack.
 
-Vectors travel beside these as raw little-endian words and are not part of them.
+Vectors are sent separately, as raw little-endian words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import msgspec
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_defaults=False):
-    """Base of all messages; shows its sender and nothing else."""
+    """Base class of messages, whose representation shows only the sender."""
 
     sender: str
 
@@ -36,7 +36,7 @@ class Hello(_Message, frozen=True):
 
 
 class Offer(_Message, frozen=True):
-    """One site's round secrets for a whole epoch: public parts signed, shares in one sealed box per peer.
+    """Round secrets of one site for an epoch: public parts signed, shares in one sealed box per peer.
 
     Attributes
     ----------
@@ -61,13 +61,13 @@ class Offer(_Message, frozen=True):
     signature: bytes
 
     def addressed_to(self, receiver: str) -> Offer:
-        """Copy that carries only the receiver's own box, which is all it needs."""
+        """Return a copy with only the receiver's box."""
         boxes = {name: box for name, box in self.boxes.items() if name == receiver}
         return msgspec.structs.replace(self, boxes=boxes)
 
 
 class Opening(_Message, frozen=True):
-    """What a survivor reveals after the survivor set is settled.
+    """Secrets that a survivor reveals after the survivor set is settled.
 
     Attributes
     ----------

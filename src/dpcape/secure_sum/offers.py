@@ -1,4 +1,4 @@
-"""The epoch set-up of RECOVER: fresh secrets for every round, shared among the sites in sealed boxes.
+"""Epoch set-up of RECOVER: fresh secrets for every round, shared among the sites in sealed boxes.
 
 Each round of each site has three secrets of its own, none of which serves another round:
 
@@ -32,11 +32,26 @@ N_KINDS = 3
 SECRET_BYTES = shamir.SECRET_BYTES
 SHARE_BYTES = shamir.SHARE_BYTES
 LARGEST_EPOCH = 100_000
+# Encodings of the points of small order on Curve25519 and of its twist, without the top bit, which X25519 ignores:
+# 0, 1, two points of order 8, p - 1, p and p + 1. An exchange with any of them gives zero, whatever the other key.
+_PRIME = 2**255 - 19
+_SMALL_ORDER = frozenset(
+    number.to_bytes(32, "little")
+    for number in (
+        0,
+        1,
+        325606250916557431795983626356110631294008115727848805560023387167927233504,
+        39382357235489614581723060781553021112529911719440698176882885853963445705823,
+        _PRIME - 1,
+        _PRIME,
+        _PRIME + 1,
+    )
+)
 _NONCE = bytes(12)  # every box has a key of its own, used once
 
 
 def make_offer(links: Links, identity: Identity, *, epoch: int, n_rounds: int) -> tuple[Offer, bytearray]:
-    """Draw the secrets of an epoch; return the offer, and the secrets as (SUM, COVER, KEY) round by round."""
+    """Return an offer with fresh secrets, and the secrets as (SUM, COVER, KEY) round by round."""
     secrets = bytearray(os.urandom(n_rounds * N_KINDS * SECRET_BYTES))
     unsigned = Offer(
         sender=links.name,
@@ -56,62 +71,74 @@ def make_offer(links: Links, identity: Identity, *, epoch: int, n_rounds: int) -
 def check_offers(
     offers: Sequence[Offer], *, config: Config, session_id: bytes, pinned: Mapping[str, bytes]
 ) -> tuple[dict[str, Offer], bytes]:
-    """Offers by sender and the digest of the epoch, if all are well formed, signed and of one epoch."""
-    if any(not isinstance(offer, Offer) for offer in offers):
-        raise ProtocolError("offers must be Offer messages; got something else.")
+    """Return offers by sender and the epoch's digest, or raise unless all are well formed, signed and of one epoch."""
+    for offer in offers:
+        if not isinstance(offer, Offer):
+            raise ProtocolError(f"offers must be Offer messages; got {type(offer).__name__}. Start a new run.")
     roster = config.check_roster([offer.sender for offer in offers], within=config.sites)
     by_sender = {offer.sender: offer for offer in offers}
     for offer in offers:
         _check_offer(offer, session_id=session_id, public=pinned[offer.sender])
     if len({(offer.epoch, offer.n_rounds) for offer in offers}) != 1:
-        raise ProtocolError("offers must be for one epoch and one number of rounds; got several.")
+        raise ProtocolError(
+            "offers must be for one epoch and one number of rounds; got several epochs or numbers. Start a new run."
+        )
     _refuse_repeated_keys(offers)
+    _refuse_small_order(offers)
     parts = [part for name in roster for part in (name, offer_body(by_sender[name], session_id))]
     return {name: by_sender[name] for name in roster}, digest("epoch", session_id, *parts)
 
 
 def open_box(links: Links, offer: Offer) -> bytearray:
-    """The shares that the sender of an offer dealt to this site, three per round."""
+    """Return the shares that the sender of an offer dealt to this site, three per round."""
     body = offer_body(offer, links.session_id)
     box = offer.boxes.get(links.name) if isinstance(offer.boxes, dict) else None
     if not isinstance(box, bytes):
-        raise ProtocolError(f"the offer of site {offer.sender} must hold a box for this site; got none.")
+        raise ProtocolError(
+            f"The offer of site {offer.sender} was refused because it has no box for this site. Start a new run."
+        )
     key = _box_key(links, offer.sender, dealer=offer.sender, receiver=links.name, body=body)
     try:
         content = AESGCM(key).decrypt(_NONCE, box, body)
     except InvalidTag:
-        raise ProtocolError(f"the box of site {offer.sender} must open; got a tampered or misdirected one.") from None
+        raise ProtocolError(
+            f"The box of site {offer.sender} could not be opened because it was tampered with or misdirected. Start a "
+            "new run."
+        ) from None
     if len(content) != offer.n_rounds * N_KINDS * SHARE_BYTES:
-        raise ProtocolError(f"the box of site {offer.sender} must hold three shares per round; got another length.")
+        raise ProtocolError(
+            f"The box of site {offer.sender} must have {offer.n_rounds * N_KINDS * SHARE_BYTES} bytes, three shares "
+            f"per round; got {len(content)}. Exclude the site."
+        )
     for start in range(0, len(content), SHARE_BYTES):
         shamir.decode(content[start : start + SHARE_BYTES])
     return bytearray(content)
 
 
 def offer_body(offer: Offer, session_id: bytes) -> bytes:
-    """What the sender signs: everything but the boxes."""
+    """Return what the sender signs: everything but the boxes."""
     numbers = (offer.epoch, offer.n_rounds)
     commitments = (offer.sum_commitments, offer.cover_commitments)
     return digest("offer", session_id, offer.sender, *numbers, offer.keys, *commitments)
 
 
 def commitment(session_id: bytes, sender: str, *, epoch: int, round: int, kind: int, seed: bytes) -> bytes:
-    """Commitment to a seed; it hides, because the seed has 256 random bits."""
+    """Return the commitment to a seed; it is hiding, because the seed has 256 random bits."""
     return digest("commitment", session_id, sender, epoch, round, kind, seed)
 
 
 def public_key(private: bytes) -> bytes:
-    """X25519 public key of a round key."""
+    """Return the X25519 public key of a round key."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def secret_at(secrets: bytes | bytearray, round: int, kind: int) -> bytes:
-    """One secret of a round."""
+    """Return one secret of a round."""
     return bytes(secrets[_place(round, kind, SECRET_BYTES)])
 
 
 def share_at(shares: bytes | bytearray, round: int, kind: int) -> bytes:
-    """One share of a round."""
+    """Return one share of a round."""
     return bytes(shares[_place(round, kind, SHARE_BYTES)])
 
 
@@ -126,17 +153,17 @@ def wipe_share(shares: bytearray, round: int, kind: int) -> None:
 
 
 def entry(table: bytes, round: int) -> bytes:
-    """Key or commitment of a round."""
+    """Return the key or commitment of a round."""
     return table[round * 32 : (round + 1) * 32]
 
 
-def _place(round: int, kind: int, width: int) -> slice:
+def _place(round: int, kind: int, width: int) -> slice:  # type: ignore[explicit-any]
     start = (round * N_KINDS + kind) * width
     return slice(start, start + width)
 
 
 def _commitments(links: Links, secrets: bytearray, *, epoch: int, kind: int) -> bytes:
-    """Commitments to one kind of seed, round by round."""
+    """Return the commitments to one kind of seed, round by round."""
     n_rounds = len(secrets) // (N_KINDS * SECRET_BYTES)
     return b"".join(
         commitment(links.session_id, links.name, epoch=epoch, round=r, kind=kind, seed=secret_at(secrets, r, kind))
@@ -145,7 +172,7 @@ def _commitments(links: Links, secrets: bytearray, *, epoch: int, kind: int) -> 
 
 
 def _shares(links: Links, secrets: bytearray) -> list[bytes]:
-    """All shares of all secrets, one string for each site of the session in order."""
+    """Return the shares of all secrets, one string for each site of the session in order."""
     config, n_secrets = links.config, len(secrets) // SECRET_BYTES
     split = [
         shamir.split(
@@ -159,7 +186,7 @@ def _shares(links: Links, secrets: bytearray) -> list[bytes]:
 
 
 def _seal(links: Links, shares: Sequence[bytes], *, body: bytes) -> dict[str, bytes]:
-    """One box for each peer, authenticated together with the signed part of the offer."""
+    """Return one box for each peer, authenticated together with the signed part of the offer."""
     boxes = {}
     for peer, content in zip(links.config.sites, shares, strict=True):
         if peer != links.name:
@@ -169,29 +196,49 @@ def _seal(links: Links, shares: Sequence[bytes], *, body: bytes) -> dict[str, by
 
 
 def _box_key(links: Links, peer: str, *, dealer: str, receiver: str, body: bytes) -> bytes:
-    """Key of a single box: pair, direction and the offer itself."""
+    """Return the key of a single box, bound to the pair, the direction and the offer."""
     return links.key(peer, digest("box", links.session_id, dealer, receiver, body))
 
 
 def _check_offer(offer: Offer, *, session_id: bytes, public: bytes) -> None:
-    """Refuse an offer of wrong shape or that the pinned identity did not sign."""
+    """Refuse an offer that is malformed or not signed by the pinned identity."""
     numbers = (offer.epoch, offer.n_rounds)
     if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
-        raise ProtocolError(f"the offer of site {offer.sender} must number epoch and rounds; got something else.")
+        raise ProtocolError(
+            f"The epoch and n_rounds of site {offer.sender} must be integers in [0, 2^63); got {numbers!r:.80}. "
+            "Exclude the site."
+        )
     if not 1 <= offer.n_rounds <= LARGEST_EPOCH:
-        raise ProtocolError(f"an epoch must have 1 to {LARGEST_EPOCH} rounds; got {offer.n_rounds}.")
+        raise ProtocolError(
+            f"n_rounds must be between 1 and {LARGEST_EPOCH}; got {offer.n_rounds}. Use several epochs."
+        )
     tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
     if any(not isinstance(table, bytes) or len(table) != 32 * offer.n_rounds for table in tables):
-        raise ProtocolError(f"the offer of site {offer.sender} must hold 32 bytes per round and table; got others.")
+        raise ProtocolError(
+            f"The offer of site {offer.sender} must have 32 bytes per round in each table; got a different length or "
+            "type. Exclude the site."
+        )
     if not verify(public, offer.signature, offer_body(offer, session_id)):
         raise ProtocolError(
-            f"the offer of site {offer.sender} must be signed by its pinned identity for this session; "
-            "got another signature."
+            f"The offer of site {offer.sender} was refused because it is not signed by its pinned identity for this "
+            "session. Compare fingerprints with that site."
         )
 
 
 def _refuse_repeated_keys(offers: Sequence[Offer]) -> None:
-    """No round key may serve two sites or two rounds."""
+    """Refuse offers in which a round key serves two sites or two rounds."""
     keys = [entry(offer.keys, r) for offer in offers for r in range(offer.n_rounds)]
     if len(set(keys)) != len(keys):
         raise ProtocolError("round keys must be distinct; got one key twice.")
+
+
+def _refuse_small_order(offers: Sequence[Offer]) -> None:
+    """Refuse round keys that give no secret, now: when a mask is made of them, a site has been charged already."""
+    for offer in offers:
+        for number in range(offer.n_rounds):
+            key = entry(offer.keys, number)
+            if key[:31] + bytes([key[31] & 0x7F]) in _SMALL_ORDER:
+                raise ProtocolError(
+                    f"The offer of site {offer.sender} was refused because a round key is of small order. "
+                    "Nothing was charged for this epoch. Install the same dpcape version everywhere."
+                )

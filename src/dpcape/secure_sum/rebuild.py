@@ -1,4 +1,4 @@
-"""Rebuild a secret from shares of which some may be wrong, with a check that tells the right secret."""
+"""Rebuild a secret from shares of which some may be wrong, given a check for the right secret."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MOST_TRIES = 2_000
 def rebuild(
     shares: Mapping[str, bytes], *, dealer: str, config: Config, right: Callable[[bytes], bool]
 ) -> tuple[bytes, tuple[str, ...]]:
-    """The secret a dealer shared, and the holders whose shares do not fit it.
+    """Return the secret a dealer shared, and the holders whose shares do not fit it.
 
     Holders are left out one at a time, then in pairs and so on, until the others rebuild a secret that
-    `right` accepts; a single wrong share is always found when one more than the threshold came in.
+    `right` accepts; a single wrong share is always found if there is one share more than the threshold.
 
     Raises
     ------
     SiteLost
-        If fewer shares than the threshold came in.
+        If there are fewer shares than the threshold.
     ProtocolError
         If no set of holders rebuilds the right secret.
     """
@@ -31,8 +31,8 @@ def rebuild(
     wrong = tuple(sorted(set(shares) - set(well_formed)))
     if len(well_formed) < config.threshold:
         raise SiteLost(
-            f"at least {config.threshold} sites must send a share of site {dealer}; got {len(well_formed)}. "
-            "The run ends without a result."
+            f"The round failed because only {len(well_formed)} of {config.threshold} required sites sent a share of "
+            f"site {dealer}. Start a new run when more sites are present."
         )
     by_index = {config.index(holder): share for holder, share in well_formed.items()}
     for tried, chosen in enumerate(_choices(by_index, config.threshold)):
@@ -40,16 +40,18 @@ def rebuild(
         if secret is not None and right(secret):
             bad = _misfits(chosen, by_index) if tried else []
             return secret, tuple(sorted((*wrong, *(config.sites[i - 1] for i in bad))))
-    raise ProtocolError(f"the shares of site {dealer} must rebuild what it signed; got none that do.")
+    raise ProtocolError(
+        f"The round failed because no shares of site {dealer} rebuild the secret it committed to. Exclude that site."
+    )
 
 
 def _misfits(chosen: Mapping[int, bytes], by_index: Mapping[int, bytes]) -> list[int]:
-    """Indices of the shares that do not lie on the polynomial of the chosen ones."""
+    """Return the indices of the shares that do not lie on the polynomial of the chosen ones."""
     return [i for i, share in by_index.items() if not shamir.consistent(chosen, index=i, share=share)]
 
 
 def _choices(by_index: Mapping[int, bytes], threshold: int) -> Iterator[dict[int, bytes]]:
-    """Sets of exactly `threshold` shares: the first ones, then the first ones without one, without two ..."""
+    """Yield sets of exactly `threshold` shares: the first ones, then the first ones without one, without two ..."""
     indices = sorted(by_index)
     left_out = (set(out) for n in range(len(indices) - threshold + 1) for out in combinations(indices, n))
     for out in islice(left_out, MOST_TRIES):
@@ -58,7 +60,7 @@ def _choices(by_index: Mapping[int, bytes], threshold: int) -> Iterator[dict[int
 
 
 def _secret(chosen: Mapping[int, bytes]) -> bytes | None:
-    """Secret of a choice of shares, or None where they rebuild no 32-byte string."""
+    """Return the secret of a choice of shares, or None if they do not rebuild a 32-byte string."""
     try:
         return shamir.combine(chosen)
     except ProtocolError:
@@ -66,7 +68,7 @@ def _secret(chosen: Mapping[int, bytes]) -> bytes | None:
 
 
 def _well_formed(share: object) -> bool:
-    """Whether a share is a field element at all."""
+    """Return whether a share is a field element."""
     try:
         shamir.decode(share)
     except ProtocolError:

@@ -1,8 +1,8 @@
-"""RECOVER, the site's half: Bonawitz et al. (2017) with secrets that belong to one round only.
+"""RECOVER at a site: Bonawitz et al. (2017) with secrets that belong to one round only.
 
-A site answers from its own state. Once a survivor set is settled it reveals its own seeds, and shares of the
-round keys of dropped sites; the other kind of share is overwritten at that moment, so that no later request
-can obtain both.
+A site answers from its own state. Once a survivor set is settled, it reveals its own seeds and shares of the
+round keys of dropped sites; at that moment it overwrites the other kind of share, so that no later request can
+obtain both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dpcape.secure_sum.transcript import equal
 
 
 class Recover(Sealed):
-    """A site's state for RECOVER."""
+    """State of a site for RECOVER."""
 
     __slots__ = ("_epoch", "_identity", "_last_epoch", "_links", "_offered", "_pinned")
 
@@ -52,21 +52,36 @@ class Recover(Sealed):
         self._epoch: SiteEpoch | None = None
 
     def offer(self, epoch: int, *, n_rounds: int) -> Offer:
-        """Fresh secrets for an epoch; epoch numbers only grow, and the epoch before is over."""
+        """Return an offer with fresh secrets; epoch numbers must increase, and the previous epoch ends."""
         check_number(epoch, "epoch")
         check_number(n_rounds, "n_rounds")
         if epoch <= self._last_epoch:
-            raise ProtocolError(f"epoch must grow; got {epoch} after {self._last_epoch}. Offers serve once.")
+            raise ProtocolError(
+                f"epoch must increase; got {epoch} after {self._last_epoch}. An offer serves once: use a new number."
+            )
         if not 1 <= n_rounds <= LARGEST_EPOCH:
             raise ProtocolError(f"n_rounds must be in [1, {LARGEST_EPOCH}]; got {n_rounds}.")
-        self._last_epoch, self._epoch = epoch, None
+        self.forget()
+        self._last_epoch = epoch
         self._offered = make_offer(self._links, self._identity, epoch=epoch, n_rounds=n_rounds)
         return self._offered[0]
 
+    def forget(self) -> None:
+        """Overwrite the secrets of the epoch, and of an offer that was not accepted."""
+        if self._epoch is not None:
+            self._epoch.wipe_all()
+        if self._offered is not None:
+            secrets = self._offered[1]
+            secrets[:] = bytes(len(secrets))
+        self._epoch = self._offered = None
+
     def accept(self, offers: Sequence[Offer]) -> bytes:
-        """Check the offers of the epoch's roster, keep the shares, sign what was accepted; once per epoch."""
+        """Check the offers of the epoch's roster, keep the shares, return a signature of them; once per epoch."""
         if self._offered is None:
-            raise ProtocolError("offers must follow this site's own offer, once; got them at another time.")
+            raise ProtocolError(
+                "The offers were refused because this site has no open offer of its own: offers are accepted once, "
+                "after offer(). Start a new epoch."
+            )
         (own, secrets), self._offered = self._offered, None
         session_id = self._links.session_id
         by_sender, epoch_digest = check_offers(
@@ -74,7 +89,10 @@ class Recover(Sealed):
         )
         mine = by_sender.get(own.sender)
         if mine is None or not equal(offer_body(mine, session_id), offer_body(own, session_id)):
-            raise ProtocolError("this site's own offer must be among the offers, unchanged; got another.")
+            raise ProtocolError(
+                "The offers were refused because this site's own offer is missing or changed. The aggregator is at "
+                "fault."
+            )
         peers = {name: offer for name, offer in by_sender.items() if name != own.sender}
         self._epoch = SiteEpoch(
             epoch_digest,
@@ -87,11 +105,14 @@ class Recover(Sealed):
         return self._identity.sign(acceptance(epoch_digest, own.sender))
 
     def mask(self, vector: NDArray[np.uint64], *, round: int, context: bytes | None) -> NDArray[np.uint64]:
-        """Vector to be summed, under its self-mask and the pair masks of the epoch's roster."""
+        """Return the vector to be summed, under its self-mask and the pair masks of the epoch's roster."""
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.summed or state.statement:
-                raise ProtocolError(f"one vector is summed in a round, before signing; got another in round {round}.")
+                raise ProtocolError(
+                    f"Round {round} accepts one summed vector, before signing; got a second or late one. Use a new "
+                    "round."
+                )
             _bind(state, context)
             state.summed = True
             own = self._self_key(epoch, round, kind=SUM, size=vector.size)
@@ -102,36 +123,50 @@ class Recover(Sealed):
             return masked(vector, plus=[own, *plus], minus=minus)
 
     def cover(self, vector: NDArray[np.uint64], *, round: int, context: bytes | None) -> NDArray[np.uint64]:
-        """Vector to be released by itself, under a self-mask of its own."""
+        """Return the vector to be released by itself, under its own self-mask."""
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.covered or state.statement:
-                raise ProtocolError(f"one vector is covered in a round, before signing; got another in round {round}.")
+                raise ProtocolError(
+                    f"Round {round} accepts one covered vector, before signing; got a second or late one. Use a new "
+                    "round."
+                )
             _bind(state, context)
             state.covered = True
             return masked(vector, plus=[self._self_key(epoch, round, kind=COVER, size=vector.size)])
 
     def sign(self, survivors: Sequence[str], *, round: int, context: bytes) -> bytes:
-        """Sign the one survivor set of a round, together with what was sent in it."""
+        """Return a signature of the one survivor set of a round, together with what was sent in it."""
         with self._at(round) as (epoch, state):
             if state.statement:
-                raise ProtocolError(f"one survivor set is signed in a round; got another in round {round}.")
+                raise ProtocolError(
+                    f"Round {round} accepts one survivor set; got a second one. The aggregator is at fault."
+                )
             names = self._links.config.check_roster(survivors, within=tuple(epoch.keys))
             if self._links.name not in names:
-                raise ProtocolError("a survivor set must name the site it is sent to; got one without it.")
+                raise ProtocolError(
+                    f"A survivor set must name the site it is sent to; {self._links.name} is missing. The aggregator "
+                    "is at fault."
+                )
             if not (state.summed or state.covered):
-                raise ProtocolError(f"a survivor must have sent a vector; got none in round {round}.")
+                raise ProtocolError(
+                    f"The survivor set was not signed because this site sent no vector in round {round}. "
+                    "The aggregator is at fault."
+                )
             if not isinstance(context, bytes):
-                raise ProtocolError("context must be bytes; got something else.")
+                raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
             if state.bound is not None and state.bound != context:
-                raise ProtocolError("context must be the one the vectors were masked for; got another.")
+                raise ProtocolError(
+                    "The survivor set was not signed because context differs from that of the masked vectors. "
+                    "The aggregator is at fault."
+                )
             sent = {"summed": state.summed, "covered": state.covered}
             state.survivors = names
             state.statement = statement(epoch.digest, round=round, **sent, context=context, survivors=names)
             return self._identity.sign(state.statement)
 
     def open(self, survivors: Sequence[str], *, round: int, signatures: Mapping[str, bytes]) -> Opening:
-        """Reveal what the signed survivor set calls for, once threshold sites have signed the same."""
+        """Return the secrets that the signed survivor set requires, once threshold sites have signed it."""
         with self._at(round) as (epoch, state):
             self._check_open(state, survivors, signatures)
             state.opened = True
@@ -148,15 +183,20 @@ class Recover(Sealed):
             return opening
 
     def open_missing(self, missing: Sequence[str], *, round: int) -> SeedShares:
-        """Shares of the seeds of survivors that were lost after the set was signed."""
+        """Return shares of the seeds of survivors that were lost after the set was signed."""
         with self._at(round) as (epoch, state):
             if not state.opened:
-                raise ProtocolError(f"seed shares must follow this site's opening; got a request in round {round}.")
+                raise ProtocolError(
+                    f"Seed shares were refused because this site has not opened round {round}. Open the round first."
+                )
             if not isinstance(missing, list | tuple) or any(not isinstance(name, str) for name in missing):
-                raise ProtocolError("missing must be a list of site names; got something else.")
+                raise ProtocolError(f"missing must be a list of site names; got {type(missing).__name__}. Pass names.")
             names = sorted(set(missing))
             if not set(names) <= set(state.survivors) - {self._links.name}:
-                raise ProtocolError("seed shares must be of other signed survivors; got another site.")
+                raise ProtocolError(
+                    "Seed shares were refused because they are not all of other signed survivors. The aggregator is at "
+                    "fault."
+                )
             return SeedShares(
                 sender=self._links.name,
                 epoch=epoch.number,
@@ -167,14 +207,17 @@ class Recover(Sealed):
 
     @contextmanager
     def _at(self, round: int) -> Iterator[tuple[SiteEpoch, SiteRound]]:
-        """Epoch and state of a round; a refusal inside spoils the round for good."""
+        """Yield epoch and state of a round; a refusal inside makes the round unusable."""
         check_number(round, "round")
         epoch = self._epoch
         if epoch is None:
-            raise ProtocolError("an epoch must be accepted first; got a round without one.")
+            raise ProtocolError("The message was refused because no epoch was accepted. Send offers first.")
         state = epoch.at(round)
         if state.spoiled:
-            raise ProtocolError(f"a round must be free of refused messages; got round {round}, which is not.")
+            raise ProtocolError(
+                f"Round {round} is unusable because a message in it was refused; its secrets are erased. Use a new "
+                "round."
+            )
         try:
             yield epoch, state
         except BaseException:
@@ -183,11 +226,11 @@ class Recover(Sealed):
             raise
 
     def _self_key(self, epoch: SiteEpoch, round: int, *, kind: int, size: int) -> bytes:
-        """Key of an own self-mask."""
+        """Return the key of one of this site's self-masks."""
         return self_key(epoch.secret(round, kind), kind, epoch_digest=epoch.digest, round=round, size=size)
 
     def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int, bound: bytes | None) -> dict[str, bytes]:
-        """Mask keys with every peer of the epoch's roster."""
+        """Return the mask keys shared with every peer of the epoch's roster."""
         private = X25519PrivateKey.from_private_bytes(epoch.secret(round, KEY))
         context = pair_context(epoch.digest, round=round, size=size, bound=bound)
         return {
@@ -199,26 +242,39 @@ class Recover(Sealed):
     def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
         """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
         if not state.statement or state.opened:
-            raise ProtocolError("an opening must follow this site's signature, once; got another request.")
+            raise ProtocolError(
+                "The opening was refused because this site has not signed a survivor set, or opened already: a round "
+                "is opened once. Use a new round."
+            )
         if not isinstance(survivors, list | tuple) or tuple(survivors) != state.survivors:
-            raise ProtocolError("the survivor set must be the signed one, sorted; got another.")
+            raise ProtocolError(
+                "The opening was refused because the survivor set is not the signed one, sorted. The aggregator is at "
+                "fault."
+            )
         if not isinstance(signatures, Mapping) or not set(signatures) <= set(state.survivors):
-            raise ProtocolError("signatures must be those of survivors; got another signer.")
+            raise ProtocolError(
+                "The opening was refused because a signer is not a survivor. The aggregator is at fault."
+            )
         others = {name: signature for name, signature in signatures.items() if name != self._links.name}
         for name, signature in others.items():
             if not verify(self._pinned[name], signature, state.statement):
-                raise ProtocolError(f"site {name} must have signed the same set; got another signature.")
+                raise ProtocolError(
+                    f"The opening was refused because site {name} has not signed the same set. Compare fingerprints "
+                    "with that site."
+                )
         if len(others) + 1 < self._links.config.threshold:
             raise ProtocolError(
-                f"at least {self._links.config.threshold} sites must have signed; got {len(others) + 1}. "
-                "Nothing is opened."
+                f"The opening was refused because only {len(others) + 1} of {self._links.config.threshold} required "
+                "sites signed. Collect more signatures."
             )
 
 
 def _bind(state: SiteRound, context: bytes | None) -> None:
-    """Tie a round to what its vectors depend on; all its vectors must depend on the same."""
+    """Bind a round to the context of its vectors; all its vectors must have the same."""
     if context is not None and not isinstance(context, bytes):
-        raise ProtocolError("context must be bytes; got something else.")
+        raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
     if (state.summed or state.covered) and state.bound != context:
-        raise ProtocolError("the vectors of a round must have one context; got another.")
+        raise ProtocolError(
+            "The vector was refused because all vectors of a round must have one context. Use a new round."
+        )
     state.bound = context

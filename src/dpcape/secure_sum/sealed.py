@@ -1,4 +1,4 @@
-"""Base of everything that holds secrets: it shows nothing and can be neither pickled nor copied."""
+"""Base class of objects with secrets: they show nothing and can be neither pickled nor copied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 class Sealed:
-    """Object whose representation is its class name and which refuses to be pickled or copied."""
+    """Base class whose representation is its class name and which cannot be pickled or copied."""
 
     __slots__ = ()
 
@@ -14,4 +14,6 @@ class Sealed:
         return f"{type(self).__name__}()"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{type(self).__name__} holds secrets and must not be pickled or copied.")
+        raise TypeError(
+            f"{type(self).__name__} holds secrets and must not be pickled or copied. Make a new one instead."
+        )

@@ -1,4 +1,4 @@
-"""A site's session: one object that checks, masks, signs and opens, and refuses everything else."""
+"""A site's session: checks messages, masks vectors, signs and opens, and refuses everything else."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _T = TypeVar("_T")
 
 
 class Session(Sealed):
-    """One site's part in a session of secure sums.
+    """Session of secure sums at one site.
 
-    Secrets live in this object only: it cannot be pickled, copied or carried into a forked process, and a
+    Only this object holds the secrets: it cannot be pickled, copied or used in a forked process, and a
     restarted site begins a new session. It opens no connection and reads no file; its methods take messages
     and return messages.
 
@@ -45,10 +45,10 @@ class Session(Sealed):
 
     Privacy
     -------
-    Against an aggregator that deviates as it likes and pools what it knows with `config.n_colluding` sites,
-    nothing about an honest site's vectors is revealed beyond the sum over one roster (RETRY) or one signed
-    survivor set (RECOVER) of at least `config.floor` sites, and the covered vectors of that set. The
-    argument and its limits are in docs/secure_sum.md.
+    Against an aggregator that deviates arbitrarily from the protocol and shares everything it knows with
+    `config.n_colluding` sites, nothing about an honest site's vectors is revealed beyond the sum over one roster
+    (RETRY) or one signed survivor set (RECOVER) of at least `config.floor` sites, and the covered vectors of that set.
+    The proof and its limits are in docs/secure_sum.md.
 
     Edge cases
     ----------
@@ -56,6 +56,7 @@ class Session(Sealed):
     a method before `begin`              ProtocolError
     a refused message in a round         ProtocolError; the round's secrets are overwritten
     a vector of a wrong type             InvalidParameter; nothing is used up
+    use after `close`                    ProtocolError
     use in a forked process              ProtocolError
     ===================================  ==================================================
     """
@@ -83,22 +84,24 @@ class Session(Sealed):
 
     @property
     def session_words(self) -> str:
-        """Text of the session id, for operators to compare once."""
+        """Text of the session id, for operators to compare."""
         return grouped(self._session_id) if self._session_id else ""
 
     def hello(self) -> Hello:
-        """First message of this site."""
+        """Return the first message of this site."""
         return self._hello
 
     def begin(self, hellos: Sequence[Hello]) -> None:
-        """Check the hellos of all sites and agree on pair secrets; one try per session."""
+        """Check the hellos of all sites and agree on pair secrets; can be tried once per session."""
         with self._alone():
             private, self._private = self._private, None
             if private is None:
-                raise ProtocolError("a session begins once; got hellos again. Make a new session.")
+                raise ProtocolError("A session can begin only once; got hellos again. Make a new session.")
             by_sender, session_id = check_hellos(hellos, config=self._config, pinned=self._pinned)
             if by_sender[self._name] != self._hello:
-                raise ProtocolError("this site's own hello must be among the hellos, unchanged; got another.")
+                raise ProtocolError(
+                    "The session was refused because this site's own hello was changed. The aggregator is at fault."
+                )
             links = make_links(
                 self._name, config=self._config, private=private, hellos=by_sender, session_id=session_id
             )
@@ -109,19 +112,19 @@ class Session(Sealed):
     def retry_mask(
         self, *, round: int, attempt: int, roster: Sequence[str], vector: NDArray[np.uint64]
     ) -> NDArray[np.uint64]:
-        """RETRY: masked copy of a freshly drawn vector. (round, attempt) must grow and serves once."""
+        """RETRY: return a masked copy of a freshly drawn vector. (round, attempt) must increase."""
         with self._alone():
             return _begun(self._retry).mask(vector, round=round, attempt=attempt, roster=roster)
 
     def offer(self, *, epoch: int, n_rounds: int) -> Offer:
-        """RECOVER: fresh secrets for the rounds 0 .. n_rounds - 1 of an epoch. Ends the epoch before."""
+        """RECOVER: return fresh secrets for the rounds 0 .. n_rounds - 1 of an epoch. Ends the previous epoch."""
         with self._alone():
             return _begun(self._recover).offer(epoch, n_rounds=n_rounds)
 
     def accept(self, offers: Sequence[Offer]) -> bytes:
         """RECOVER: check the offers of the epoch's roster (its senders) and keep the shares.
 
-        Returns a signature on what was accepted, for `AggregatorEpoch.confirm`.
+        The result is a signature of what was accepted, for `AggregatorEpoch.confirm`.
         """
         with self._alone():
             return _begun(self._recover).accept(offers)
@@ -129,39 +132,48 @@ class Session(Sealed):
     def recover_mask(
         self, *, round: int, vector: NDArray[np.uint64], context: bytes | None = None
     ) -> NDArray[np.uint64]:
-        """RECOVER: masked copy of the one vector of the round that is to be summed.
+        """RECOVER: return a masked copy of the one vector of the round that is to be summed.
 
-        `context` is what the vector depends on besides records, for instance an agreed sum and its roster. Given
-        here, `sign_survivors` must repeat it, and vectors of different contexts cannot be summed.
+        `context` is what the vector depends on besides records, for instance an agreed sum and its roster. If given,
+        `sign_survivors` must repeat it, and vectors of different contexts cannot be summed.
         """
         with self._alone():
             return _begun(self._recover).mask(vector, round=round, context=context)
 
     def self_mask(self, *, round: int, vector: NDArray[np.uint64], context: bytes | None = None) -> NDArray[np.uint64]:
-        """RECOVER: masked copy of the one vector of the round that is to be released by itself."""
+        """RECOVER: return a masked copy of the one vector of the round that is to be released by itself."""
         with self._alone():
             return _begun(self._recover).cover(vector, round=round, context=context)
 
     def sign_survivors(self, *, round: int, survivors: Sequence[str], context: bytes = b"") -> bytes:
-        """RECOVER: sign the one survivor set of the round, with anything else all sites must agree on."""
+        """RECOVER: return a signature of the round's one survivor set and of what else all sites must agree on."""
         with self._alone():
             return _begun(self._recover).sign(survivors, round=round, context=context)
 
     def open(self, *, round: int, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> Opening:
-        """RECOVER: reveal what the signed set calls for, once `threshold` survivors signed the same."""
+        """RECOVER: return the secrets that the signed set requires, once `threshold` survivors have signed it."""
         with self._alone():
             return _begun(self._recover).open(survivors, round=round, signatures=signatures)
 
     def open_missing(self, *, round: int, missing: Sequence[str]) -> SeedShares:
-        """RECOVER: shares of the seeds of survivors that were lost before they opened."""
+        """RECOVER: return shares of the seeds of survivors that were lost before they opened."""
         with self._alone():
             return _begun(self._recover).open_missing(missing, round=round)
 
+    def close(self) -> None:
+        """Overwrite and drop all secrets; every later request is refused."""
+        with self._alone():
+            if self._recover is not None:
+                self._recover.forget()
+            self._private = self._retry = self._recover = None
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One call at a time, in the process that made the session: a copied state would use masks twice."""
+        """Allow one call at a time, in the process that made the session: a copied state would use masks twice."""
         if os.getpid() != self._process:
-            raise ProtocolError("a session must stay in the process that made it; got another process.")
+            raise ProtocolError(
+                "A session must stay in the process that made it; got a call from a forked process. Make a new session."
+            )
         with self._lock:
             yield
 
@@ -170,23 +182,31 @@ class Session(Sealed):
 
 
 def _begun(part: _T | None) -> _T:
-    """Part of a session that exists only after `begin`."""
+    """Return a part of a session that exists only after `begin`."""
     if part is None:
-        raise ProtocolError("a session must begin with checked hellos; got a request before that.")
+        raise ProtocolError("The request was refused because the session has not begun. Call begin() with the hellos.")
     return part
 
 
 def _check_pinned(name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
-    """Refuse a list of identities that is incomplete, repeats a key or misses this site's own."""
+    """Refuse pinned keys that are incomplete, repeated, or wrong for this site."""
     if name not in config.sites:
-        raise InvalidParameter(f"name must be one of the configured sites; got {name!r}.")
+        raise InvalidParameter(
+            f"name must be one of {', '.join(config.sites):.200}; got {name!r}. Use this site's name."
+        )
     missing = [site for site in config.sites if site not in pinned]
     if missing:
-        raise InvalidParameter(f"pinned must hold an identity key for every site; got none for {', '.join(missing)}.")
+        raise InvalidParameter(
+            f"pinned must have an identity key for every site; {', '.join(missing)} missing. Pin the missing keys."
+        )
     keys = [pinned[site] for site in config.sites]
     if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in keys):
-        raise InvalidParameter(f"pinned identity keys must be {KEY_BYTES} bytes; got something else.")
+        raise InvalidParameter(
+            f"pinned identity keys must be {KEY_BYTES} bytes; got a different length or type. Pin them again."
+        )
     if len(set(keys)) != len(keys):
-        raise InvalidParameter("pinned identity keys must be distinct; got one key under two names.")
+        raise InvalidParameter("pinned identity keys must be distinct; got one key under two names. Pin them again.")
     if pinned[name] != identity.public:
-        raise InvalidParameter(f"pinned must hold this site's own identity under {name!r}; got another key.")
+        raise InvalidParameter(
+            f"pinned must have this site's own public key under {name!r}; got a different key. Pin identity.public."
+        )

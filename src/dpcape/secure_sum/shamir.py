@@ -19,9 +19,9 @@ SHARE_BYTES = 33
 
 
 def split(secret: bytes, *, threshold: int, n_shares: int) -> list[bytes]:
-    """Shares 1..n_shares of a secret, any `threshold` of which rebuild it and fewer tell nothing.
+    """Return shares 1..n_shares of a secret; any `threshold` of them rebuild it and fewer reveal nothing.
 
-    The coefficients are drawn afresh from the operating system's generator for every secret.
+    Every secret has fresh coefficients from the operating system's generator.
     """
     coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
     coefficients.append(int.from_bytes(secret, "big"))
@@ -29,7 +29,7 @@ def split(secret: bytes, *, threshold: int, n_shares: int) -> list[bytes]:
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
-    """Rebuild the secret from exactly as many shares as the threshold, by index from 1.
+    """Return the secret rebuilt from exactly as many shares as the threshold, by index from 1.
 
     Wrong shares rebuild a wrong secret: the caller checks the result against a commitment.
     """
@@ -37,12 +37,12 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
     weights = _weights(indices, 0)
     value = sum(w * decode(shares[i]) for w, i in zip(weights, indices, strict=True)) % PRIME
     if value >> 256:
-        raise ProtocolError("the shares must rebuild a 32-byte secret; got a larger value. A share is wrong.")
+        raise ProtocolError("The shares do not rebuild a 32-byte secret because a share is wrong. Try other shares.")
     return value.to_bytes(SECRET_BYTES, "big")
 
 
 def consistent(shares: Mapping[int, bytes], *, index: int, share: bytes) -> bool:
-    """Whether `share` of `index` lies on the polynomial that `shares` (exactly threshold many) define."""
+    """Return whether `share` of `index` lies on the polynomial defined by `shares` (exactly threshold many)."""
     indices = tuple(sorted(shares))
     weights = _weights(indices, index)
     value = sum(w * decode(shares[i]) for w, i in zip(weights, indices, strict=True)) % PRIME
@@ -50,17 +50,19 @@ def consistent(shares: Mapping[int, bytes], *, index: int, share: bytes) -> bool
 
 
 def decode(share: object) -> int:
-    """Field element of one share; a malformed share is refused."""
+    """Return the field element of one share, or raise if the share is malformed."""
     if not isinstance(share, bytes) or len(share) != SHARE_BYTES:
-        raise ProtocolError(f"a share must be {SHARE_BYTES} bytes; got something else. The sender is at fault.")
+        raise ProtocolError(
+            f"A share must be {SHARE_BYTES} bytes; got a different type or length. The sender is at fault."
+        )
     value = int.from_bytes(share, "big")
     if value >= PRIME:
-        raise ProtocolError("a share must be a field element; got a value beyond the prime. The sender is at fault.")
+        raise ProtocolError("A share must be a field element; got a value above the prime. The sender is at fault.")
     return value
 
 
 def _value(coefficients: list[int], index: int) -> int:
-    """Polynomial at a small index by Horner's rule, highest coefficient first.
+    """Return the polynomial at a small index by Horner's rule, highest coefficient first.
 
     One reduction at the end is several times faster than one per step: the index is small.
     """
@@ -72,14 +74,14 @@ def _value(coefficients: list[int], index: int) -> int:
 
 @lru_cache(maxsize=256)
 def _weights(indices: tuple[int, ...], at: int) -> tuple[int, ...]:
-    """Lagrange weights of the points `indices` for the value at `at`; the same helpers serve many secrets."""
+    """Return the Lagrange weights of the points `indices` for the value at `at`; cached, for many secrets."""
     if len(set(indices)) != len(indices) or any(i < 1 for i in indices):
-        raise ProtocolError("share indices must be distinct and positive; got others.")
+        raise ProtocolError(f"share indices must be distinct and positive; got {indices}. Count from 1.")
     return tuple(_weight(indices, i, at) for i in indices)
 
 
 def _weight(indices: tuple[int, ...], i: int, at: int) -> int:
-    """Lagrange weight of one point; the factors are small, so one reduction at the end is enough."""
+    """Return the Lagrange weight of one point; the factors are small, so one reduction at the end is enough."""
     top = math.prod(at - j for j in indices if j != i)
     bottom = math.prod(i - j for j in indices if j != i)
     return top * pow(bottom, -1, PRIME) % PRIME

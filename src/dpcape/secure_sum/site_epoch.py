@@ -1,4 +1,4 @@
-"""A site's secrets of one epoch, and what it has done in each round."""
+"""A site's secrets of one epoch, and the state of its rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpcape.secure_sum.sealed import Sealed
 
 
 class SiteRound:
-    """What a site has done in one round."""
+    """State of one round at a site."""
 
     __slots__ = ("bound", "covered", "opened", "spoiled", "statement", "summed", "survivors")
 
@@ -25,10 +25,10 @@ class SiteRound:
 
 
 class SiteEpoch(Sealed):
-    """A site's own secrets, the shares it holds of its peers', and the peers' public keys.
+    """A site's own secrets, its shares of its peers' secrets, and the peers' public keys.
 
-    Secrets and shares are overwritten in place as soon as they are used or can no longer be needed. (Copies
-    that the interpreter made in between cannot be reached.)
+    Secrets and shares are overwritten in place as soon as they are used or no longer needed. (Copies made by the
+    interpreter cannot be reached.)
     """
 
     __slots__ = ("_secrets", "_shares", "digest", "keys", "n_rounds", "number", "rounds")
@@ -52,34 +52,39 @@ class SiteEpoch(Sealed):
         self._shares = dict(shares)
 
     def at(self, round: int) -> SiteRound:
-        """State of a round of this epoch."""
+        """Return the state of a round of this epoch."""
         if round >= self.n_rounds:
-            raise ProtocolError(f"round must be below {self.n_rounds}, the rounds of this epoch; got {round}.")
+            raise ProtocolError(f"round must be below {self.n_rounds} in this epoch; got {round}. Start a new epoch.")
         return self.rounds.setdefault(round, SiteRound())
 
     def secret(self, round: int, kind: int) -> bytes:
-        """Own secret of a round."""
+        """Return one of this site's secrets of a round."""
         return secret_at(self._secrets, round, kind)
 
     def share(self, dealer: str, round: int, kind: int) -> bytes:
-        """Share of a peer's secret of a round."""
+        """Return the share of a peer's secret of a round."""
         return share_at(self._shares[dealer], round, kind)
 
     def wipe_key(self, round: int) -> None:
-        """Overwrite the own round key, which serves one vector."""
+        """Overwrite this site's round key, which serves one vector."""
         wipe_secret(self._secrets, round, KEY)
 
     def wipe(self, round: int) -> None:
-        """Overwrite everything secret of a round."""
+        """Overwrite all secrets of a round."""
         for kind in range(N_KINDS):
             wipe_secret(self._secrets, round, kind)
             for shares in self._shares.values():
                 wipe_share(shares, round, kind)
 
-    def keep_seed_shares(self, round: int) -> None:
-        """Overwrite everything secret of an opened round but the seed shares of its survivors.
+    def wipe_all(self) -> None:
+        """Overwrite everything secret of all rounds: the epoch is over."""
+        for kept in (self._secrets, *self._shares.values()):
+            kept[:] = bytes(len(kept))
 
-        From here on no request can obtain the other kind of share of any peer.
+    def keep_seed_shares(self, round: int) -> None:
+        """Overwrite all secrets of an opened round except the seed shares of its survivors.
+
+        No later request can obtain the other kind of share of any peer.
         """
         state = self.rounds[round]
         for kind in range(N_KINDS):

@@ -9,16 +9,16 @@ VERSION = "dpcape secure sum 1"
 
 
 def digest(label: str, *parts: bytes | str | int) -> bytes:
-    """SHA-256 of a label and parts, each preceded by its type and length.
+    """Return the SHA-256 of a label and parts, each preceded by its type and length.
 
-    Type and length make the encoding injective, so two different lists of parts never hash the same string.
+    Type and length make the encoding injective: two different lists of parts are never encoded as the same string.
     Integers must lie in [0, 2^64).
     """
     return hashlib.sha256(b"".join([_encoded(part) for part in (VERSION, label, *parts)])).digest()
 
 
 def _encoded(part: bytes | str | int) -> bytes:
-    """Type mark, length and bytes of one part."""
+    """Return the type mark, length and bytes of one part."""
     if isinstance(part, bytes):
         return b"b" + len(part).to_bytes(8, "big") + part
     if isinstance(part, str):
@@ -28,14 +28,14 @@ def _encoded(part: bytes | str | int) -> bytes:
 
 
 def equal(left: bytes, right: bytes) -> bool:
-    """Compare two byte strings in time that does not depend on where they differ."""
+    """Return whether two byte strings are equal, in time that does not depend on where they differ."""
     return hmac.compare_digest(left, right)
 
 
 def grouped(value: bytes) -> str:
-    """Write the first 16 bytes as eight groups of four hexadecimal digits, for people to compare.
+    """Return the first 16 bytes as eight groups of four hexadecimal digits, for people to compare.
 
-    128 bits, so that nobody can search for a second value with the same text.
+    128 bits make it infeasible to find a second value with the same text.
     """
     text = value[:16].hex()
     return " ".join(text[i : i + 4] for i in range(0, 32, 4))

@@ -5,6 +5,7 @@
     site.json        name of the site and where its keys are                                  (0600)
     ledger.sqlite    charges, ceilings, approvals, pinned identities: one chain               (0600)
     data.json        where data sets are; never leaves the site                               (0600)
+    rows/            keyed fingerprints of rows, to recognise records; never leaves the site  (0700)
     studies/         studies that were reviewed here, by digest                               (0700)
     keys/            identity.key, tls.key and ledger.head; better on another disk (``keys=``) (0700)
     vault.log        what the process that serves studies says; may speak of data              (0600)
@@ -20,18 +21,33 @@ from typing import Any
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Identity
+from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
+from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.hash_chain import HashChain
-from dpcape.site.ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
+from dpcape.site.kept_studies import keep_study, kept_study, own_study
+from dpcape.site.ledger import (
+    Ceiling,
+    SiteLedger,
+    State,
+    check_approved,
+    check_seen,
+    confirm,
+    lost_rows,
+    unit_after,
+)
 from dpcape.site.site import Site
 from dpcape.study import Study
-from dpcape.transport.messages import Request
 
 FORMAT = "dpcape site 1"
 # The name under which a site pins whoever may send it requests.
 COORDINATOR = "coordinator"
+OLD_ROWS = (
+    "This ledger has rows that were written before rows stated their unit. They are taken as per record. If a study "
+    "among them was per subject, its figure per subject is smaller than shown. For a data set in which a person owns "
+    "several records, set a ceiling per subject: dpcape site budget DATA --per subject --rows-per-subject K."
+)
 
 
 class SiteFolder:
@@ -47,23 +63,26 @@ class SiteFolder:
     ===========================================  =====================================================
     ledger older than the head beside the key    every use refuses; :meth:`accept_head` is the way out
     study not approved, or changed since         ``site_for`` refuses before a record is read
-    same file registered twice                   refused: it would have two budgets
+    same records registered twice                refused: they would have two budgets
     ===========================================  =====================================================
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        about = _read_json(
+        about = read_json(
             self.path / "site.json",
             "a site folder must be made by `dpcape site init`",
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
         if about.get("format") != FORMAT:
             raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
+        if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
+            raise InvalidParameter(
+                f"{str(self.path / 'site.json')!r} must name the site and its keys; got a damaged file. Restore it."
+            )
         self.name: str = about["name"]
         self.keys = self.path / about["keys"]
-        _check_private(self.keys / "identity.key")
-        self.identity = Identity.from_private_bytes(bytes.fromhex((self.keys / "identity.key").read_text().strip()))
+        self.identity = identity_in(self.keys / "identity.key")
         self.chain = HashChain(self.path / "ledger.sqlite", self.keys / "ledger.head")
 
     @classmethod
@@ -134,26 +153,72 @@ class SiteFolder:
             return
         self._append("pin", {"site": name, "identity": public.hex()})
 
+    def allow_package(self, package: str, *, allowed: bool = True) -> None:
+        """Let studies name the analyses of a distribution other than dpcape, or no longer; this runs its code."""
+        if not is_name(package) or not (allowed or package in self.state().packages):
+            rule = NAME_RULE if allowed else "one that was allowed"
+            raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
+        self._append("allow" if allowed else "disallow", {"package": package})
+
+    def load_study(self, path: Path) -> Study:
+        """Read a study file; analyses of other packages only as far as the steward allowed them."""
+        return Study.load(path, packages=self.state().packages)
+
+    def news(self) -> list[str]:
+        """Return what the steward must be told once; that it was told becomes a row of the ledger."""
+        state = self.state()
+        if not state.has_old_rows or "units" in state.told:
+            return []
+        self._append("note", {"text": OLD_ROWS, "told": "units"})
+        return [OLD_ROWS]
+
     def add_data(
-        self, name: str, path: str | Path, *, epsilon: float, delta: float, per_study: float | None = None
+        self,
+        name: str,
+        path: str | Path,
+        *,
+        epsilon: float,
+        delta: float,
+        per_study: float | None = None,
+        per: str | None = None,
+        rows_per_subject: int | None = None,
+        accept_overlap: bool = False,
     ) -> None:
         """Register a data set with the ceiling of everything that may ever be learnt from it.
 
         A name that is known already stays with its spending; only where its file is may change.
+
+        Parameters
+        ----------
+        name : str
+            Name of the data set.
+        path : str or Path
+            Its file, folder or pattern of files.
+        epsilon, delta, per_study : float
+            The ceiling, and that of one study.
+        per : str or None
+            What the ceiling is about: "record" or "subject"; None keeps what is set, "record" at first.
+        rows_per_subject : int or None
+            Public largest number of records one subject owns; None keeps what is set.
+        accept_overlap : bool
+            Register records that another data set has too; the decision becomes a row of the ledger.
         """
         from dpcape.records.readers.files import fingerprint
+        from dpcape.site.cohorts import require_one_budget
 
         if not is_name(name):
             raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
-        ceiling = Ceiling(float(epsilon), float(delta), per_study)
+        # Named again without a part, a data set must not lose that part unnoticed.
+        now = self.state().ceilings.get(name)
+        unit = unit_after(now, per, rows_per_subject)
+        per_study = now.per_study if per_study is None and now is not None else per_study
+        ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
         where = Path(path).absolute()
         if not where.exists() and not list(where.parent.glob(where.name)):
             raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
-        self._require_one_budget(name, known, where, content)
-        if per_study is None and (now := self.state().ceilings.get(name)) is not None:
-            # Named again without it, a data set must not lose its ceiling of one study unnoticed.
-            ceiling = Ceiling(ceiling.epsilon, ceiling.delta, now.per_study)
+        require_one_budget(known, self.state().ceilings, name, where, content)
+        self._require_own_rows(name, known, where, content, accept_overlap)
         earlier = known.get(name, {}).get("earlier", [])
         if name in known and known[name]["content"] != content:
             earlier = [*earlier, known[name]["content"]]
@@ -163,64 +228,50 @@ class SiteFolder:
         write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
         self.set_ceiling(name, ceiling)
 
-    def _require_one_budget(self, name: str, known: Mapping[str, Any], where: Path, content: str) -> None:
-        for other, entry in known.items():
-            if other != name and (
-                entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]
-            ):
-                raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
-        forgotten = sorted(set(self.state().ceilings) - set(known))
-        if forgotten and name not in forgotten:
-            raise InvalidParameter(
-                f"every data set of the ledger must be registered before a new one; got no file for {forgotten[0]!r}, "
-                "whose spending stands. Add it first, under its own name."
-            )
+    def _require_own_rows(self, name: str, known: Mapping[str, Any], where: Path, content: str, accept: bool) -> None:
+        """Refuse rows that another data set has, in whatever file, unless the steward accepts two budgets."""
+        from dpcape.site.cohorts import LARGEST_OVERLAP, RowStore, overlap_refused, shared_rows
+
+        store, accepted = RowStore(self.path / "rows", self.identity), self.state().overlaps
+        shares = shared_rows(store, store.take(where, content), known, name)
+        new = {other: share for other, share in shares.items() if share > accepted.get((name, other), LARGEST_OVERLAP)}
+        for other, share in new.items():
+            if not accept:
+                raise overlap_refused(name, other, share)
+            self._append("overlap", {"data": name, "other": other, "share": repr(share)})
 
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
-        return _read_json(
-            self.path / "data.json",
-            "a site folder must hold data.json",
-            "Restore it from a backup; or write {} into it and add every data set again under its own name.",
-        )
+        remedy = "Restore it from a backup; or write {} into it and add every data set again under its own name."
+        found = read_json(self.path / "data.json", "a site folder must hold data.json", remedy)
+        for entry in found.values():
+            texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
+            if not all(isinstance(text, str) for text in texts):
+                raise InvalidParameter(
+                    f"data.json of {str(self.path)!r} must hold a path and a fingerprint per data set; got a damaged "
+                    f"file. {remedy}"
+                )
+        return found
 
     def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
         if data not in self.data_sets():
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
-        per_study = None if ceiling.per_study is None else repr(ceiling.per_study)
-        body = {"data": data, "epsilon": repr(ceiling.epsilon), "delta": repr(ceiling.delta), "per_study": per_study}
-        self._append("ceiling", body, seen)
+        # Refused here if what is charged cannot be counted per the new unit.
+        ceiling.spent(self.state().charges_of(data))
+        self._append("ceiling", {"data": data, **ceiling.row()}, seen)
 
     def keep(self, study: Study) -> str:
         """Keep a copy of a study and of the files it names, by digest; return the digest."""
-        digest = study.digest()
-        folder = self.path / "studies" / digest
-        if not (folder / "study.toml").exists():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for file in study.data.files:
-                copy = folder / file.relative_to(study.folder)
-                copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_private(copy, file.read_bytes())
-            write_private(folder / "study.toml", study.text)
-        if Study.load(folder / "study.toml").digest() != digest:
-            raise ProtocolError(
-                "a study's files must not change while it is reviewed; got other ones. Review it again."
-            )
-        return digest
+        return keep_study(self.path / "studies", study, self.state().packages)
 
-    def study(self, reference: str) -> Study:
-        """Return a kept study by its name, its digest, or the first digits of its digest."""
-        known = {entry.name: entry for entry in sorted((self.path / "studies").iterdir())}
-        matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
-        studies = [_kept(entry) for entry in matching or known.values()]
-        found = studies if matching else [study for study in studies if study.name == reference]
-        if len(found) != 1:
-            raise InvalidParameter(
-                f"a study must be a file, or one that was reviewed here; got {reference!r}, which matches "
-                f"{len(found)}. Give the path of the study file, or its digest."
-            )
-        return found[0]
+    def study(self, reference: str, *, only_own: bool = False) -> Study:
+        """Return a kept study by its name, its digest, or the first digits of its digest.
+
+        With ``only_own`` (and a digest) no code of other packages is loaded: a study that names it is refused.
+        """
+        studies = self.path / "studies"
+        return own_study(studies, reference) if only_own else kept_study(studies, reference, self.state().packages)
 
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
         """Approve a study, bound to its digest, for one data set and a number of runs.
@@ -233,7 +284,7 @@ class SiteFolder:
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
         # Finds out now, with the steward present, what the analysis will ask for.
-        _Approved(study)
+        ApprovedStudy(study)
         digest = self.keep(study)
         self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs}, seen)
 
@@ -258,28 +309,38 @@ class SiteFolder:
         return SiteLedger(self.chain, data=data, study=study.digest())
 
     def site_for(
-        self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None, separation: str = ""
+        self,
+        study: Study,
+        data_name: str | None = None,
+        *,
+        noise: NoiseSource | None = None,
+        allowance: str = "",
+        separation: str = "",
     ) -> Site:
         """Return the site that answers for an approved study; approval and ledger are checked before data is read.
 
-        ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``separation`` names the
-        mode in which an engine is kept from the records.
+        ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``allowance`` names one
+        that goes on after a crash, under its own charge. ``separation`` names the mode in which an engine is kept from
+        the records.
         """
         self._require_member(study)
-        data = check_approved(self.state(), study.digest(), data_name)
+        state = self.state()
+        data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
         if missing:
             raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
         ledger = self.ledger(study, data)
-        ledger.check(study.charge(self.name))
-        records = study.records_for(self.name, self.data_sets()[data]["path"])
+        if allowance not in state.releases:
+            ledger.check(study.charge(self.name))
+        stated = state.unit_of(data).rows_per_subject
+        records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
         site = Site(
             self.name,
             records,
             ledger=ledger,
             identity=self.identity,
             noise=OsNoise() if noise is None else noise,
-            approval=_Approved(study),
+            approval=ApprovedStudy(study),
             separation=separation,
         )
         site.pin(self.pinned())
@@ -297,12 +358,11 @@ class SiteFolder:
         reason : str
             Why, in the steward's words.
         lost : mapping
-            Data set -> (epsilon, delta) that may have been spent in the lost rows; none is an empty mapping.
+            Data set -> (epsilon, delta) that may have been spent in the lost rows, per the unit of its ceiling; none is
+            an empty mapping.
         seen : Head or None
             A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
-        from dpcape.site.ledger import lost_body, lost_charge
-
         if not reason.strip():
             raise InvalidParameter("a reason must be given to accept a ledger that lost rows; got none.")
         disagreement = self.chain.disagreement()
@@ -310,12 +370,11 @@ class SiteFolder:
             raise InvalidParameter("the ledger and its head must disagree to be accepted; they agree.")
         copied = disagreement[1] if disagreement is not None else Head(0, "")
         gone = seen or copied
-        charges = {name: lost_charge(*amount) for name, amount in lost.items()}
-        unknown = sorted(set(charges) - set(self.data_sets()))
+        unknown = sorted(set(lost) - set(self.data_sets()))
         if unknown:
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
-        self.chain.accept(body, [("charge", lost_body(name, charge)) for name, charge in charges.items()])
+        self.chain.accept(body, lost_rows(State.of(self.chain.rows_on_disk()), lost))
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
@@ -333,56 +392,5 @@ class SiteFolder:
         if chosen not in known:
             raise InvalidParameter(f"a data set must be one of {known}; got {chosen!r}. Name one with --data.")
         if chosen not in self.state().ceilings:
-            raise InvalidParameter(
-                f"a data set must have a ceiling; got none for {chosen!r}. Set it: dpcape site budget {chosen}."
-            )
+            raise InvalidParameter(f"The data set {chosen!r} has no ceiling. Set it: dpcape site budget {chosen}.")
         return chosen
-
-
-class _Approved:
-    """What an approved study lets through (``dpcape.site.site.Approval``)."""
-
-    def __init__(self, study: Study) -> None:
-        from dpcape.planning.rehearsal import statistic_names
-
-        self._study, self._statistics = study, statistic_names(study)
-
-    def check_terms(self, terms: Terms) -> None:
-        self._study.check_terms(terms)
-
-    def check_request(self, request: Request) -> None:
-        if request.statistic not in self._statistics:
-            raise ProtocolError(
-                f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
-                f"got {request.statistic!r}."
-            )
-
-
-def _read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
-        raise InvalidParameter(message) from error
-    if not isinstance(content, dict):
-        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}. {remedy}")
-    return content
-
-
-def _check_private(path: Path) -> None:
-    """Refuse a key that others on the machine can read."""
-    if not path.is_file():
-        raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
-    if path.stat().st_mode & 0o077:
-        raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")
-
-
-def _kept(entry: Path) -> Study:
-    """Load a kept study, which must still be what was kept."""
-    study = Study.load(entry / "study.toml")
-    if study.digest() != entry.name:
-        raise InvalidParameter(
-            f"a kept study must be as it was reviewed; got another digest in {entry}. "
-            "Remove that folder and review the study file again."
-        )
-    return study

@@ -96,6 +96,13 @@ class HashChain:
             self._refresh()
             return tuple(self._known)
 
+    def rows_on_disk(self) -> tuple[Entry, ...]:
+        """Return all rows, verified against each other but not against the head copy."""
+        with self._locked():
+            self._known = []
+            self._read()
+            return tuple(self._known)
+
     def append(
         self, kind: str, body: dict[str, Any], *, check: Callable[[Sequence[Entry]], None], durable_head: bool = True
     ) -> Entry:

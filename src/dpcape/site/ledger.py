@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.pages.numbers import round_up
 from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
+from dpcape.privacy.unit import PER_RECORD, Unit, read_unit
 from dpcape.site.hash_chain import Entry, HashChain
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The most that may ever be spent on a data set, in all and by one study; at one delta."""
+    """The most that may ever be spent on a data set, in all and by one study; at one delta, per one unit."""
 
     epsilon: float
     delta: float
     per_study: float | None = None
+    unit: Unit = PER_RECORD
 
     def __post_init__(self) -> None:
         if not (0 < self.epsilon < float("inf") and 0 < self.delta < 1):
@@ -35,6 +36,20 @@ class Ceiling:
             )
         if self.per_study is not None and not 0 < self.per_study < float("inf"):
             raise InvalidParameter(f"per_study must be a positive finite epsilon; got {self.per_study!r}.")
+
+    def spent(self, charges: Sequence[Charge]) -> float:
+        """Return the epsilon of charges together, at the ceiling's delta and per the ceiling's unit."""
+        return spent_epsilon(charges, self.delta, self.unit)
+
+    def after(self, charges: Sequence[Charge], charge: Charge) -> float:
+        """Return the same with one more charge, counted as this data set's ceiling states."""
+        return self.spent([*charges, charge.stated(self.unit)])
+
+    def row(self) -> dict[str, Any]:
+        """Return the fields of a ledger's row."""
+        per_study = None if self.per_study is None else repr(self.per_study)
+        numbers = {"epsilon": repr(self.epsilon), "delta": repr(self.delta), "per_study": per_study}
+        return {**numbers, **self.unit.row()}
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,14 @@ class State:
         Public keys by site.
     coordinator : bytes or None
         Public key of whoever may send requests.
+    packages : set of str
+        Distributions besides dpcape whose analyses may be loaded here.
+    has_old_rows : bool
+        Whether a charge or a ceiling was written before rows stated their unit; such rows are per record.
+    told : set
+        What the steward was told once.
+    overlaps : mapping
+        Share of rows in common that the steward accepted, by (data set, other data set).
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -79,6 +102,10 @@ class State:
     pins: dict[str, bytes] = field(default_factory=dict)
     accepted: list[tuple[int, str]] = field(default_factory=list)
     coordinator: bytes | None = None
+    packages: set[str] = field(default_factory=set)
+    has_old_rows: bool = False
+    told: set[str] = field(default_factory=set)
+    overlaps: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -93,17 +120,20 @@ class State:
         return [entry.charge for entry in self.charges if entry.data == data and study in (None, entry.study)]
 
     def spent(self, data: str, delta: float, study: str | None = None) -> float:
-        """Return the epsilon spent on a data set at ``delta``."""
-        return spent_epsilon(self.charges_of(data, study), delta)
+        """Return the epsilon spent on a data set at ``delta``, per the unit of its ceiling."""
+        return spent_epsilon(self.charges_of(data, study), delta, self.unit_of(data))
+
+    def unit_of(self, data: str) -> Unit:
+        """Return the unit of a data set's ceiling."""
+        return self.ceilings[data].unit if data in self.ceilings else PER_RECORD
 
     def _start(self, body: Mapping[str, Any]) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
 
     def _ceiling(self, body: Mapping[str, Any]) -> None:
-        per_study = body["per_study"]
-        self.ceilings[body["data"]] = Ceiling(
-            float(body["epsilon"]), float(body["delta"]), None if per_study is None else float(per_study)
-        )
+        per_study = None if body["per_study"] is None else float(body["per_study"])
+        self.has_old_rows |= "unit" not in body
+        self.ceilings[body["data"]] = Ceiling(float(body["epsilon"]), float(body["delta"]), per_study, read_unit(body))
 
     def _approve(self, body: Mapping[str, Any]) -> None:
         self.approvals[body["study"]] = (body["data"], body["runs"])
@@ -126,6 +156,12 @@ class State:
     def _serve(self, body: Mapping[str, Any]) -> None:
         """How the site was served; nothing is computed from it."""
 
+    def _allow(self, body: Mapping[str, Any]) -> None:
+        self.packages.add(body["package"])
+
+    def _disallow(self, body: Mapping[str, Any]) -> None:
+        self.packages.discard(body["package"])
+
     def _charge(self, body: Mapping[str, Any]) -> None:
         charge = Charge(
             allowance=body["allowance"],
@@ -133,7 +169,11 @@ class State:
             gap=float(body["gap"]),
             tail=float(body["tail"]),
             n_releases=body["n_releases"],
+            unit=read_unit(body),
+            # Rows written before cannot be continued.
+            terms=body.get("terms", ""),
         )
+        self.has_old_rows |= "unit" not in body
         self.charges.append(ChargedTo(charge, body["data"], body["study"]))
         self.releases[charge.allowance] = 0
         self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
@@ -146,8 +186,13 @@ class State:
         # Among the lost rows may be the one that took an approval back, or used it up: the steward decides anew.
         self.approvals.clear()
 
+    def _overlap(self, body: Mapping[str, Any]) -> None:
+        self.overlaps[body["data"], body["other"]] = float(body["share"])
+
     def _note(self, body: Mapping[str, Any]) -> None:
-        """Notes change nothing."""
+        """Notes change nothing but what the steward was told."""
+        if "told" in body:
+            self.told.add(body["told"])
 
 
 class SiteLedger:
@@ -165,7 +210,8 @@ class SiteLedger:
     Privacy
     -------
     A charge is on disk before :meth:`charge` returns, so before a record is read. Everything ever charged on the data
-    set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study.
+    set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study. Charges
+    per record count with the number of records per subject under a ceiling per subject.
     """
 
     def __init__(self, chain: HashChain, *, data: str, study: str) -> None:
@@ -179,21 +225,29 @@ class SiteLedger:
 
     def charge(self, charge: Charge) -> None:
         """Take a charge; when this returns it is on disk."""
-        body = {
-            "data": self._data,
-            "study": self._study,
-            "allowance": charge.allowance,
-            # Text, so that every bit survives and an unprotected release can say "inf".
-            "mu": repr(float(charge.mu)),
-            "gap": repr(float(charge.gap)),
-            "tail": repr(float(charge.tail)),
-            "n_releases": charge.n_releases,
-        }
+        # The number of records per subject as it is stated now: what is stated later does not lower this charge.
+        stated = charge.stated(State.of(self._chain.entries()).unit_of(self._data))
+        body = charge_row(stated, data=self._data, study=self._study)
         self._chain.append("charge", body, check=lambda entries: self._check(State.of(entries), charge))
         self._mine[charge.allowance] = charge.n_releases
 
+    def reopen(self, charge: Charge) -> int:
+        """Go on with an allowance that an earlier process charged; return the next release's number.
+
+        The row of the charge must be for the same data set, study and terms, and the study still approved.
+        """
+        state = State.of(self._chain.entries())
+        if charge.allowance not in state.releases:
+            self._check(state, charge)
+            return 0
+        check_approved(state, self._study, self._data, allowance=charge.allowance)
+        if not charge.terms or ChargedTo(charge, self._data, self._study) not in state.charges:
+            raise other_terms()
+        self._mine[charge.allowance] = charge.n_releases
+        return state.releases[charge.allowance]
+
     def is_charged(self, allowance: str) -> bool:
-        """Tell whether this process has charged the allowance."""
+        """Tell whether this process has charged the allowance, or goes on with it."""
         return allowance in self._mine
 
     def next_release(self, allowance: str, release: int) -> None:
@@ -214,7 +268,7 @@ class SiteLedger:
         self._chain.append("release", {"allowance": allowance, "number": release}, check=check, durable_head=False)
 
     def spent(self, delta: float | None = None) -> float:
-        """Return the epsilon spent on the data set, at ``delta`` (that of the ceiling if None)."""
+        """Return the epsilon spent on the data set per the ceiling's unit, at ``delta`` (the ceiling's if None)."""
         state = State.of(self._chain.entries())
         at = self._ceiling(state).delta if delta is None else delta
         return state.spent(self._data, at)
@@ -241,12 +295,37 @@ class SiteLedger:
         ceiling = self._ceiling(state)
         if ceiling.per_study is not None:
             charges = state.charges_of(self._data, self._study)
-            _stay_below(ceiling.per_study, ceiling.delta, charges, charge, what="one study on this data set")
-        _stay_below(ceiling.epsilon, ceiling.delta, state.charges_of(self._data), charge, what="this data set")
+            _stay_below(ceiling.per_study, ceiling, charges, charge, what="one study on this data set")
+        _stay_below(ceiling.epsilon, ceiling, state.charges_of(self._data), charge, what="this data set")
 
 
-def check_approved(state: State, study: str, data: str | None = None) -> str:
-    """Return the data set a study is approved for; refuse if it is not approved, or its runs are used up."""
+def unit_after(now: Ceiling | None, per: str | None, rows_per_subject: int | None) -> Unit:
+    """Return the unit of a new ceiling; parts that are None stay as they are now."""
+    kept = PER_RECORD if now is None else now.unit
+    return Unit(per or kept.kind, kept.rows_per_subject if rows_per_subject is None else rows_per_subject)
+
+
+def charge_row(charge: Charge, *, data: str, study: str) -> dict[str, Any]:
+    """Return a charge as the ledger's row keeps it."""
+    return {
+        "data": data,
+        "study": study,
+        "allowance": charge.allowance,
+        # Text, so that every bit survives and an unprotected release can say "inf".
+        "mu": repr(float(charge.mu)),
+        "gap": repr(float(charge.gap)),
+        "tail": repr(float(charge.tail)),
+        "n_releases": charge.n_releases,
+        "terms": charge.terms,
+        **charge.unit.row(),
+    }
+
+
+def check_approved(state: State, study: str, data: str | None = None, *, allowance: str = "") -> str:
+    """Return the data set a study is approved for; refuse if it is not approved, or its runs are used up.
+
+    An ``allowance`` that was charged already is a run that goes on, not one more.
+    """
     if study not in state.approvals:
         raise LedgerRefused(
             f"a study must be approved by this site's steward; got study {study[:16]}, which is not. "
@@ -255,7 +334,8 @@ def check_approved(state: State, study: str, data: str | None = None) -> str:
     approved, runs = state.approvals[study]
     if data is not None and data != approved:
         raise LedgerRefused("a study must use the data set it was approved for; got another.")
-    if state.runs.get(study, 0) >= runs:
+    goes_on = any(entry.charge.allowance == allowance and entry.study == study for entry in state.charges)
+    if state.runs.get(study, 0) >= runs and not goes_on:
         raise LedgerRefused(
             f"an approved study must run at most as often as it was approved for ({runs}); got one run more. "
             "Records were not read. The steward may approve it again."
@@ -290,23 +370,20 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
         )
 
 
-def lost_charge(epsilon: float, delta: float) -> Charge:
-    """Return a charge that stands for spending whose rows were lost."""
-    gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
-    return Charge(allowance="", mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0)
-
-
-def lost_body(data: str, charge: Charge) -> dict[str, Any]:
-    """Return the row of a charge whose own rows were lost."""
-    return {
-        "data": data,
-        "study": "lost",
-        "allowance": f"lost-{secrets.token_hex(8)}",
-        "mu": repr(charge.mu),
-        "gap": repr(charge.gap),
-        "tail": repr(charge.tail),
-        "n_releases": 0,
-    }
+def lost_rows(state: State, lost: Mapping[str, tuple[float, float]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return charges that stand for spending whose rows were lost: (epsilon, delta) by data set, per its unit."""
+    rows = []
+    for data, (epsilon, delta) in lost.items():
+        charge = Charge(
+            allowance=f"lost-{secrets.token_hex(8)}",
+            mu=mu_of(epsilon, delta),
+            gap=epsilon_reserve(epsilon),
+            tail=tail_reserve(delta),
+            n_releases=0,
+            unit=state.unit_of(data),
+        )
+        rows.append(("charge", charge_row(charge, data=data, study="lost")))
+    return rows
 
 
 def _next_release(entries: Sequence[Entry], allowance: str) -> int:
@@ -316,12 +393,7 @@ def _next_release(entries: Sequence[Entry], allowance: str) -> int:
     raise ProtocolError("an allowance must be charged before its first release; got none.")
 
 
-def _stay_below(epsilon: float, delta: float, charges: list[Charge], charge: Charge, *, what: str) -> None:
-    after = spent_epsilon([*charges, charge], delta)
+def _stay_below(epsilon: float, ceiling: Ceiling, charges: list[Charge], charge: Charge, *, what: str) -> None:
+    after = ceiling.after(charges, charge)
     if after > epsilon:
-        before = spent_epsilon(charges, delta)
-        raise LedgerRefused(
-            f"spending of {what} must stay within epsilon {epsilon:g} at delta {delta:g}; got {round_up(after)} with "
-            f"this study, {round_up(before)} before it. Records were not read. Ask the data steward for a higher "
-            "ceiling, or ask for less."
-        )
+        raise over_ceiling(what, epsilon, ceiling.delta, before=ceiling.spent(charges), after=after, unit=ceiling.unit)

@@ -11,19 +11,25 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
 from dpcape import protocols
 from dpcape._version import __version__
+from dpcape.arrays import IntArray
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
-from dpcape.protocols.protocol import Integers, SiteRole, on_grid
+from dpcape.privacy.unit import Unit
+from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
 from dpcape.secure_sum import Identity
-from dpcape.statistics.statistic import Statistic, build
+from dpcape.site.statistic_laws import require_laws
+from dpcape.site.totals import total_of
+from dpcape.statistics.statistic import AnyStatistic, build, is_own
+from dpcape.transport.limits import check_site
 from dpcape.transport.messages import (
     Agreed,
     Describe,
@@ -31,6 +37,8 @@ from dpcape.transport.messages import (
     FromSite,
     Open,
     Refused,
+    Reopen,
+    Reopened,
     Request,
     ToSite,
     decode_public,
@@ -39,6 +47,9 @@ from dpcape.transport.messages import (
 )
 
 _log = logging.getLogger(__name__)
+
+# Allowances that may be open at once. An older one that was not used since is dropped: its coordinator left it.
+MOST_OPEN = 64
 
 
 class Approval(Protocol):
@@ -73,7 +84,9 @@ class Site:
 
     Privacy
     -------
-    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts.
+    ``answer`` is the only way out. Its replies hold releases, masked vectors, and public facts. When the last release
+    of an allowance is complete, its draws and keys are overwritten and it is forgotten with the next message about
+    anything else; the ledger keeps refusing it.
     """
 
     def __init__(
@@ -91,12 +104,15 @@ class Site:
         self.ledger = ledger
         self.identity = identity
         self._records = records
-        self._facts: Facts = records.facts()
+        self._facts: PublicFacts = records.facts()
         self._noise = noise
         self.approval = approval
         self._separation = separation
         self._pinned: dict[str, bytes] = {name: identity.public}
+        # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
+        self._n_opened = 0
+        self._searched: set[bytes] = set()
 
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
@@ -119,6 +135,7 @@ class Site:
         return encode(reply, allowance=allowance)
 
     def _answer(self, allowance: str, message: ToSite) -> FromSite:
+        self._forget_finished(allowance)
         if isinstance(message, Describe):
             self.ledger.confirm(message.seen_length, message.seen_head)
             length, head = self.ledger.head()
@@ -133,15 +150,48 @@ class Site:
             )
         if isinstance(message, Open):
             return self._open(message.terms)
+        if isinstance(message, Reopen):
+            return self._reopen(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
-        return self._allowances[allowance].half.answer(message)
+        # Put last: what is used stays longest.
+        guarded = self._allowances[allowance] = self._allowances.pop(allowance)
+        reply = guarded.half.answer(message)
+        guarded.is_finished |= guarded.half.completes(message) == len(guarded.terms.shares) - 1
+        return reply
+
+    def _forget_finished(self, current: str) -> None:
+        """Forget allowances whose last release is complete, but the one this message is about: others may need it."""
+        for name in [name for name, kept in self._allowances.items() if kept.is_finished and name != current]:
+            self._allowances.pop(name).forget()
 
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
             raise ProtocolError("an allowance must be opened once; got it again.")
-        check_terms(terms)
+        protocol = self._checked(terms)
+        self.ledger.check(self._charge(terms))
+        return Agreed(key=self._guard(terms, protocol).half.key())
+
+    def _reopen(self, terms: Terms) -> FromSite:
+        """Go on with an allowance after a crash: its charge and its counter stand, secrets are drawn anew."""
+        protocol = self._checked(terms)
+        next_release = self.ledger.reopen(self._charge(terms))
+        return Reopened(next_release=next_release, key=self._guard(terms, protocol).half.key())
+
+    def _guard(self, terms: Terms, protocol: protocols.Protocol) -> _Guarded:
+        # Counted apart from what is kept: no two allowances have noise of the same labels.
+        noise = self._noise.child(self.name, "allowance", self._n_opened)
+        guarded = _Guarded(self, terms, protocol, noise)
+        self._n_opened += 1
+        while len(self._allowances) >= MOST_OPEN:
+            self._allowances.pop(next(iter(self._allowances))).forget()
+        self._allowances[terms.allowance] = guarded
+        return guarded
+
+    def _checked(self, terms: Terms) -> protocols.Protocol:
+        """Return the protocol of terms that are this site's."""
         protocol = protocols.from_settings(terms.settings)
+        check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
             raise ProtocolError("the protocol's parameters must be consistent with the number of sites.")
         if terms.n_records.get(self.name) != self._facts.n_records:
@@ -153,11 +203,7 @@ class Site:
             raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
         if self.approval is not None:
             self.approval.check_terms(terms)
-        self.ledger.check(_charge(self.name, terms))
-        noise = self._noise.child(self.name, "allowance", len(self._allowances))
-        guarded = _Guarded(self, terms, protocol, noise)
-        self._allowances[terms.allowance] = guarded
-        return Agreed(key=guarded.half.key())
+        return protocol
 
     @property
     def pinned(self) -> Mapping[str, bytes]:
@@ -165,12 +211,41 @@ class Site:
         return self._pinned
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> PublicFacts:
         """Public facts of the records."""
         return self._facts
 
-    def _total(self, statistic: Statistic) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return statistic.total(self._records)
+    def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return total_of(statistic, self._records)
+
+    def search(self, statistic: AnyStatistic, request: Request) -> None:
+        """Refuse a statistic that is not part of dpcape if synthetic records refute it; each is searched once."""
+        asked = msgspec.msgpack.encode([request.statistic, request.public])
+        if asked not in self._searched:
+            require_laws(statistic, self._facts)
+            self._searched.add(asked)
+
+    def context(self, allowance: str) -> SiteContext:
+        """Return what the protocol's half of an open allowance works with, for audits in the site's own process."""
+        return self._allowances[allowance]
+
+    def _charge(self, terms: Terms) -> Charge:
+        """Return what the whole allowance costs this site: all its releases, whether used or not."""
+        if terms.epsilons:
+            mu = target_mus(terms)[self.name] * math.sqrt(math.fsum(terms.shares))
+            gap, tail = epsilon_reserve(terms.epsilons[self.name]), tail_reserve(terms.delta)
+        else:
+            mu, gap, tail = math.inf, 0.0, 0.0
+        unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
+        return Charge(
+            allowance=terms.allowance,
+            mu=mu,
+            gap=gap,
+            tail=tail,
+            n_releases=len(terms.shares),
+            unit=unit,
+            terms=terms.digest().hex(),
+        )
 
 
 class _Guarded:
@@ -181,7 +256,15 @@ class _Guarded:
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
         self._plans: dict[int, tuple[Request, ReleaseNoise]] = {}
+        self.is_finished = False
         self.half: SiteRole = protocol.site_role(self)
+
+    def forget(self) -> None:
+        """Overwrite secrets and let go of everything that refers to them."""
+        self.half.forget()
+        self._plans.clear()
+        # The half refers back to this object; without the link, both are freed now and not some time later.
+        del self.half
 
     def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
@@ -196,7 +279,12 @@ class _Guarded:
             return plan
         if self._site.approval is not None:
             self._site.approval.check_request(request)
-        plan = plan_release(self.terms, request.release, self._statistic(request), self._protocol)
+        statistic = self._statistic(request)
+        if not is_own(type(statistic)):
+            # Before anything is charged. How a site runs code of others is not settled here: it is only searched.
+            self._site.search(statistic, request)
+        check_site(statistic.name, statistic.size)
+        plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
                 "the noise asked for must be what the site computes from the public facts; got other scales. "
@@ -208,12 +296,12 @@ class _Guarded:
     def size(self, request: Request) -> int:
         return self._statistic(request).size
 
-    def steps(self, request: Request) -> Integers:
+    def steps(self, request: Request) -> IntArray:
         plan = self.begin(request)
         statistic = self._statistic(request)
         ledger = self._site.ledger
         if not ledger.is_charged(self.terms.allowance):
-            ledger.charge(_charge(self.name, self.terms))
+            ledger.charge(self._site._charge(self.terms))
         ledger.next_release(self.terms.allowance, request.release)
         # Records are read from here on, and only here.
         total = self._site._total(statistic) * self.terms.coefficient(self.name)
@@ -224,15 +312,5 @@ class _Guarded:
     def noise(self, *labels: str | int) -> NoiseSource:
         return self._noise.child(*labels)
 
-    def _statistic(self, request: Request) -> Statistic:
+    def _statistic(self, request: Request) -> AnyStatistic:
         return build(request.statistic, self._site.facts, decode_public(request.public))
-
-
-def _charge(name: str, terms: Terms) -> Charge:
-    """Return what the whole allowance costs this site: all its releases, whether used or not."""
-    if terms.epsilons:
-        mu = target_mus(terms)[name] * math.sqrt(math.fsum(terms.shares))
-        gap, tail = epsilon_reserve(terms.epsilons[name]), tail_reserve(terms.delta)
-    else:
-        mu, gap, tail = math.inf, 0.0, 0.0
-    return Charge(allowance=terms.allowance, mu=mu, gap=gap, tail=tail, n_releases=len(terms.shares))

@@ -1,6 +1,7 @@
-"""What may be asked of records; each statistic knows its own sensitivity."""
+"""Statistics of records, each with its own sensitivity."""
 
 from dpcape.statistics.clusters import cluster_sums
+from dpcape.statistics.extent import Extent
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.gradients import network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
@@ -9,7 +10,7 @@ from dpcape.statistics.moments import centred_moments, first_moments, histogram,
 from dpcape.statistics.poisson_loss import PoissonLoss
 from dpcape.statistics.polynomials import polynomial_coefficients
 from dpcape.statistics.regression_moment import regression_moment
-from dpcape.statistics.statistic import Statistic, build, known
+from dpcape.statistics.statistic import Statistic, build, extent_of, known, statistic_class
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,
@@ -21,6 +22,7 @@ from dpcape.statistics.third_moments import third_moment, whitened_third_moment
 from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 
 __all__ = [
+    "Extent",
     "LinearPredictorLoss",
     "PoissonLoss",
     "RecordLoss",
@@ -28,6 +30,7 @@ __all__ = [
     "build",
     "centred_moments",
     "cluster_sums",
+    "extent_of",
     "first_moments",
     "fourth_moment",
     "histogram",
@@ -39,6 +42,7 @@ __all__ = [
     "reduced_second_moment",
     "regression_moment",
     "second_moment",
+    "statistic_class",
     "subject_covariance",
     "subject_infomax",
     "subject_log_covariance",

@@ -1,37 +1,39 @@
-"""A search for two records whose contributions are farther apart than an author states.
+"""Search for two records whose contributions are farther apart than the stated diameter of a loss.
 
-It looks where extremes usually are (opposite, orthogonal, zero and full-length rows, the ends of the response) and
-climbs from the best pair. Finding nothing proves nothing; finding something stops the release. The points come from
-a Halton sequence, the same at every site.
+It tries pairs that are often extreme (opposite, orthogonal, zero and full-length rows, the ends of the response) and
+improves the best pair by a local search. Finding no violation proves nothing; finding one stops the release. The points
+come from a Halton sequence, the same at every site.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.facts import Facts
+from dpcape.arrays import FloatArray
+from dpcape.facts import PublicFacts
+from dpcape.statistics.record_blocks import Targets
 
-Vector = NDArray[np.float64]
-Contributions = Callable[[Vector, Any], Vector]
+Contributions: TypeAlias = Callable[[FloatArray, Targets | None], FloatArray]
 
 _ENTRIES = 4_000_000
 _CLIMB_ROUNDS, _CLIMB_TRIALS = 40, 24
 
 
-def largest_distance(contributions: Contributions, facts: Facts) -> float:
+def largest_distance(contributions: Contributions, facts: PublicFacts) -> float:
     """Return the largest distance found between the contributions of two possible records.
 
     Parameters
     ----------
-    contributions : maps rows and targets (None without them) to packed contributions.
-    facts : the public bounds; rows are tried up to their bound, targets over their range.
+    contributions : callable
+        Function from rows and targets (None without targets) to packed contributions.
+    facts : PublicFacts
+        The public bounds: rows are tried up to their bound, targets over their range.
     """
-    rows, targets = _candidates(facts)
+    rows, targets = candidate_records(facts)
     packed = contributions(rows, targets)
     room = max(2, _ENTRIES // max(1, packed.shape[1]))
     if len(rows) > room:
@@ -45,16 +47,16 @@ def largest_distance(contributions: Contributions, facts: Facts) -> float:
     return _climb(contributions, rows[pair], None if targets is None else targets[pair], facts)
 
 
-def halton(n_points: int, n_dimensions: int) -> Vector:
-    """Return standard normal points that do not change from run to run."""
+def halton(n_points: int, n_dimensions: int) -> FloatArray:
+    """Return standard normal points that are the same in every run."""
     from scipy.stats.qmc import Halton
 
     uniform = Halton(d=n_dimensions, scramble=False).random(n_points + 1)[1:]
-    points: Vector = ndtri(np.clip(uniform, 1e-9, 1 - 1e-9))
+    points: FloatArray = ndtri(np.clip(uniform, 1e-9, 1 - 1e-9))
     return points
 
 
-def _candidates(facts: Facts) -> tuple[Vector, Any]:
+def candidate_records(facts: PublicFacts) -> tuple[FloatArray, Any]:
     """Return possible records: rows of several lengths and directions, combined with all targets tried."""
     width, bound = facts.n_features, facts.bounds[0]
     axes = np.eye(width)[:8]
@@ -67,17 +69,18 @@ def _candidates(facts: Facts) -> tuple[Vector, Any]:
     values = _target_values(facts)
     if values is None:
         return rows, None
-    return np.repeat(rows, len(values), axis=0), np.tile(values, len(rows))
+    tiled = values[np.tile(np.arange(len(values)), len(rows))]
+    return np.repeat(rows, len(values), axis=0), tiled
 
 
-def _target_values(facts: Facts) -> NDArray[Any] | None:
+def _target_values(facts: PublicFacts) -> Targets | None:
     if facts.classes is not None:
         return np.arange(len(facts.classes))
     return None if facts.response is None else np.linspace(-1.0, 1.0, 9)
 
 
-def _climb(contributions: Contributions, rows: Vector, targets: Any, facts: Facts) -> float:
-    """Move a pair of records uphill by shrinking steps; return the largest distance met."""
+def _climb(contributions: Contributions, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> float:
+    """Improve a pair of records by shrinking steps; return the largest distance found."""
     bound, numeric = facts.bounds[0], facts.response is not None
     steps = halton(_CLIMB_TRIALS, 2 * rows.shape[1] + 2)
     best, width = _distance(contributions, rows, targets), 0.5
@@ -86,7 +89,7 @@ def _climb(contributions: Contributions, rows: Vector, targets: Any, facts: Fact
         for step in steps:
             moved = rows + width * bound * step[:-2].reshape(rows.shape) / np.sqrt(rows.shape[1])
             moved *= (bound / np.maximum(np.linalg.norm(moved, axis=1), bound))[:, np.newaxis]
-            shifted = np.clip(targets + width * step[-2:], -1.0, 1.0) if numeric else targets
+            shifted = targets if targets is None or not numeric else np.clip(targets + width * step[-2:], -1.0, 1.0)
             distance = _distance(contributions, moved, shifted)
             if distance > best:
                 best, rows, targets, improved = distance, moved, shifted, True
@@ -94,6 +97,6 @@ def _climb(contributions: Contributions, rows: Vector, targets: Any, facts: Fact
     return best
 
 
-def _distance(contributions: Contributions, rows: Vector, targets: Any) -> float:
+def _distance(contributions: Contributions, rows: FloatArray, targets: Targets | None) -> float:
     packed = contributions(rows.copy(), targets)
     return float(np.linalg.norm(packed[0] - packed[1]))

@@ -7,28 +7,28 @@ independent, sign-symmetric sources stationary, so it biases no direction.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
-from dpcape.facts import Facts
-from dpcape.statistics.fourth_packing import layout, packed_size4, pair_products
-from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.arrays import FloatArray
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.packing import layout, pack, packed_size, packed_size4, pair_products, unpack
+from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
 from dpcape.statistics.statistic import Statistic, known
 
-Vector = NDArray[np.float64]
 
-
-class _OfReducedRows(Statistic):
-    """What statistics of reduced rows share: a public projection and a public radius."""
+class _OfReducedRows(Statistic[RowBlocks, FloatArray]):
+    """Base class of statistics of reduced rows, with a public projection and a public radius."""
 
     kinds = frozenset({"rows", "subjects"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, projection: Vector, clip: float) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, clip: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         super().__init__(facts, projection=matrix, clip=checked_positive("clip", clip))
         self._projection, self._clip = matrix, float(clip)
@@ -44,25 +44,23 @@ class ReducedSecondMoment(_OfReducedRows):
 
     name = "reduced_second_moment"
 
-    @property
-    def size(self) -> int:
-        return packed_size(self._width)
+    @staticmethod
+    def extent(*, n_features: Number, n_columns: Number, clip: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns reduced to ``n_columns`` and to length ``clip``."""
+        radius = clip**2
+        return Extent(packed_size(n_columns), math.sqrt(2) * clip**2, radius, rounding_in_blocks(n_features, radius))
 
     @property
-    def diameter(self) -> float:
-        return math.sqrt(2) * self._clip**2
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "n_columns": self._width, "clip": self._clip}
 
-    @property
-    def radius(self) -> float:
-        return self._clip**2
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowBlocks) -> FloatArray:
         matrix = np.zeros((self._width, self._width))
         for block in reduced_blocks(records, self._projection, self._clip):
             matrix += block.T @ block
         return pack(matrix)
 
-    def unpack(self, packed: Vector) -> Vector:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._width)
 
 
@@ -71,24 +69,24 @@ class FourthMoment(_OfReducedRows):
     """Mean of z x z x z x z, packed.
 
     The inner product of two contributions is (z.w)^4 >= 0, so their squared distance is at most |z|^8 + |w|^8 <= 2
-    clip^8. ``unpack`` leaves the packed form, which is what post-processing works with.
+    clip^8. ``unpack`` keeps the packed form, which post-processing uses.
     """
 
     name = "fourth_moment"
 
-    @property
-    def size(self) -> int:
-        return packed_size4(self._width)
+    @staticmethod
+    def extent(*, n_features: Number, n_components: Number, clip: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns reduced to ``n_components`` and to length ``clip``."""
+        radius = clip**4
+        return Extent(
+            packed_size4(n_components), math.sqrt(2) * clip**4, radius, rounding_in_blocks(n_features, radius)
+        )
 
     @property
-    def diameter(self) -> float:
-        return math.sqrt(2) * self._clip**4
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "n_components": self._width, "clip": self._clip}
 
-    @property
-    def radius(self) -> float:
-        return self._clip**4
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowBlocks) -> FloatArray:
         n_pairs = packed_size(self._width)
         matrix = np.zeros((n_pairs, n_pairs), order="F")
         for block in reduced_blocks(records, self._projection, self._clip):
@@ -97,15 +95,15 @@ class FourthMoment(_OfReducedRows):
         # All three pairings of a fourth power are equal, so one upper-triangle entry each is enough.
         where = layout(self._width)
         first, second = where.pairings[0]
-        entries: Vector = where.weights * matrix[np.minimum(first, second), np.maximum(first, second)]
+        entries: FloatArray = where.weights * matrix[np.minimum(first, second), np.maximum(first, second)]
         return entries
 
 
-def reduced_second_moment(facts: Facts, projection: Vector, *, clip: float) -> ReducedSecondMoment:
+def reduced_second_moment(facts: PublicFacts, projection: FloatArray, *, clip: float) -> ReducedSecondMoment:
     """Mean of z z' for the reduced row z, clipped to norm ``clip``."""
     return ReducedSecondMoment(facts, projection, clip)
 
 
-def fourth_moment(facts: Facts, projection: Vector, *, clip: float) -> FourthMoment:
+def fourth_moment(facts: PublicFacts, projection: FloatArray, *, clip: float) -> FourthMoment:
     """Mean of the fourth power of the reduced row, clipped to norm ``clip``."""
     return FourthMoment(facts, projection, clip)

@@ -7,26 +7,26 @@ record is ever formed).
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, choose, computed
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.record_blocks import LabelledBlocks
+from dpcape.statistics.statistic import Statistic, known
 
-Vector = NDArray[np.float64]
-
-# Weights travel from the aggregator. Up to this size no activation can overflow, so that a site answers
-# whatever it holds.
+# Weights come from the aggregator. Up to this size no activation can overflow, so a site can answer whatever its
+# records are.
 LARGEST_WEIGHT = 1e6
 
 
 @known
-class NetworkGradient(Statistic):
+class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     """Mean of per-record gradients of the cross-entropy, each clipped to a public length.
 
     The network is y = output(W2 relu(W1 x + b1) + b2): one sigmoid for two classes, a softmax for more. The
@@ -35,21 +35,29 @@ class NetworkGradient(Statistic):
 
     Parameters
     ----------
-    hidden : (H, D + 1) — W1 with b1 as its last column.
-    output : (outputs, H + 1) — W2 with b2 as its last column; one output for two classes, else one per class.
-    clip : largest length of a record's contribution.
-    input_scale : rows are multiplied by it before they enter the network.
+    facts : PublicFacts
+        Public facts of the records.
+    hidden : (H, D + 1) array
+        W1 with b1 as its last column.
+    output : (outputs, H + 1) array
+        W2 with b2 as its last column; one output for two classes, else one per class.
+    clip : float
+        Largest length of a record's contribution.
+    input_scale : float
+        Factor of the rows before they enter the network.
     """
 
     name = "network_gradient"
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, hidden: Vector, output: Vector, clip: float, input_scale: float) -> None:
+    def __init__(
+        self, facts: PublicFacts, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
+    ) -> None:
         super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
         if facts.classes is None:
             raise InvalidParameter(
-                "labelled records for a classifier must have public classes; got a numeric response. "
+                "Records for a classifier must have public classes; got a numeric response. "
                 "Build them with labelled(X, y, bound=..., classes=[...])."
             )
         self._hidden = _checked_layer("hidden", hidden, (None, facts.n_features + 1))
@@ -57,36 +65,31 @@ class NetworkGradient(Statistic):
         self._clip = _checked_number("clip", clip, largest=1e9)
         self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / facts.bounds[0])
 
-    @property
-    def size(self) -> int:
-        return self._hidden.size + self._output.size
-
-    @property
-    def diameter(self) -> float:
-        return 2 * self._clip
-
-    @property
-    def radius(self) -> float:
-        return self._clip
-
-    def rounding(self, n_records: int) -> float:
+    @staticmethod
+    def extent(*, n_features: Number, n_hidden: Number, n_outputs: Number, clip: Number) -> Extent:
+        """Return the extent for layers of these widths and gradients of length at most ``clip``."""
+        size = n_hidden * (n_features + 1) + n_outputs * (n_hidden + 1)
         # A contribution passes through one product per layer; count both widths.
-        depth = BLOCK_ROWS + math.ceil(n_records / BLOCK_ROWS) + 4 * (sum(self._widths) + 64)
-        return 2 * depth * 2.0**-53 * n_records * self.radius
+        return Extent(size, 2 * clip, clip, rounding_in_blocks(n_features + n_hidden + n_outputs, clip))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        n_features, n_hidden, n_outputs = self._widths
+        return {"n_features": n_features, "n_hidden": n_hidden, "n_outputs": n_outputs, "clip": self._clip}
 
     @property
     def _widths(self) -> tuple[int, int, int]:
         return self.facts.n_features, len(self._hidden), len(self._output)
 
-    def total(self, records: Any) -> Vector:
+    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
         gradients = np.zeros_like(self._hidden), np.zeros_like(self._output)
         for block, codes in records.blocks(BLOCK_ROWS):
             self._add(block, codes, gradients)
         return np.concatenate([gradient.ravel() for gradient in gradients])
 
-    def _add(self, rows: Vector, codes: NDArray[np.intp], gradients: tuple[Vector, Vector]) -> None:
+    def _add(self, rows: FloatArray, codes: IntArray, gradients: tuple[FloatArray, FloatArray]) -> None:
         """Add the clipped gradients of one block."""
-        # The scale goes into the weights, not over the rows: no further pass over them.
+        # Scaling the weights instead of the rows saves a pass over the rows.
         weights, biases = self._hidden[:, :-1] * self._input_scale, self._hidden[:, -1]
         active = rows @ weights.T
         active += biases
@@ -100,7 +103,7 @@ class NetworkGradient(Statistic):
         gradients[1][:, :-1] += late.T @ active
         gradients[1][:, -1] += late.sum(axis=0)
 
-    def _scale(self, rows: Vector, active: Vector, early: Vector, late: Vector) -> None:
+    def _scale(self, rows: FloatArray, active: FloatArray, early: FloatArray, late: FloatArray) -> None:
         """Scale back-propagated errors so that each record's gradient is at most ``clip`` long.
 
         |W1 gradient|^2 = |early|^2 |x|^2, the bias adds |early|^2, and so on. The computed length is off by
@@ -114,16 +117,20 @@ class NetworkGradient(Statistic):
         late *= factors[:, np.newaxis]
 
 
-def n_outputs(facts: Facts) -> int:
-    """Return the number of output units: one for two classes, else one per class."""
-    classes = len(facts.classes or ())
-    return 1 if classes == 2 else classes
+def n_outputs(facts: PublicFacts) -> int:
+    """Return the number of output units for these records: one for two classes, else one per class."""
+    return int(computed(outputs_for(len(facts.classes or ()))))
 
 
-def _output_errors(logits: Vector, codes: NDArray[np.intp]) -> Vector:
+def outputs_for(n_classes: Number) -> Number:
+    """Return the number of output units for ``n_classes`` classes: one for two classes, else one per class."""
+    return choose(n_classes == 2, 1, n_classes)
+
+
+def _output_errors(logits: FloatArray, codes: IntArray) -> FloatArray:
     """Return the gradient of the cross-entropy in the logits: probability minus indicator."""
     if logits.shape[1] == 1:
-        errors: Vector = expit(logits)
+        errors: FloatArray = expit(logits)
         errors[:, 0] -= codes
         return errors
     errors = softmax(logits, axis=1)
@@ -131,28 +138,34 @@ def _output_errors(logits: Vector, codes: NDArray[np.intp]) -> Vector:
     return errors
 
 
-def _checked_layer(subject: str, weights: Any, shape: tuple[int | None, int]) -> Vector:
+def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, int]) -> FloatArray:
     fits = isinstance(weights, np.ndarray) and weights.ndim == 2 and weights.dtype == np.float64
     if not fits or weights.shape[1] != shape[1] or shape[0] not in (None, weights.shape[0]) or not weights.size:
         raise InvalidParameter(
-            f"{subject} must be a matrix of float64 with {shape[0] or 'some'} rows and {shape[1]} columns; "
-            f"got {getattr(weights, 'shape', type(weights).__name__)}."
+            f"{subject} must be a float64 matrix with {shape[0] or 'any number of'} rows and {shape[1]} columns; "
+            f"got {getattr(weights, 'shape', type(weights).__name__)}. The last column holds the biases."
         )
-    if not (np.abs(weights) <= LARGEST_WEIGHT).all():
-        raise InvalidParameter(f"{subject} must have finite entries of size at most {LARGEST_WEIGHT:g}; got others.")
-    layer: Vector = weights
+    outside = np.flatnonzero(~(np.abs(weights) <= LARGEST_WEIGHT).all(axis=1))
+    if outside.size:
+        raise InvalidParameter(
+            f"{subject} must have finite entries of at most {LARGEST_WEIGHT:g} in absolute value; got a larger or "
+            f"non-finite entry in row {outside[0]}. Lower the learning rate."
+        )
+    layer: FloatArray = weights
     return layer
 
 
-def _checked_number(subject: str, value: Any, *, largest: float) -> float:
+def _checked_number(subject: str, value: float, *, largest: float) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
-        raise InvalidParameter(f"{subject} must be a positive number of at most {largest:g}; got {value!r}.")
+        raise InvalidParameter(
+            f"{subject} must be a positive number of at most {largest:g}; got {value!r}. Choose it near 1."
+        )
     return float(value)
 
 
 def network_gradient(
-    facts: Facts, *, hidden: Vector, output: Vector, clip: float, input_scale: float
+    facts: PublicFacts, *, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
 ) -> NetworkGradient:
     """Mean of clipped gradients at the given weights."""
     return NetworkGradient(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)

@@ -1,27 +1,27 @@
-"""The infomax gradient, clipped per time point without ever forming a per-time-point matrix (record unit)."""
+"""Infomax gradients clipped per time point, without a matrix per time point (record unit)."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, hypot
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
-
-Vector = NDArray[np.float64]
-
+from dpcape.statistics.statistic import Statistic, known
 
 MOST_CONDITION = 200.0
 """Largest |W|_F over its smallest singular value; sqrt(R) for a rotation."""
 
 
-def check_condition(unmixing: Vector) -> None:
-    """Refuse an unmixing so skewed that rounding in the clipped gradients would not be small."""
+def check_condition(unmixing: FloatArray) -> None:
+    """Refuse an unmixing matrix so ill-conditioned that rounding in the clipped gradients would not be small."""
     if not condition(unmixing) <= MOST_CONDITION:
         raise InvalidParameter(
             f"unmixing must have a norm of at most {MOST_CONDITION:g} times its smallest singular value; got a larger "
@@ -29,20 +29,23 @@ def check_condition(unmixing: Vector) -> None:
         )
 
 
-def condition(unmixing: Vector) -> float:
+def condition(unmixing: FloatArray) -> float:
     """Return |W|_F over the smallest singular value, infinite for a singular matrix."""
     values = np.linalg.svd(unmixing, compute_uv=False)
     return float(np.linalg.norm(values) / values[-1]) if values[-1] > 0 else math.inf
 
 
 @known
-class InfomaxScores(Statistic):
+class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
     """Mean of G = (I + y z') W clipped to ``clip`` and of h = y clipped to ``bias_clip`` (dissertation, algorithm 6.1).
 
     z = W x + b, y = 1 - 2 g(z) = -tanh(z/2). Both are in one release and both are noised: stacked, a contribution
     has length at most hypot(clip, bias_clip), in a ball, hence the diameter. The norm of G comes from the ghost
     identity |G|^2 = |W|^2 + 2 y'Pz + |y|^2 z'Pz, P = W W', which needs one more product of the size of z and no R x
     R per time point.
+
+    Rounding includes cancellation in I + y z': |I + y z'|_F >= .44 (1 + |y||z|), so the terms that cancel are at most
+    |W|_F (1 + |y||z|) <= 2.3 MOST_CONDITION |G|.
     """
 
     name = "infomax_scores"
@@ -50,11 +53,17 @@ class InfomaxScores(Statistic):
     units = frozenset({"record"})
 
     def __init__(
-        self, facts: Facts, projection: Vector, unmixing: Vector, bias: Vector, clip: float, bias_clip: float
+        self,
+        facts: PublicFacts,
+        projection: FloatArray,
+        unmixing: FloatArray,
+        bias: FloatArray,
+        clip: float,
+        bias_clip: float,
     ) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         width = int(matrix.shape[1])
-        # Limited so that no product below can overflow, whatever is sent.
+        # Limited so that no product below can overflow, whatever the aggregator sends.
         turn = checked_matrix("unmixing", unmixing, (width, width), most=MOST_REDUCED)
         shift = checked_matrix("bias", bias, (width,), most=MOST_REDUCED)
         super().__init__(
@@ -69,47 +78,43 @@ class InfomaxScores(Statistic):
         self._projection, self._unmixing, self._bias = matrix, turn, shift
         self._width, self._clip, self._bias_clip = width, float(clip), float(bias_clip)
 
-    @property
-    def size(self) -> int:
-        return self._width * (self._width + 1)
+    @staticmethod
+    def extent(*, n_features: Number, n_components: Number, clip: Number, bias_clip: Number) -> Extent:
+        """Return the extent for ``n_components`` sources and gradients of these lengths at most."""
+        radius = hypot(clip, bias_clip)
+        summed = rounding_in_blocks(n_features, radius)
+        return Extent(n_components * (n_components + 1), 2 * radius, radius, lambda n: 2.3 * MOST_CONDITION * summed(n))
 
     @property
-    def radius(self) -> float:
-        return math.hypot(self._clip, self._bias_clip)
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_features": self.facts.n_features,
+            "n_components": self._width,
+            "clip": self._clip,
+            "bias_clip": self._bias_clip,
+        }
 
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
-
-    def rounding(self, n_records: int) -> float:
-        """Bound floating point's error, cancellation in I + y z' included.
-
-        |I + y z'|_F >= .44 (1 + |y||z|), so the terms that cancel are at most |W|_F (1 + |y||z|) <= 2.3
-        MOST_CONDITION |G|.
-        """
-        return 2.3 * MOST_CONDITION * super().rounding(n_records)
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowBlocks) -> FloatArray:
         step = GhostStep(self._unmixing, self._bias, clip=self._clip, bias_clip=self._bias_clip)
         rows = kept_rows(records, self._projection)
         for start in range(0, len(rows), BLOCK_ROWS):
             step.add(rows[start : start + BLOCK_ROWS])
         return step.total()
 
-    def unpack(self, packed: Vector) -> tuple[Vector, Vector]:
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (G, h)."""
         return packed[: self._width**2].reshape(self._width, self._width), packed[self._width**2 :]
 
 
 class GhostStep:
-    """Sums of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
+    """Sum of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
 
     Rounding: with u = 2^-53, the computed y'Pz and z'Pz are off by at most (R + 4) u |P|_F times |y||z| and |z|^2.
     Raising P by ``slack`` I and the norm by ``slack`` covers both, since 2 |y||z| <= 1 + |y|^2 |z|^2, so that the
     norm used is never below the exact one by more than the relative 2^-50 (R + 16) that the target leaves room for.
     """
 
-    def __init__(self, unmixing: Vector, bias: Vector, *, clip: float, bias_clip: float) -> None:
+    def __init__(self, unmixing: FloatArray, bias: FloatArray, *, clip: float, bias_clip: float) -> None:
         width = len(bias)
         self._unmixing, self._bias = unmixing, bias[:, np.newaxis]
         gram = unmixing @ unmixing.T
@@ -123,7 +128,7 @@ class GhostStep:
         self._buffers = np.empty((3, width, BLOCK_ROWS))
         self._ones = np.ones(width)
 
-    def add(self, rows: Vector) -> None:
+    def add(self, rows: FloatArray) -> None:
         """Add the clipped gradients of a block of reduced rows."""
         n_rows = len(rows)
         sources, scores, moved = (buffer[:, :n_rows] for buffer in self._buffers)
@@ -139,28 +144,28 @@ class GhostStep:
         scores *= factors
         self._outer += scores @ sources.T
 
-    def _factors(self, sources: Vector, scores: Vector, moved: Vector, length: Vector) -> Vector:
-        """Return what every gradient is multiplied by; ``moved`` is overwritten, ``length`` is |y|^2."""
+    def _factors(self, sources: FloatArray, scores: FloatArray, moved: FloatArray, length: FloatArray) -> FloatArray:
+        """Return the clipping factor of each gradient; ``moved`` is overwritten, ``length`` is |y|^2."""
         np.matmul(self._gram, sources, out=moved)
         # |W|^2 + 2 y'Pz + |y|^2 z'Pz. Only the last product may overwrite Pz; a fourth buffer would cost the cache more
         # than einsum does.
         crossed = np.einsum("ij,ij->j", moved, scores)
         moved *= sources
-        squared: Vector = self._ones @ moved
+        squared: FloatArray = self._ones @ moved
         squared *= length
         squared += self._constant
         squared += 2 * crossed
-        factors: Vector = self._clip / np.maximum(np.sqrt(np.maximum(squared, 0.0)), self._clip)
+        factors: FloatArray = self._clip / np.maximum(np.sqrt(np.maximum(squared, 0.0)), self._clip)
         return factors
 
-    def total(self) -> Vector:
+    def total(self) -> FloatArray:
         """Return the packed sum of (G, h)."""
         gradient = (self._weight * np.eye(len(self._ones)) + self._outer) @ self._unmixing
         return np.concatenate([gradient.ravel(), self._scores])
 
 
 def infomax_scores(
-    facts: Facts, projection: Vector, *, unmixing: Vector, bias: Vector, clip: float, bias_clip: float
+    facts: PublicFacts, projection: FloatArray, *, unmixing: FloatArray, bias: FloatArray, clip: float, bias_clip: float
 ) -> InfomaxScores:
     """Mean of the clipped infomax gradients at ``unmixing`` and ``bias``."""
     return InfomaxScores(facts, projection, unmixing, bias, clip, bias_clip)

@@ -1,7 +1,7 @@
 """Losses that are polynomials in the parameters: the functional mechanism for a user's own loss.
 
-A loss f(record; w) = sum over monomials of coefficient(record) * monomial(w) is known by its mean coefficients
-(dissertation, eqs. 8.2 and 8.3). They are released once, jointly over all degrees. Code never crosses the wire: a
+A loss f(record; w) = sum over monomials of coefficient(record) * monomial(w) is determined by its mean coefficients
+(dissertation, eqs. 8.2 and 8.3). They are released once, jointly over all degrees. Code is never sent to a site: a
 loss is a class, registered by name with :func:`known_loss` in a module that every site has installed.
 
 The coefficients of degree j form a symmetric tensor. Packed, the entry of a monomial is its coefficient divided by
@@ -17,68 +17,76 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.statistics.monomials import multiplicities, powers
-
-Vector = NDArray[np.float64]
+from dpcape.statistics.record_blocks import Targets
+from dpcape.statistics.statistic import is_own
 
 
 class RecordLoss(ABC):
-    """A loss given by the polynomial coefficients of each record.
+    """Loss given by the polynomial coefficients of each record.
 
     Attributes
     ----------
-    name : what travels in a message.
-    degree : largest degree J.
-    parameter_bound : public largest length of the parameters; the polynomial is minimised within it.
+    name : str
+        Name of the loss in messages.
+    degree : int
+        Largest degree J.
+    parameter_bound : float
+        Public largest length of the parameters; the polynomial is minimised within it.
+    vectorised : bool
+        Whether :meth:`coefficients` may be called with many records at once, which is faster. Row i of what it returns
+        must then depend on record i only, which a search tries to refute. False: it is called with one record at a
+        time. Losses of dpcape itself are always called with whole blocks.
 
     Privacy
     -------
-    A site scales each record's packed coefficients to :meth:`bound` at most, so that 2 * bound is a true diameter
-    whatever :meth:`coefficients` returns. A smaller :meth:`stated_diameter` rests on the author's word: it is
-    searched for a violation before anything is released, and the guarantee lists it among its assumptions. It never
-    counts as less than the bound: a record whose coefficients are not finite contributes zero.
+    A site scales each record's packed coefficients to :meth:`bound` at most, so 2 * bound is a valid diameter whatever
+    :meth:`coefficients` returns. A smaller :meth:`stated_diameter` is the author's claim: a search tries to violate it
+    before anything is released, and the guarantee lists it among its assumptions. It never counts as less than the
+    bound: a record whose coefficients are not finite contributes zero.
     """
 
     name: ClassVar[str]
     degree: ClassVar[int]
     parameter_bound: ClassVar[float]
+    vectorised: ClassVar[bool] = False
 
-    def n_parameters(self, facts: Facts) -> int:
+    def n_parameters(self, facts: PublicFacts) -> int:
         """Return the number of parameters; one per feature unless overridden."""
         return facts.n_features
 
     @abstractmethod
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> Sequence[FloatArray]:
         """Return one array per degree 0..J, (records, monomials), in the order of :func:`monomials`.
 
         ``targets`` are responses in [-1, 1], class codes, or None for records without them.
         """
 
     @abstractmethod
-    def bound(self, facts: Facts) -> float:
+    def bound(self, facts: PublicFacts) -> float:
         """Return the largest length of a record's packed coefficients; longer ones are scaled down."""
 
-    def stated_diameter(self, facts: Facts) -> float | None:
+    def stated_diameter(self, facts: PublicFacts) -> float | None:
         """Return the largest distance of two records' packed coefficients, or None to use twice the bound."""
         return None
 
-    def weights(self, facts: Facts) -> tuple[float, ...]:
-        """Return what each degree is multiplied by before noise; 0 leaves a degree out."""
+    def weights(self, facts: PublicFacts) -> tuple[float, ...]:
+        """Return the factor of each degree before noise is added; 0 leaves a degree out."""
         return (1.0,) * (self.degree + 1)
 
-    def packed(self, rows: Vector, targets: Any, facts: Facts) -> Vector:
+    def packed(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
-        blocks = self.coefficients(rows, targets, facts)
+        blocks = _coefficients(self, rows, targets, facts)
         parts = [
             weight * np.asarray(block, dtype=np.float64) / np.sqrt(multiplicities(self.n_parameters(facts), degree))
             for degree, (block, weight) in enumerate(zip(blocks, self.weights(facts), strict=True))
             if weight
         ]
-        stacked: Vector = np.concatenate(parts, axis=1)
+        stacked: FloatArray = np.concatenate(parts, axis=1)
         bound = self.bound(facts)
         target = bound * (1 - (stacked.shape[1] + 16) * 2.0**-52)
         lengths = np.sqrt(np.vecdot(stacked, stacked))
@@ -87,7 +95,7 @@ class RecordLoss(ABC):
 
 
 class LinearPredictorLoss(RecordLoss):
-    """A loss sum_j a_j(y) (x.w)^j, whose sensitivity the library computes.
+    """Loss sum_j a_j(y) (x.w)^j, whose sensitivity is computed.
 
     Each a_j is clamped to a public interval [low_j, high_j]. With M the larger of their sizes and B the bound of a
     row, two records' degree-j blocks a x^j and a' x'^j are apart by a^2 |x|^2j + a'^2 |x'|^2j - 2 a a' (x.x')^j,
@@ -96,14 +104,14 @@ class LinearPredictorLoss(RecordLoss):
     """
 
     @abstractmethod
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         """Return a_j for each record, (records, J + 1)."""
 
     @abstractmethod
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: PublicFacts) -> FloatArray:
         """Return the public interval of each a_j, (J + 1, 2)."""
 
-    def coefficients(self, rows: Vector, targets: Any, facts: Facts) -> Sequence[Vector]:
+    def coefficients(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> Sequence[FloatArray]:
         lows, highs = self._checked_intervals(facts).T
         heights = np.clip(self.predictor_coefficients(targets, facts), lows, highs)
         heights = np.broadcast_to(heights, (len(rows), self.degree + 1))
@@ -113,49 +121,59 @@ class LinearPredictorLoss(RecordLoss):
             for degree in range(self.degree + 1)
         ]
 
-    def block_diameters(self, facts: Facts) -> Vector:
+    def block_diameters(self, facts: PublicFacts) -> FloatArray:
         """Return the largest distance of two records' blocks, degree by degree, without weights."""
         lows, highs = self._checked_intervals(facts).T
         size = np.maximum(np.abs(lows), np.abs(highs))
         reach = facts.bounds[0] ** np.arange(self.degree + 1)
         odd = np.arange(self.degree + 1) % 2 == 1
         even = np.maximum(math.sqrt(2) * size, np.maximum(highs, 0.0) - np.minimum(lows, 0.0))
-        result: Vector = np.where(odd, 2 * size, even) * reach
+        result: FloatArray = np.where(odd, 2 * size, even) * reach
         result[0] = highs[0] - lows[0]
         return result
 
-    def weights(self, facts: Facts) -> tuple[float, ...]:
-        """Weigh degrees so that the noise of the loss at the largest parameters is least; the constant is left out.
+    def weights(self, facts: PublicFacts) -> tuple[float, ...]:
+        """Return the weights that minimise the noise of the loss at the largest parameters; the constant has none.
 
         Noise of degree j at |w| = r has variance (sum_k weight_k^2 d_k^2) r^2j / weight_j^2 up to a factor; the sum
-        over j is least for weight_j^2 = r^j / d_j (Cauchy and Schwarz). A degree that no record can change needs
-        none.
+        over j is least for weight_j^2 = r^j / d_j (Cauchy and Schwarz). A degree that no record can change gets
+        weight 0.
         """
         diameters = self.block_diameters(facts)
         scaled = self.parameter_bound ** np.arange(self.degree + 1) / np.where(diameters > 0, diameters, 1.0)
         weights = np.sqrt(np.where(diameters > 0, scaled, 0.0))
         return (0.0, *(float(weight) for weight in weights[1:]))
 
-    def stated_diameter(self, facts: Facts) -> float:
+    def stated_diameter(self, facts: PublicFacts) -> float:
         """Return the computed joint diameter; it is proved above, given that intervals are enforced."""
         return float(np.linalg.norm(np.array(self.weights(facts)) * self.block_diameters(facts)))
 
-    def bound(self, facts: Facts) -> float:
+    def bound(self, facts: PublicFacts) -> float:
         lows, highs = self._checked_intervals(facts).T
         size = np.maximum(np.abs(lows), np.abs(highs)) * facts.bounds[0] ** np.arange(self.degree + 1)
         # The relative slack covers the rounding of monomials, so that scaling to the bound changes nothing.
         return float(np.linalg.norm(np.array(self.weights(facts)) * size)) * (1 + 1e-9)
 
-    def _checked_intervals(self, facts: Facts) -> Vector:
+    def _checked_intervals(self, facts: PublicFacts) -> FloatArray:
         intervals = np.asarray(self.intervals(facts), dtype=np.float64)
         wanted = (self.degree + 1, 2)
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():
             raise InvalidParameter(
                 f"intervals of the loss {self.name!r} must be {wanted[0]} pairs (low, high) of finite numbers; got "
-                f"shape {intervals.shape} at bound {facts.bounds[0]:g}. If the loss is right, map features by public "
-                "ranges, so that a smaller bound will do."
+                f"shape {intervals.shape} at bound {facts.bounds[0]:g}. Correct the loss, or map features by public "
+                "ranges and use a smaller bound."
             )
         return intervals
+
+
+def _coefficients(loss: RecordLoss, rows: FloatArray, targets: Any, facts: PublicFacts) -> Sequence[FloatArray]:
+    """Return a loss's coefficients of a block; those of another author's loss are asked for record by record."""
+    if is_own(type(loss)) or loss.vectorised or not len(rows):
+        return loss.coefficients(rows, targets, facts)
+    single = [
+        loss.coefficients(rows[[at]], None if targets is None else targets[[at]], facts) for at in range(len(rows))
+    ]
+    return [np.concatenate(blocks) for blocks in zip(*single, strict=True)]
 
 
 _LOSSES: dict[str, RecordLoss] = {}
@@ -163,21 +181,24 @@ _L = TypeVar("_L", bound=type[RecordLoss])
 
 
 def known_loss(cls: _L) -> _L:
-    """Class decorator: let sites find this loss by its name. Its module must be installed at every site."""
+    """Register a loss class under its name (class decorator). Its module must be installed at every site."""
     if cls.packed is not RecordLoss.packed:
         raise InvalidParameter(
-            f"the loss {cls.name!r} must leave packed() as it is: it enforces the bound. Got another."
+            f"The loss {cls.name!r} must not override packed(), which enforces the bound; got {cls.__name__}.packed. "
+            "Override coefficients() instead."
         )
     if cls.name in _LOSSES:
-        raise InvalidParameter(f"a loss's name must be new; got {cls.name!r} twice.")
+        raise InvalidParameter(
+            f"The name of a loss must be new; got {cls.name!r}, which is registered. Rename the loss."
+        )
     _LOSSES[cls.name] = cls()
     return cls
 
 
 def loss_of(name: str) -> RecordLoss:
-    """Return the loss of this name."""
+    """Return the registered loss of this name."""
     if name not in _LOSSES:
         raise InvalidParameter(
-            f"a loss must be one of {sorted(_LOSSES)}; got {name!r}. Import the module that defines it, at every site."
+            f"loss must be one of {sorted(_LOSSES)}; got {name!r}. Import the module that defines it, at every site."
         )
     return _LOSSES[name]

@@ -1,34 +1,43 @@
 """Means and moments of bounded rows.
 
-Sensitivities are those of replacing one row; the second-moment value is sqrt(2) B^2 (the papers' 1 is that of removing
-one). Each is proved in a comment at its line and searched for a violation in ``tests/laws``.
+Sensitivities are for replacing one row; that of the second moment is sqrt(2) B^2 (the papers' value 1 is for removing
+one). Each is proved in the docstring above its ``extent`` and searched for a violation in ``tests/laws``.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, sqrt
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.record_blocks import LabelledBlocks, RowBlocks
+from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
-Vector = NDArray[np.float64]
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
+MEAN_WEIGHT = 0.5
+"""Weight of the mean when it is released together with the second moment.
 
-def row_bound(facts: Facts) -> float:
-    """Largest length of one row over all views together."""
+It keeps the noise on the second moment within 13% of that of releasing only the second moment, which matters more than
+the mean's as soon as there are several columns.
+"""
+
+
+def row_bound(facts: PublicFacts) -> float:
+    """Return the largest norm of a row, over all views together."""
     return math.hypot(*facts.bounds)
 
 
-class _OfRows(Statistic):
-    """What statistics of single rows share."""
+class _OfRows(Statistic[RowBlocks, MeanT_co]):
+    """Base class of statistics of single rows."""
 
     kinds = _ROW_KINDS
     units = frozenset({"record"})
@@ -41,35 +50,33 @@ class _OfRows(Statistic):
     def _width(self) -> int:
         return self.facts.n_features
 
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self._width, "bound": self._bound}
+
 
 @known
-class FirstMoments(_OfRows):
-    """Mean of rows, with the mean of squared entries at no further cost.
+class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
+    """Mean of rows and mean of their squared entries, at the diameter of the mean.
 
     The contribution is (x, x*x / (2 B)). With s = x + y and d = x - y, the squared distance of two contributions is
-    |d|^2 + |s*d|^2 / (4 B^2) <= |d|^2 (1 + (4 B^2 - |d|^2) / (4 B^2)), which grows in |d|^2 up to |d| = 2 B: the
-    squares ride along within the diameter 2 B of the mean alone.
+    |d|^2 + |s*d|^2 / (4 B^2) <= |d|^2 (1 + (4 B^2 - |d|^2) / (4 B^2)), which grows in |d|^2 up to |d| = 2 B:
+    releasing the squares as well does not increase the diameter 2 B of the mean. The radius follows from |x|^2 +
+    |x*x|^2/(4 B^2) <= B^2 (1 + 1/4).
     """
 
     name = "first_moments"
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
 
-    @property
-    def size(self) -> int:
-        return 2 * self._width
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        radius = bound * math.sqrt(1.25)
+        return Extent(2 * n_features, 2 * bound, radius, rounding_in_blocks(n_features, radius))
 
-    @property
-    def diameter(self) -> float:
-        return 2 * self._bound
-
-    @property
-    def radius(self) -> float:
-        # |x|^2 + |x*x|^2/(4 B^2) <= B^2 (1 + 1/4).
-        return self._bound * math.sqrt(1.25)
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros((2, self._width))
         for block in records.feature_blocks(BLOCK_ROWS):
             result[0] += block.sum(axis=0)
@@ -77,14 +84,14 @@ class FirstMoments(_OfRows):
         result[1] /= 2 * self._bound
         return result.ravel()
 
-    def unpack(self, packed: Vector) -> tuple[Vector, Vector]:
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (mean, mean of squares)."""
         mean, squares = packed.reshape(2, -1)
         return mean, squares * (2 * self._bound)
 
 
 @known
-class SecondMoment(_OfRows):
+class SecondMoment(_OfRows[FloatArray]):
     """Mean of x x' (for two views of the stacked row), packed.
 
     |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length.
@@ -92,35 +99,29 @@ class SecondMoment(_OfRows):
 
     name = "second_moment"
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
 
-    @property
-    def size(self) -> int:
-        return packed_size(self._width)
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        radius = bound**2
+        return Extent(packed_size(n_features), math.sqrt(2) * bound**2, radius, rounding_in_blocks(n_features, radius))
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self._width, self._width)
 
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2) * self._bound**2
-
-    @property
-    def radius(self) -> float:
-        return self._bound**2
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowBlocks) -> FloatArray:
         return pack(sum_of_outer_products(records, self._width))
 
-    def unpack(self, packed: Vector) -> Vector:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._width)
 
 
 @known
-class CentredMoments(_OfRows):
-    """Mean and second moment jointly, for centring that is itself private.
+class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
+    """Mean and second moment, released jointly, for private centring.
 
     The contribution is (b B x, x x'), b at most sqrt(2); the largest distance is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
@@ -131,104 +132,102 @@ class CentredMoments(_OfRows):
 
     name = "centred_moments"
 
-    def __init__(self, facts: Facts, mean_weight: float) -> None:
+    def __init__(self, facts: PublicFacts, mean_weight: float) -> None:
         if not 0 < mean_weight <= math.sqrt(2):
-            raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}.")
+            raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}. The default is 0.5.")
         super().__init__(facts, mean_weight=mean_weight)
         self._mean_weight = float(mean_weight)
 
-    @property
-    def size(self) -> int:
-        return self._width + packed_size(self._width)
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        diameter = (mean_weight**2 + 2) / math.sqrt(2) * bound**2
+        radius = sqrt(1 + mean_weight**2) * bound**2
+        return Extent(n_features + packed_size(n_features), diameter, radius, rounding_in_blocks(n_features, radius))
 
     @property
-    def diameter(self) -> float:
-        return (self._mean_weight**2 + 2) / math.sqrt(2) * self._bound**2
+    def numbers(self) -> Mapping[str, float]:
+        return {**super().numbers, "mean_weight": self._mean_weight}
 
-    @property
-    def radius(self) -> float:
-        return math.sqrt(1 + self._mean_weight**2) * self._bound**2
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowBlocks) -> FloatArray:
         matrix, sums = np.zeros((self._width, self._width), order="F"), np.zeros(self._width)
         for block in records.feature_blocks(BLOCK_ROWS):
             matrix = _add_outer_products(block, matrix)
             sums += block.sum(axis=0)
         return np.concatenate([self._mean_weight * self._bound * sums, pack(matrix)])
 
-    def unpack(self, packed: Vector) -> tuple[Vector, Vector]:
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (mean, second moment)."""
         mean = packed[: self._width] / (self._mean_weight * self._bound)
         return mean, unpack(packed[self._width :], self._width)
 
 
 @known
-class Histogram(Statistic):
-    """Shares of the public classes among labelled records: one entry moves down and one up, sqrt(2)."""
+class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
+    """Shares of the public classes among labelled records.
+
+    Replacing a record moves one entry down and one up, each by one: the diameter is sqrt(2).
+    """
 
     name = "histogram"
     kinds = frozenset({"labelled"})
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
         if facts.classes is None:
             raise InvalidParameter(
-                "labelled records for a histogram must have public classes; got a numeric response. "
+                "Records for a histogram must have public classes; got a numeric response. "
                 "Build them with labelled(X, y, bound=..., classes=[...])."
             )
 
-    @property
-    def size(self) -> int:
-        return len(self.facts.classes or ())
+    @staticmethod
+    def extent(*, n_features: Number, n_classes: Number) -> Extent:
+        """Return the extent for ``n_classes`` public classes of rows of ``n_features`` columns."""
+        return Extent(n_classes, math.sqrt(2), 1.0, rounding_in_blocks(n_features, 1.0))
 
     @property
-    def diameter(self) -> float:
-        return math.sqrt(2)
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "n_classes": len(self.facts.classes or ())}
 
-    @property
-    def radius(self) -> float:
-        return 1.0
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
         counts = np.zeros(self.size)
         for _, codes in records.blocks(BLOCK_ROWS):
             counts += np.bincount(codes, minlength=self.size)
         return counts
 
+    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
+        return float(packed.sum()), math.sqrt(self.size)
 
-def sum_of_outer_products(records: Any, width: int) -> Vector:
-    """Sum x x' over the clipped rows of ``records``, block by block, upper triangle only."""
+
+def sum_of_outer_products(records: RowBlocks, width: int) -> FloatArray:
+    """Return the sum of x x' over the clipped rows of ``records``; only the upper triangle is filled."""
     matrix = np.zeros((width, width), order="F")
     for block in records.feature_blocks(BLOCK_ROWS):
         matrix = _add_outer_products(block, matrix)
     return matrix
 
 
-def _add_outer_products(block: Vector, matrix: Vector) -> Vector:
+def _add_outer_products(block: FloatArray, matrix: FloatArray) -> FloatArray:
     # A C-ordered block is a Fortran-ordered transpose, so nothing is copied; lower=0 fills the upper triangle.
-    result: Vector = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
+    result: FloatArray = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
     return result
 
 
-def first_moments(facts: Facts) -> FirstMoments:
+def first_moments(facts: PublicFacts) -> FirstMoments:
     """Mean of rows and of their squared entries."""
     return FirstMoments(facts)
 
 
-def second_moment(facts: Facts) -> SecondMoment:
+def second_moment(facts: PublicFacts) -> SecondMoment:
     """Mean of x x'."""
     return SecondMoment(facts)
 
 
-def centred_moments(facts: Facts, *, mean_weight: float | None = None) -> CentredMoments:
-    """Mean and second moment jointly; ``mean_weight`` is 0.5 unless given.
-
-    That keeps the noise on the second moment within 13 % of that of the second moment alone, which matters
-    more than the mean's as soon as there are several columns.
-    """
-    return CentredMoments(facts, mean_weight=0.5 if mean_weight is None else mean_weight)
+def centred_moments(facts: PublicFacts, *, mean_weight: float | None = None) -> CentredMoments:
+    """Mean and second moment, released jointly; ``mean_weight`` is :data:`MEAN_WEIGHT` by default."""
+    return CentredMoments(facts, mean_weight=MEAN_WEIGHT if mean_weight is None else mean_weight)
 
 
-def histogram(facts: Facts) -> Histogram:
+def histogram(facts: PublicFacts) -> Histogram:
     """Shares of the public classes."""
     return Histogram(facts)

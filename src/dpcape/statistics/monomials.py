@@ -8,9 +8,8 @@ from functools import lru_cache
 from itertools import combinations_with_replacement
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray, IntArray
 
 
 def monomials(width: int, degree: int) -> Iterator[tuple[int, ...]]:
@@ -19,19 +18,19 @@ def monomials(width: int, degree: int) -> Iterator[tuple[int, ...]]:
 
 
 def monomial_count(width: int, degree: int) -> int:
-    """Return how many monomials of a degree there are."""
+    """Return the number of monomials of a degree."""
     return math.comb(width + degree - 1, degree)
 
 
 @lru_cache(maxsize=32)
-def _positions(width: int, degree: int) -> NDArray[np.intp]:
+def _positions(width: int, degree: int) -> IntArray:
     listed = np.array(list(monomials(width, degree)), dtype=np.intp)
     return listed.reshape(monomial_count(width, degree), degree)
 
 
 @lru_cache(maxsize=32)
-def multiplicities(width: int, degree: int) -> Vector:
-    """Return in how many orders each monomial's factors can be written."""
+def multiplicities(width: int, degree: int) -> FloatArray:
+    """Return the number of distinct orders of each monomial's factors."""
     counts = [
         math.factorial(degree) / math.prod(math.factorial(positions.count(p)) for p in set(positions))
         for positions in monomials(width, degree)
@@ -39,7 +38,7 @@ def multiplicities(width: int, degree: int) -> Vector:
     return np.array(counts)
 
 
-def powers(rows: Vector, degree: int) -> Vector:
+def powers(rows: FloatArray, degree: int) -> FloatArray:
     """Return the monomials of each row, (records, monomials)."""
     result = np.ones((len(rows), monomial_count(rows.shape[1], degree)))
     for factor in _positions(rows.shape[1], degree).T:

@@ -1,34 +1,50 @@
-"""Symmetric matrices as vectors of the same Euclidean length.
+"""Symmetric matrices and tensors packed into vectors of the same Euclidean norm.
 
-Off-diagonal entries are counted twice in a Frobenius norm, so they are weighted by sqrt(2) here. Equal noise on the
-packed vector is then isotropic symmetric noise: sd sigma on the diagonal, sigma/sqrt(2) off
-it.
+An entry with indices i <= j (<= k <= l) represents all its permutations. It is kept once and weighted by the square
+root of their number, so that the length of the packed vector is the Frobenius norm and equal noise on it is isotropic
+symmetric noise, of standard deviation sigma / sqrt(permutations) on an entry: for a matrix sigma on the diagonal and
+sigma / sqrt(2) off it.
+
+The sizes (``packed_size``, ``packed_tensor_size``, ``packed_size4``) accept a :class:`~dpcape.formula.Formula`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.formula import Number
+
+# Matrices -------------------------------------------------------------------------------------------------------------
 
 
-def packed_size(n: int) -> int:
-    """Length of a packed symmetric n x n matrix."""
+@overload
+def packed_size(n: int) -> int: ...
+
+
+@overload
+def packed_size(n: Number) -> Number: ...
+
+
+def packed_size(n: Number) -> Number:
+    """Return the length of a packed symmetric n x n matrix."""
     return n * (n + 1) // 2
 
 
-def pack(matrix: Vector) -> Vector:
+def pack(matrix: FloatArray) -> FloatArray:
     """Pack the upper triangle (row by row) of a symmetric matrix, off-diagonals times sqrt(2)."""
     rows, columns = np.triu_indices(matrix.shape[0])
-    packed: Vector = matrix[rows, columns] * math.sqrt(2)
+    packed: FloatArray = matrix[rows, columns] * math.sqrt(2)
     packed[rows == columns] = np.diagonal(matrix)
     return packed
 
 
-def unpack(packed: Vector, n: int) -> Vector:
+def unpack(packed: FloatArray, n: int) -> FloatArray:
     """Invert :func:`pack`."""
     matrix = np.zeros((n, n))
     rows, columns = np.triu_indices(n)
@@ -36,3 +52,276 @@ def unpack(packed: Vector, n: int) -> Vector:
     matrix += np.triu(matrix, 1).T
     np.fill_diagonal(matrix, packed[rows == columns])
     return matrix
+
+
+# Tensors of order three -----------------------------------------------------------------------------------------------
+
+# Entries with i <= j <= k are ordered by the middle index j, then i, then k: for one j they are an outer product of the
+# coordinates up to j with those from j on, which is one matrix product over records. Neighbouring j share a product,
+# still for less than a third of the work of all entries.
+
+# Middle indices handled in one matrix product: wide enough for a fast product, at little waste.
+_GROUP = 4
+# Up to this width all middle indices make one group.
+_NARROW = 20
+# Rows whose distance in memory is a power of two fall onto the same cache lines; this much more avoids it.
+_PADDING = 8
+
+
+@overload
+def packed_tensor_size(n: int) -> int: ...
+
+
+@overload
+def packed_tensor_size(n: Number) -> Number: ...
+
+
+def packed_tensor_size(n: Number) -> Number:
+    """Return the length of a packed symmetric n x n x n tensor."""
+    return n * (n + 1) * (n + 2) // 6
+
+
+@lru_cache(maxsize=8)
+def triples(n: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the indices (i, j, k) with i <= j <= k, in packed order."""
+    middle = np.repeat(np.arange(n), [(j + 1) * (n - j) for j in range(n)])
+    first = np.concatenate([np.repeat(np.arange(j + 1), n - j) for j in range(n)])
+    last = np.concatenate([np.tile(np.arange(j, n), j + 1) for j in range(n)])
+    for index in (first, middle, last):
+        index.setflags(write=False)
+    return first, middle, last
+
+
+@lru_cache(maxsize=8)
+def root_multiplicities(n: int) -> FloatArray:
+    """Return the square roots of the numbers of permutations of the packed entries."""
+    i, j, k = triples(n)
+    different = (i != j).astype(int) + (j != k)
+    roots: FloatArray = np.sqrt(np.array([1.0, 3.0, 6.0])[different])
+    roots.setflags(write=False)
+    return roots
+
+
+def pack_tensor(tensor: FloatArray) -> FloatArray:
+    """Pack a symmetric tensor."""
+    n = tensor.shape[0]
+    packed: FloatArray = tensor[triples(n)] * root_multiplicities(n)
+    return packed
+
+
+def unpack_tensor(packed: FloatArray, n: int) -> FloatArray:
+    """Invert :func:`pack_tensor`."""
+    i, j, k = triples(n)
+    entries = packed / root_multiplicities(n)
+    tensor = np.empty((n, n, n))
+    for order in ((i, j, k), (i, k, j), (j, i, k), (j, k, i), (k, i, j), (k, j, i)):
+        tensor[order] = entries
+    return tensor
+
+
+class CubeSum:
+    """Sum over records of w x (x) x (x) x, computed block by block in reused buffers.
+
+    Parameters
+    ----------
+    n : int
+        Coordinates of a record.
+    capacity : int
+        Largest number of records in one block.
+    """
+
+    def __init__(self, n: int, capacity: int) -> None:
+        self._n = n
+        group = n if n <= _NARROW else _GROUP
+        self._groups = [range(start, min(start + group, n)) for start in range(0, n, group)]
+        self._sums = [np.zeros((_n_pairs(middles), n - middles[0])) for middles in self._groups]
+        self._products = [np.empty_like(total) for total in self._sums]
+        self._length = capacity if n <= _NARROW else capacity + _PADDING
+        self._pairs = np.empty((max(total.shape[0] for total in self._sums), self._length))
+
+    def buffer(self) -> FloatArray:
+        """Return an uninitialised block to fill and add: (n, at least ``capacity``)."""
+        return np.empty((self._n, self._length))
+
+    def add(self, columns: FloatArray, weighted: FloatArray | None = None) -> None:
+        """Add a block.
+
+        Parameters
+        ----------
+        columns : (n, records) array
+            Coordinates in rows, so that one coordinate of all records is contiguous.
+        weighted : (n, records) array or None
+            The same with each record multiplied by its weight w; None for weights of one.
+        """
+        factors = columns if weighted is None else weighted
+        pairs = self._pairs[:, : columns.shape[1]]
+        for middles, total, product in zip(self._groups, self._sums, self._products, strict=True):
+            start = 0
+            for j in middles:
+                np.multiply(columns[: j + 1], columns[j], out=pairs[start : start + j + 1])
+                start += j + 1
+            np.matmul(pairs[:start], factors[middles[0] :].T, out=product)
+            total += product
+
+    def entries(self) -> FloatArray:
+        """Return the sum in packed order, without the weights of multiplicity."""
+        parts = []
+        for middles, total in zip(self._groups, self._sums, strict=True):
+            start = 0
+            for j in middles:
+                parts.append(total[start : start + j + 1, j - middles[0] :].ravel())
+                start += j + 1
+        return np.concatenate(parts)
+
+
+def _n_pairs(middles: range) -> int:
+    """Count pairs (i, j) with i <= j for j in a group."""
+    return sum(j + 1 for j in middles)
+
+
+# Tensors of order four ------------------------------------------------------------------------------------------------
+
+# *Pairs* are the products x_i x_j, i <= j: a tensor of order four is built from, and read as, a matrix over pairs.
+
+
+@overload
+def packed_size4(n: int) -> int: ...
+
+
+@overload
+def packed_size4(n: Number) -> Number: ...
+
+
+def packed_size4(n: Number) -> Number:
+    """Return the length of a packed symmetric n x n x n x n tensor."""
+    return n * (n + 1) * (n + 2) * (n + 3) // 24
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Positions of the entries of a packed tensor of order four.
+
+    Attributes
+    ----------
+    n : int
+        Dimensions.
+    entries : (size, 4) array
+        Indices i <= j <= k <= l.
+    weights : (size,) array
+        Square roots of the number of permutations of an entry.
+    pairings : (3, 2, size) array
+        The three ways to split an entry into two pairs, given as positions of pairs.
+    pair_rows, pair_columns : (n_pairs,) array
+        The indices of each pair.
+    diagonal : (n,) array
+        Positions of the pairs (i, i).
+    of_pairs : (n_pairs, n_pairs) array
+        Position of the entry that two pairs form.
+    """
+
+    n: int
+    entries: IntArray
+    weights: FloatArray
+    pairings: IntArray
+    pair_rows: IntArray
+    pair_columns: IntArray
+    diagonal: IntArray
+    of_pairs: IntArray
+
+
+@lru_cache(maxsize=8)
+def layout(n: int) -> Layout:
+    """Return the layout of tensors over n dimensions."""
+    entries = np.array(
+        [(i, j, k, m) for i in range(n) for j in range(i, n) for k in range(j, n) for m in range(k, n)],
+        dtype=np.intp,
+    ).reshape(-1, 4)
+    rows, columns = np.triu_indices(n)
+    position = np.empty((n, n), dtype=np.intp)
+    position[rows, columns] = position[columns, rows] = np.arange(rows.size)
+    i, j, k, m = entries.T
+    pairings = np.array(
+        [[position[i, j], position[k, m]], [position[i, k], position[j, m]], [position[i, m], position[j, k]]]
+    )
+    of_pairs = np.empty((rows.size, rows.size), dtype=np.intp)
+    for first, second in pairings:
+        of_pairs[first, second] = of_pairs[second, first] = np.arange(len(entries))
+    return Layout(
+        n=n,
+        entries=entries,
+        weights=np.sqrt(_permutations(entries)),
+        pairings=pairings,
+        pair_rows=rows,
+        pair_columns=columns,
+        diagonal=position[np.arange(n), np.arange(n)],
+        of_pairs=of_pairs,
+    )
+
+
+def _permutations(entries: IntArray) -> FloatArray:
+    """Return the number of distinct permutations of each sorted entry."""
+    equal = entries[:, 1:] == entries[:, :-1]
+    # Runs of equal indices: 24 divided by the factorials of their lengths.
+    run, repeats = np.ones(len(entries)), np.ones(len(entries))
+    for step in range(3):
+        run = np.where(equal[:, step], run + 1, 1.0)
+        repeats *= run
+    return 24.0 / repeats
+
+
+def pair_products(rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Return all products x_i x_j, i <= j, of each row, one product per row of the result: (n_pairs, n_rows)."""
+    n_rows, n = rows.shape
+    columns = np.ascontiguousarray(rows.T)
+    products = np.empty((n * (n + 1) // 2, n_rows)) if out is None else out[:, :n_rows]
+    start = 0
+    for i in range(n):
+        np.multiply(columns[i], columns[i:], out=products[start : start + n - i])
+        start += n - i
+    return products
+
+
+def pack4(pair_matrix: FloatArray, n: int) -> FloatArray:
+    """Pack the symmetric part, over all permutations of four indices, of a matrix over pairs."""
+    where = layout(n)
+    total = np.zeros(len(where.entries))
+    for first, second in where.pairings:
+        total += pair_matrix[first, second]
+        total += pair_matrix[second, first]
+    total *= where.weights / 6
+    return total
+
+
+def unpack4(packed: FloatArray, n: int) -> FloatArray:
+    """Return a packed tensor as a matrix over pairs: entry (ij, kl) is Q_ijkl."""
+    where = layout(n)
+    matrix: FloatArray = (packed / where.weights)[where.of_pairs]
+    return matrix
+
+
+def traceless4(packed: FloatArray, n: int) -> FloatArray:
+    """Return the traceless part of a packed tensor, which no Gaussian component or covariance contributes to.
+
+    ``Q - 6/(n+4) Sym(I x Q2) + 3/((n+2)(n+4)) tr(Q2) Sym(I x I)`` with Q2_kl = sum_i Q_iikl; an orthogonal projection.
+    """
+    trace = _trace(packed, n)
+    where = layout(n)
+    spread = np.zeros_like(packed)
+    isotropic = np.zeros_like(packed)
+    is_diagonal = np.zeros(where.pair_rows.size)
+    is_diagonal[where.diagonal] = 1.0
+    for first, second in where.pairings:
+        spread += is_diagonal[first] * trace[second] + is_diagonal[second] * trace[first]
+        isotropic += is_diagonal[first] * is_diagonal[second]
+    full_trace = float(trace[where.diagonal].sum())
+    # Sym(I x Q2) averages six terms, Sym(I x I) three.
+    correction = -spread / (n + 4) + isotropic * (full_trace / ((n + 2) * (n + 4)))
+    result: FloatArray = packed + where.weights * correction
+    return result
+
+
+def _trace(packed: FloatArray, n: int) -> FloatArray:
+    """Return Q2_kl = sum_i Q_iikl over pairs (k, l)."""
+    where = layout(n)
+    trace: FloatArray = (packed / where.weights)[where.of_pairs[where.diagonal]].sum(axis=0)
+    return trace

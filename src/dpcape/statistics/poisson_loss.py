@@ -1,19 +1,18 @@
-"""Poisson regression as a polynomial: an example of a loss of one's own, ready to use as loss "poisson"."""
+"""Poisson regression as a polynomial loss: loss "poisson", and a model for losses of your own."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.statistics.losses import LinearPredictorLoss, known_loss
-
-Vector = NDArray[np.float64]
+from dpcape.statistics.record_blocks import Targets
 
 
 @known_loss
@@ -29,27 +28,28 @@ class PoissonLoss(LinearPredictorLoss):
     degree: ClassVar[int] = 4
     parameter_bound: ClassVar[float] = 2.0
 
-    def predictor_coefficients(self, targets: Any, facts: Facts) -> Vector:
+    def predictor_coefficients(self, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
+        assert targets is not None  # records with a range of counts have targets
         middle, half = (high + low) / 2, (high - low) / 2
         heights = np.tile(self._exponential(facts), (len(targets), 1))
         # c / m for responses in [-1, 1].
-        heights[:, 1] -= 1 + np.asarray(targets) * (half / middle)
+        heights[:, 1] -= 1 + np.asarray(targets, dtype=np.float64) * (half / middle)
         return heights
 
-    def intervals(self, facts: Facts) -> Vector:
+    def intervals(self, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
         constant = self._exponential(facts)
         pairs = np.stack([constant, constant], axis=1)
         pairs[1] -= np.array([2 * high, 2 * low]) / (high + low)
         return pairs
 
-    def _exponential(self, facts: Facts) -> Vector:
+    def _exponential(self, facts: PublicFacts) -> FloatArray:
         return exponential_polynomial(self.degree, facts.bounds[0] * self.parameter_bound)
 
 
 @lru_cache(maxsize=16)
-def exponential_polynomial(degree: int, reach: float) -> Vector:
+def exponential_polynomial(degree: int, reach: float) -> FloatArray:
     """Return the coefficients of the polynomial that meets exp at the Chebyshev points of [-reach, reach]."""
     # Where exp overflows there is no such polynomial; the intervals are then refused.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -59,10 +59,10 @@ def exponential_polynomial(degree: int, reach: float) -> Vector:
     return coefficients
 
 
-def _range(facts: Facts) -> tuple[float, float]:
+def _range(facts: PublicFacts) -> tuple[float, float]:
     if facts.response is None or facts.response[0] < 0:
         raise InvalidParameter(
-            f"records for a Poisson regression must have a range of counts from 0; got {facts.response!r}. "
+            f"Records for a Poisson regression must have counts of at least 0; got the range {facts.response!r}. "
             "Build them with labelled(X, y, bound=..., response=(0, largest))."
         )
     return facts.response

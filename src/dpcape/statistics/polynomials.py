@@ -2,97 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
-from dpcape.statistics.losses import LinearPredictorLoss, loss_of
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.record_blocks import RowOrLabelledBlocks
+from dpcape.statistics.statistic import Statistic, is_own, known
 
-Vector = NDArray[np.float64]
 LARGEST_SIZE = 200_000
 
 
 @known
-class PolynomialCoefficients(Statistic):
+class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
     """Mean over records of the coefficients of a registered loss, all degrees jointly."""
 
     name = "polynomial_coefficients"
     kinds = frozenset({"rows", "labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, loss: str) -> None:
+    def __init__(self, facts: PublicFacts, loss: str) -> None:
         super().__init__(facts, loss=loss)
         self.loss = loss_of(loss)
         self._weights = self.loss.weights(self.facts)
-        width = self.loss.n_parameters(self.facts)
-        self._sizes = [monomial_count(width, degree) if weight else 0 for degree, weight in enumerate(self._weights)]
-        if not 1 <= self.size <= LARGEST_SIZE:
-            raise InvalidParameter(
-                f"a loss must have between 1 and {LARGEST_SIZE} coefficients; got {self.size}. "
-                "Use fewer features or a smaller degree."
-            )
-        self._diameter = checked_diameter(loss, self.facts)
+        self._sizes = _sizes(self.loss, self.facts)
+        self._numbers = loss_numbers(self.facts, loss=loss)
+
+    @staticmethod
+    def extent(*, n_features: Number, size: Number, diameter: Number, radius: Number, degree: Number) -> Extent:
+        """Return the extent from the numbers of a loss, which :func:`loss_numbers` computes.
+
+        A loss is code: the distance between two records' coefficients follows from its intervals and bound, not from a
+        formula. A monomial of degree d is a product of d factors, which the rounding counts.
+        """
+        summed = rounding_in_blocks(n_features, radius)
+        return Extent(size, diameter, radius, lambda n: summed(n) * (2 + degree))
 
     @property
-    def size(self) -> int:
-        return sum(self._sizes)
+    def numbers(self) -> Mapping[str, float]:
+        return self._numbers
 
     @property
     def proved(self) -> bool:
         """Whether the diameter is enforced or computed, rather than stated by the loss's author."""
         if self.loss.stated_diameter(self.facts) is None:
             return True
-        base: Any = LinearPredictorLoss
         names = ("stated_diameter", "block_diameters", "coefficients", "_checked_intervals")
-        return all(getattr(type(self.loss), name, None) is getattr(base, name) for name in names)
+        return all(getattr(type(self.loss), name, None) is getattr(LinearPredictorLoss, name) for name in names)
 
     @property
     def assumption(self) -> str:
-        return (
-            ""
-            if self.proved
-            else f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)"
-        )
+        parts = []
+        if not self.proved:
+            parts.append(f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)")
+        if not is_own(type(self.loss)):
+            parts.append(
+                f"the loss {self.loss.name!r}, which is not part of dpcape, computes the coefficients of a record from "
+                "that record only (searched, not proved)"
+            )
+        return "; ".join(parts)
 
-    @property
-    def diameter(self) -> float:
-        return self._diameter
-
-    @property
-    def radius(self) -> float:
-        return self.loss.bound(self.facts)
-
-    def rounding(self, n_records: int) -> float:
-        # A monomial passes through as many products as its degree has factors.
-        return super().rounding(n_records) * (2 + self.loss.degree)
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RowOrLabelledBlocks) -> FloatArray:
         result = np.zeros(self.size)
         for block in records.blocks(BLOCK_ROWS):
             rows, targets = block if isinstance(block, tuple) else (block, None)
             with np.errstate(all="ignore"):
                 contributions = self.loss.packed(rows, targets, self.facts)
-            # A site must answer whatever its records are: a refusal would tell that there is such a record. Zero is
+            # A site must answer whatever its records are: a refusal would reveal that such a record exists. Zero is
             # within the diameter of every contribution (checked_diameter).
             contributions[~np.isfinite(contributions).all(axis=1)] = 0.0
             result += contributions.sum(axis=0)
         return result
 
-    def unpack(self, packed: Vector) -> list[Vector]:
+    def unpack(self, packed: FloatArray) -> list[FloatArray]:
         """Return one packed symmetric tensor per degree, weights removed; empty for degrees left out."""
         blocks = np.split(packed, np.cumsum(self._sizes)[:-1])
         return [block / (weight or 1.0) for block, weight in zip(blocks, self._weights, strict=True)]
 
 
+def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
+    """Return the numbers that determine the extent of a registered loss, or raise if it cannot be released.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    loss : str
+        Name of the loss.
+    """
+    facts = facts.shape_facts()
+    chosen = loss_of(loss)
+    size = sum(_sizes(chosen, facts))
+    if not 1 <= size <= LARGEST_SIZE:
+        raise InvalidParameter(
+            f"The loss must have between 1 and {LARGEST_SIZE} coefficients; got {size}. "
+            "Use fewer features or a smaller degree."
+        )
+    return {
+        "n_features": facts.n_features,
+        "size": size,
+        "diameter": checked_diameter(loss, facts),
+        "radius": chosen.bound(facts),
+        "degree": chosen.degree,
+    }
+
+
+def _sizes(loss: RecordLoss, facts: PublicFacts) -> list[int]:
+    """Return the number of released coefficients of each degree; 0 for degrees left out."""
+    width = loss.n_parameters(facts)
+    return [monomial_count(width, degree) if weight else 0 for degree, weight in enumerate(loss.weights(facts))]
+
+
 @lru_cache(maxsize=64)
-def checked_diameter(loss: str, facts: Facts) -> float:
-    """Return the diameter of a loss after a search has tried to break it; raises if it succeeds."""
+def checked_diameter(loss: str, facts: PublicFacts) -> float:
+    """Return the diameter of a loss after searches have tried to break it; raises if one succeeds.
+
+    Another author's loss is also searched for records whose coefficients depend on other records.
+    """
+    from dpcape.statistics.block_search import require_separate_records
     from dpcape.statistics.diameter_search import largest_distance
 
     chosen = loss_of(loss)
@@ -100,18 +134,20 @@ def checked_diameter(loss: str, facts: Facts) -> float:
     for subject, value in (("bound", bound), ("stated diameter", 1.0 if stated is None else stated)):
         if not 1e-100 <= value <= 1e100:
             raise InvalidParameter(f"the {subject} of the loss {loss!r} must be a positive number; got {value!r}.")
+    if not is_own(type(chosen)):
+        require_separate_records(chosen, facts)
     # A record for which the loss has no numbers contributes zero, which is up to the bound away from the others.
     diameter = 2 * bound if stated is None else min(max(stated, bound), 2 * bound)
     found = largest_distance(lambda rows, targets: chosen.packed(rows, targets, facts), facts)
     # Written so that NaN is refused too.
     if not found <= diameter * (1 + 1e-9):
         raise InvalidParameter(
-            f"the stated diameter of the loss {loss!r} must hold for every pair of records; got {diameter:.6g} where "
-            f"two possible records are {found:.6g} apart. State a larger one, or none."
+            f"The stated diameter of the loss {loss!r} must hold for every pair of records; got {diameter:.6g}, but "
+            f"two possible records are {found:.6g} apart. State a larger diameter, or return None."
         )
     return diameter
 
 
-def polynomial_coefficients(facts: Facts, *, loss: str) -> PolynomialCoefficients:
+def polynomial_coefficients(facts: PublicFacts, *, loss: str) -> PolynomialCoefficients:
     """Mean coefficients of a registered loss."""
     return PolynomialCoefficients(facts, loss=loss)

@@ -1,55 +1,57 @@
-"""Rows and subjects in few dimensions: projected by a public matrix, and back inside a ball.
+"""Dimension reduction of rows and subjects: projection by a public matrix, then clipping to a ball.
 
-What a site is sent here (projections, whiteners, unmixings) comes from the aggregator. No statistic trusts it: every
-contribution is brought into its ball after the last multiplication, so that a wrong matrix costs accuracy, never
-privacy.
+The matrices used here (projections, whiteners, unmixings) come from the aggregator. No statistic trusts them: every
+contribution is clipped to its ball after the last multiplication, so a wrong matrix costs accuracy, never privacy.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.statistics.statistic import BLOCK_ROWS
-
-Vector = NDArray[np.float64]
+from dpcape.statistics.extent import BLOCK_ROWS
+from dpcape.statistics.record_blocks import RowBlocks, SubjectSeries
 
 MOST_REDUCED = 1e6
-"""Largest norm of a row that is kept, and largest entry of an unmixing: whitened rows are near sqrt(components)."""
+"""Largest norm of a kept row, and largest entry of an unmixing: whitened rows have norms near sqrt(components)."""
 
-# Reduced data of the records last asked about, per records: later rounds of one analysis use the same projection.
-_KEPT: WeakKeyDictionary[Any, tuple[bytes, list[Vector]]] = WeakKeyDictionary()
+# Cache of reduced data, per records: later rounds of one analysis use the same projection.
+_KEPT: WeakKeyDictionary[object, tuple[bytes, list[FloatArray]]] = WeakKeyDictionary()
 
 
-def checked_matrix(name: str, matrix: Any, shape: tuple[int | None, ...], *, most: float = np.inf) -> Vector:
-    """Return a public array as float64, refused unless finite and of this shape (None: any positive length)."""
+def checked_matrix(name: str, matrix: ArrayLike, shape: tuple[int | None, ...], *, most: float = np.inf) -> FloatArray:
+    """Return a public array as float64, or raise unless it is finite and of this shape (None: any positive length)."""
     array = np.asarray(matrix, dtype=np.float64)
     fits = array.ndim == len(shape) and all(
         have > 0 and want in (None, have) for have, want in zip(array.shape, shape, strict=True)
     )
     if not fits or not np.isfinite(array).all():
         wanted = " x ".join("any" if side is None else str(side) for side in shape)
-        raise InvalidParameter(f"{name} must be a finite array of shape {wanted}; got shape {array.shape}.")
-    if np.abs(array).max() > most:
-        raise InvalidParameter(f"{name} must have entries of at most {most:g}; got larger ones.")
+        problem = "NaN or infinity" if fits else f"shape {array.shape}"
+        raise InvalidParameter(f"{name} must be a finite array of shape {wanted}; got {problem}. Compute it again.")
+    largest = float(np.abs(array).max())
+    if largest > most:
+        raise InvalidParameter(
+            f"{name} must have entries of at most {most:g} in absolute value; got {largest:g}. Lower the learning rate."
+        )
     return array
 
 
 def checked_positive(name: str, value: float) -> float:
-    """Return a public positive finite number."""
+    """Return a public positive finite number, or raise."""
     number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     if not number or not 0 < value < np.inf:
-        raise InvalidParameter(f"{name} must be a positive finite number; got {value!r}.")
+        raise InvalidParameter(f"{name} must be a positive finite number; got {value!r}. Write for example 1.0.")
     return float(value)
 
 
-def rows_into_ball(rows: Vector, radius: float) -> None:
+def rows_into_ball(rows: FloatArray, radius: float) -> None:
     """Scale rows longer than ``radius`` down to it, in place; rows that are not finite become zero.
 
     The target is below the radius by more than the rounding of norm, quotient and product (see ``records/clip.py``).
@@ -64,11 +66,11 @@ def rows_into_ball(rows: Vector, radius: float) -> None:
     rows *= (target / np.maximum(norms, target))[:, np.newaxis]
 
 
-def into_ball(vector: Vector, radius: float, *, fill: bool = False) -> Vector:
+def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> FloatArray:
     """Return a contribution of length at most ``radius`` (with ``fill`` that length, unless it is zero).
 
-    A vector that is not finite becomes zero: a site must answer whatever its records are. The target leaves room
-    for the rounding of the norm, as in :func:`rows_into_ball`.
+    A vector that is not finite becomes zero: a site must answer whatever its records are. The target allows for the
+    rounding of the norm, as in :func:`rows_into_ball`.
     """
     target = radius * (1 - (vector.size + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -77,12 +79,12 @@ def into_ball(vector: Vector, radius: float, *, fill: bool = False) -> Vector:
         return np.zeros_like(vector)
     if not fill and norm <= target:
         return vector
-    scaled: Vector = vector * (target / norm)
+    scaled: FloatArray = vector * (target / norm)
     return scaled
 
 
-def reduced_blocks(records: Any, projection: Vector, radius: float) -> Iterator[Vector]:
-    """Yield blocks of rows times ``projection``, each row inside the ball; the buffer is used again."""
+def reduced_blocks(records: RowBlocks, projection: FloatArray, radius: float) -> Iterator[FloatArray]:
+    """Yield blocks of rows times ``projection``, each row clipped to the ball; the buffer is reused."""
     buffer = np.empty((BLOCK_ROWS, projection.shape[1]))
     for block in records.feature_blocks(BLOCK_ROWS):
         reduced = np.matmul(block, projection, out=buffer[: len(block)])
@@ -90,10 +92,10 @@ def reduced_blocks(records: Any, projection: Vector, radius: float) -> Iterator[
         yield reduced
 
 
-def kept_rows(records: Any, projection: Vector) -> Vector:
-    """Return all rows times ``projection``, kept for the next round: N x R numbers beside the N x D records."""
+def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
+    """Return all rows times ``projection``, cached for the next round (N x R numbers)."""
 
-    def compute() -> list[Vector]:
+    def compute() -> list[FloatArray]:
         result = np.empty((records.n_records, projection.shape[1]))
         start = 0
         for block in records.feature_blocks(BLOCK_ROWS):
@@ -105,26 +107,26 @@ def kept_rows(records: Any, projection: Vector) -> Vector:
     return _kept(records, projection, compute)[0]
 
 
-def kept_subjects(records: Any, projection: Vector) -> list[Vector]:
-    """Return each subject's series times ``projection``, centred in time, kept for the next round."""
+def kept_subjects(records: SubjectSeries, projection: FloatArray) -> list[FloatArray]:
+    """Return each subject's series times ``projection``, centred in time, cached for the next round."""
 
-    def compute() -> list[Vector]:
+    def compute() -> list[FloatArray]:
         return [centred(series @ projection) for series in records.each_subject()]
 
     return _kept(records, projection, compute)
 
 
-def centred(series: Vector) -> Vector:
+def centred(series: FloatArray) -> FloatArray:
     """Return a series minus its mean over time and divided by its largest entry, so that powers cannot overflow."""
     moved = series - series.mean(axis=0)
     largest = float(np.abs(moved).max())
     if not np.isfinite(largest) or largest == 0.0:
         return np.zeros_like(moved)
-    result: Vector = moved / largest
+    result: FloatArray = moved / largest
     return result
 
 
-def _kept(records: Any, projection: Vector, compute: Any) -> list[Vector]:
+def _kept(records: object, projection: FloatArray, compute: Callable[[], list[FloatArray]]) -> list[FloatArray]:
     key = hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
     known = _KEPT.get(records)
     if known is None or known[0] != key:

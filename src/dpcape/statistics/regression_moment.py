@@ -1,49 +1,58 @@
-"""The coefficients of quadratic losses: everything a linear or logistic regression needs, in one matrix.
+"""Coefficients of quadratic losses: one matrix for a linear or logistic regression.
 
 The functional mechanism releases the coefficients of the loss polynomial. For the squared loss, and for the
 logistic loss to second order, they are the entries of the mean of u u' with u = (b, x, a y): one matrix, one
-joint sensitivity. The dissertation gives every degree the whole budget (chapter 8), which claims too much.
+joint sensitivity. The dissertation spends the whole budget on each degree (chapter 8), so its claimed epsilon is too
+small.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
+from dpcape.formula import Condition, Number, choose, computed, hypot
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
+from dpcape.statistics.record_blocks import LabelledBlocks, Targets
+from dpcape.statistics.statistic import Statistic, known
 
-Vector = NDArray[np.float64]
 _LARGEST_WEIGHT = 1e50
 
 
 class RegressionBlocks(NamedTuple):
-    """Means over records, the responses y in [-1, 1] (classes: -1 and 1).
+    """Means over records, with responses y in [-1, 1] (classes: -1 and 1).
 
     Attributes
     ----------
-    moment : (D, D) — of x x'.
-    cross : (D,) — of y x.
-    mean : (D,) — of x; zeros without an intercept.
-    response_mean : of y; zero without an intercept.
-    response_square : of y y.
+    moment : (D, D) array
+        Mean of x x'.
+    cross : (D,) array
+        Mean of y x.
+    mean : (D,) array
+        Mean of x; zeros without an intercept.
+    response_mean : float
+        Mean of y; zero without an intercept.
+    response_square : float
+        Mean of y y.
     """
 
-    moment: Vector
-    cross: Vector
-    mean: Vector
+    moment: FloatArray
+    cross: FloatArray
+    mean: FloatArray
     response_mean: float
     response_square: float
 
 
 @known
-class RegressionMoment(Statistic):
+class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
     """Mean of u u' with u = (b, x, a y), packed: features, response and intercept in one release.
 
     Write v = (x, a y), |v|^2 <= R^2 = B^2 + a^2. Two contributions are apart by (b^2 + |v|^2)^2 + (b^2 +
@@ -53,22 +62,26 @@ class RegressionMoment(Statistic):
 
     Parameters
     ----------
-    response_weight : a, positive; a larger one gives the response less noise and the features more.
-    intercept_weight : b; 0 for a model without an intercept.
+    facts : PublicFacts
+        Public facts of the records.
+    response_weight : float
+        a, positive; a larger value gives the response less noise and the features more.
+    intercept_weight : float
+        b; 0 for a model without an intercept.
     """
 
     name = "regression_moment"
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: Facts, response_weight: float, intercept_weight: float) -> None:
+    def __init__(self, facts: PublicFacts, response_weight: float, intercept_weight: float) -> None:
         super().__init__(facts, response_weight=response_weight, intercept_weight=intercept_weight)
         self.response_weight = _checked_weight("response_weight", response_weight)
         self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
         if facts.classes is not None and len(facts.classes) != 2:
             raise InvalidParameter(
-                f"labels for a regression must be of two classes; got {len(facts.classes)}. "
-                "Join classes by a public rule, or use NetworkClassifier."
+                f"Records for a regression must have two classes; got {len(facts.classes)}. "
+                "Merge classes by a public rule, or use NetworkClassifier."
             )
 
     @property
@@ -80,26 +93,47 @@ class RegressionMoment(Statistic):
     def _width(self) -> int:
         return self._first + self.facts.n_features + 1
 
-    @property
-    def _reach(self) -> float:
-        """Largest length of (x, a y)."""
-        return math.hypot(self.facts.bounds[0], self.response_weight)
+    @staticmethod
+    def extent(
+        *,
+        n_features: Number,
+        bound: Number,
+        intercept: Condition,
+        response_weight: Number | None = None,
+        intercept_weight: Number | None = None,
+    ) -> Extent:
+        """Return the extent; weights that are None follow the public rule.
+
+        Parameters
+        ----------
+        n_features : Number
+            Columns of a row.
+        bound : Number
+            Largest length of a row.
+        intercept : Condition
+            Whether the model has an intercept.
+        response_weight, intercept_weight : Number or None
+            a and b; None for :func:`response_weight_for` and :func:`intercept_weight_for`.
+        """
+        a = response_weight_for(bound) if response_weight is None else response_weight
+        b = choose(intercept, intercept_weight_for(bound) if intercept_weight is None else intercept_weight, 0.0)
+        reach = hypot(bound, a)
+        width = choose(intercept, 1, 0) + n_features + 1
+        diameter = choose(b > reach, 2 * math.sqrt(2) * b * reach, math.sqrt(2) * (reach**2 + b**2))
+        radius = reach**2 + b**2
+        return Extent(packed_size(width), diameter, radius, rounding_in_blocks(n_features, radius))
 
     @property
-    def size(self) -> int:
-        return packed_size(self._width)
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_features": self.facts.n_features,
+            "bound": self.facts.bounds[0],
+            "intercept": bool(self.intercept_weight),
+            "response_weight": self.response_weight,
+            "intercept_weight": self.intercept_weight,
+        }
 
-    @property
-    def diameter(self) -> float:
-        if self.intercept_weight > self._reach:
-            return 2 * math.sqrt(2) * self.intercept_weight * self._reach
-        return math.sqrt(2) * (self._reach**2 + self.intercept_weight**2)
-
-    @property
-    def radius(self) -> float:
-        return self._reach**2 + self.intercept_weight**2
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: LabelledBlocks[Targets]) -> FloatArray:
         width = self.facts.n_features
         moment, sums = np.zeros((width, width), order="F"), np.zeros((2, width))
         # Powers of the response: number of records, sum, sum of squares.
@@ -115,13 +149,13 @@ class RegressionMoment(Statistic):
         means = RegressionBlocks(moment, sums[1], sums[0], float(powers[1]), float(powers[2]))
         return pack(self._matrix(means, int(powers[0])))
 
-    def _responses(self, targets: NDArray[Any]) -> Vector:
+    def _responses(self, targets: Targets) -> FloatArray:
         if self.facts.classes is None:
             return np.asarray(targets, dtype=np.float64)
-        return 2.0 * targets - 1.0
+        return np.asarray(2.0 * targets - 1.0, dtype=np.float64)
 
-    def _matrix(self, sums: RegressionBlocks, n_records: int) -> Vector:
-        """Put sums into the places of u u' (upper triangle)."""
+    def _matrix(self, sums: RegressionBlocks, n_records: int) -> FloatArray:
+        """Return the sums as entries of u u' (upper triangle)."""
         first, a, b = self._first, self.response_weight, self.intercept_weight
         matrix = np.zeros((self._width, self._width))
         matrix[first:-1, first:-1] = sums.moment
@@ -133,8 +167,13 @@ class RegressionMoment(Statistic):
             matrix[0, -1] = a * b * sums.response_mean
         return matrix
 
-    def unpack(self, packed: Vector) -> RegressionBlocks:
-        """Return the means in their own units; what is constant is returned without its noise."""
+    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
+        if not self.intercept_weight:
+            return None
+        return float(unpack(packed, self._width)[0, 0]) / self.intercept_weight**2, self.intercept_weight**-2
+
+    def unpack(self, packed: FloatArray) -> RegressionBlocks:
+        """Return the means in their own units; constants are returned without noise."""
         matrix = unpack(packed, self._width)
         first, a, b = self._first, self.response_weight, self.intercept_weight
         width = self.facts.n_features
@@ -147,24 +186,37 @@ class RegressionMoment(Statistic):
         )
 
 
-def _checked_weight(subject: str, weight: float) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
-        raise InvalidParameter(f"{subject} must be a number; got {weight!r}.")
-    if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
-        raise InvalidParameter(f"{subject} must be positive and moderate; got {weight!r}. Leave it out.")
-    return float(weight)
-
-
-def regression_moment(facts: Facts, *, intercept: bool, response_weight: float | None = None) -> RegressionMoment:
-    """Mean of u u', u = (b, x, a y), weighted by a public rule.
+def response_weight_for(bound: Number) -> Number:
+    """Return the weight a of the response, a^2 = B^2/2, by a public rule.
 
     The noise in the normal equations has variance proportional to (B^2 + a^2 + b^2)^2 (|w|^2 + 1/a^2 +
     (intercept)^2/b^2). For the largest coefficients the bounds suggest, |w| B = 1 and an intercept of one
     half, it is least near a^2 = B^2/2 and b^2 = B^2/4, and it is flat there.
     """
+    return bound * math.sqrt(0.5)
+
+
+def intercept_weight_for(bound: Number) -> Number:
+    """Return the weight b of the constant, b^2 = B^2/4, by the rule of :func:`response_weight_for`."""
+    return bound / 2
+
+
+def _checked_weight(subject: str, weight: float) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
+        raise InvalidParameter(f"{subject} must be a number; got {weight!r}. Leave it out for the default.")
+    if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
+        raise InvalidParameter(
+            f"{subject} must be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}; got {weight!r}. "
+            "Leave it out for the default."
+        )
+    return float(weight)
+
+
+def regression_moment(facts: PublicFacts, *, intercept: bool, response_weight: float | None = None) -> RegressionMoment:
+    """Mean of u u', u = (b, x, a y), weighted by a public rule (:func:`response_weight_for`)."""
     bound = facts.bounds[0]
     return RegressionMoment(
         facts,
-        response_weight=bound * math.sqrt(0.5) if response_weight is None else response_weight,
-        intercept_weight=bound / 2 if intercept else 0.0,
+        response_weight=computed(response_weight_for(bound)) if response_weight is None else response_weight,
+        intercept_weight=computed(intercept_weight_for(bound)) if intercept else 0.0,
     )

@@ -1,44 +1,61 @@
-"""The one thing that may be asked of records: the mean over records of a bounded contribution.
+"""The only kind of query on records: the mean over records of a bounded contribution.
 
-A statistic is built from public facts alone, at the aggregator and again at each site; only its name and public arrays
-travel. ``diameter`` says how far apart the contributions of two records can be, which is what replacing one record does
-to a total, so a statistic cannot be asked for without its sensitivity.
+A statistic is built from public facts, at the aggregator and again at each site; only its name and public arrays are
+sent. Its ``extent`` bounds the distance between the contributions of two records, which is how far replacing one record
+moves a total. A statistic can therefore not be requested without its sensitivity.
 """
 
 from __future__ import annotations
 
-import math
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from functools import cached_property
+from importlib import import_module
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, computed
+from dpcape.statistics.extent import BLOCK_ROWS as BLOCK_ROWS
+from dpcape.statistics.extent import Extent
 
-Vector = NDArray[np.float64]
-PublicValue = int | float | str | bool | NDArray[Any]
+PublicValue: TypeAlias = int | float | str | bool | FloatArray | IntArray
+"""Value that a statistic is built from, besides the public facts."""
 
-# Rows per block when totals are accumulated; part of the rounding analysis below.
-BLOCK_ROWS = 1024
-_UNIT_ROUNDOFF = 2.0**-53
+RecordsT_contra = TypeVar("RecordsT_contra", contravariant=True)
+"""Records that a statistic reads: one of the interfaces in ``dpcape.statistics.record_blocks``."""
+
+MeanT_co = TypeVar("MeanT_co", covariant=True)
+"""Natural form of a statistic's mean."""
 
 
-class Statistic(ABC):
-    """The mean over records of a contribution of bounded length.
+class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
+    """Mean over records of a contribution of bounded length.
 
-    A subclass sets ``name`` and ``kinds``, computes ``size``, ``radius`` and ``diameter`` from public facts, and writes
-    ``total``. Contributions and totals are *packed* vectors in which Euclidean length is the length the privacy proof
-    uses; ``unpack`` gives the mean its natural form.
+    A subclass sets ``name`` and ``kinds``, proves its ``extent``, returns in ``numbers`` what determines it, and
+    implements ``total``. Contributions and totals are *packed* vectors, whose Euclidean norm is the one the privacy
+    proof uses; ``unpack`` gives the mean its natural form.
 
     Attributes
     ----------
-    name : str — what travels in a message; the site looks its own code up by it.
-    kinds : frozenset of str — kinds of records it applies to.
-    facts : Facts — public facts of the records, the same at all sites.
-    public : mapping — further public values it was built from.
+    name : str
+        Name in messages, by which a site finds its own code.
+    kinds : frozenset of str
+        Kinds of records it applies to.
+    units : frozenset of str
+        Units of protection its diameter is proved for.
+    extent : callable
+        Static method that returns the ``Extent`` for public numbers, given by name. It uses the
+        functions of ``dpcape.formula``, so that it can be computed and written as JavaScript.
+    vectorised : bool
+        Whether ``total`` of a statistic outside dpcape may be given all records of a site at once; it must then be the
+        sum of the totals of single records, which a search tries to refute. False: it is given one record at a time.
+    facts : Facts
+        Public facts of the records, the same at all sites.
+    public : mapping
+        Further public values it was built from.
 
     Privacy
     -------
@@ -49,12 +66,14 @@ class Statistic(ABC):
     name: ClassVar[str]
     kinds: ClassVar[frozenset[str]]
     units: ClassVar[frozenset[str]] = frozenset({"record", "subject"})
+    extent: ClassVar[Callable[..., Extent]]  # type: ignore[explicit-any]  # arrays of any type travel
+    vectorised: ClassVar[bool] = False
 
-    def __init__(self, facts: Facts, **public: PublicValue) -> None:
+    def __init__(self, facts: PublicFacts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
             wanted = ", ".join(sorted(self.kinds))
             raise InvalidParameter(
-                f"records for the statistic {self.name!r} must be of kind {wanted}; got {facts.kind!r}. "
+                f"Records for the statistic {self.name!r} must be of kind {wanted}; got {facts.kind!r}. "
                 f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...)."
             )
         if facts.unit not in self.units:
@@ -67,18 +86,27 @@ class Statistic(ABC):
 
     @property
     @abstractmethod
+    def numbers(self) -> Mapping[str, float]:
+        """Public numbers, by name, that determine the extent of this statistic."""
+
+    @cached_property
+    def _extent(self) -> Extent:
+        return self.extent(**self.numbers)
+
+    @property
     def size(self) -> int:
         """Length of the packed vector."""
+        return int(computed(self._extent.size))
 
     @property
-    @abstractmethod
     def diameter(self) -> float:
         """Largest distance between the contributions of two units."""
+        return computed(self._extent.diameter)
 
     @property
-    @abstractmethod
     def radius(self) -> float:
         """Largest length of one unit's contribution."""
+        return computed(self._extent.radius)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,57 +115,105 @@ class Statistic(ABC):
 
     @property
     def assumption(self) -> str:
-        """What the diameter rests on besides proof, in words; empty for a proved one."""
-        return ""
+        """What the diameter rests on besides proof, in words; empty for one that is proved in this package."""
+        if is_own(type(self)):
+            return ""
+        return (
+            f"the diameter of the statistic {self.name!r}, which is not part of dpcape, is what its author states "
+            "(searched, not proved)"
+        )
 
     @abstractmethod
-    def total(self, records: Any) -> Vector:
+    def total(self, records: RecordsT_contra) -> FloatArray:
         """Return the packed sum of contributions over ``records`` (runs at the site)."""
 
-    def unpack(self, packed: Vector) -> Any:
-        """Return the mean in its natural form (post-processing)."""
-        return packed.reshape(self.shape)
+    def unpack(self, packed: FloatArray) -> MeanT_co:
+        """Return the mean in its natural form (post-processing); an array of this ``shape`` unless overridden."""
+        # A subclass whose natural form is not an array overrides this.
+        return cast(MeanT_co, packed.reshape(self.shape))
+
+    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
+        """Return the released share of valid records and the length of its row, where the statistic counts records.
+
+        The share carries noise of that length times the noise of a coordinate. None if records are not counted.
+        """
+        return None
 
     def rounding(self, n_records: int) -> float:
-        """Bound the Euclidean error that floating point leaves in ``total``.
-
-        Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k
-        counts the roundings any one term passes through (Higham 2002, section 4.2): the block, the blocks' sum, and
-        the contribution itself, for which 4 (n_features + 64) roundings are allowed. The factor 2 covers 1/(1 - k u).
-        """
-        depth = BLOCK_ROWS + math.ceil(n_records / BLOCK_ROWS) + 4 * (self.facts.n_features + 64)
-        return 2 * depth * _UNIT_ROUNDOFF * n_records * self.radius
+        """Return a bound on the Euclidean floating-point error of ``total``."""
+        return computed(self._extent.rounding(n_records))
 
     def sensitivity(self, n_records: int) -> float:
-        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding."""
-        return self.diameter + 2 * self.rounding(n_records)
+        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
+
+        A unit that is invalid contributes zero, which is as far from another contribution as that one is long.
+        """
+        return computed(self._extent.sensitivity(n_records))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(size={self.size}, diameter={self.diameter:.6g})"
 
 
-_KNOWN: dict[str, type[Statistic]] = {}
-_S = TypeVar("_S", bound=type[Statistic])
+def is_own(kind: type) -> bool:
+    """Return whether a class is defined in dpcape; what is defined elsewhere is never called verified."""
+    return kind.__module__.partition(".")[0] == "dpcape"
+
+
+AnyStatistic: TypeAlias = Statistic[Any, Any]  # type: ignore[explicit-any]  # known when it runs
+"""A statistic of records and with a mean that are known when a program runs, not when it is checked."""
+
+_KNOWN: dict[str, type[AnyStatistic]] = {}
+_S = TypeVar("_S", bound=type[AnyStatistic])
 
 
 def known(cls: _S) -> _S:
-    """Class decorator: let sites find this statistic by its name."""
+    """Register a statistic class under its name, by which sites find it (class decorator)."""
     if cls.name in _KNOWN:
-        raise InvalidParameter(f"a statistic's name must be new; got {cls.name!r} twice.")
+        raise InvalidParameter(
+            f"The name of a statistic must be new; got {cls.name!r}, which is registered. Rename it."
+        )
     _KNOWN[cls.name] = cls
     return cls
 
 
-def build(name: str, facts: Facts, public: Mapping[str, PublicValue]) -> Statistic:
-    """Build the statistic of this name from the site's own code and the site's own facts."""
+def statistic_class(name: str) -> type[AnyStatistic]:
+    """Return the class of the statistic of this name."""
+    if name not in _KNOWN:
+        _load_all()
     if name not in _KNOWN:
         raise InvalidParameter(
-            f"a statistic must be one of {sorted(_KNOWN)}; got {name!r}. Install the same dpcape version everywhere."
+            f"statistic must be one of {sorted(_KNOWN)}; got {name!r}. Install the same dpcape version everywhere."
         )
-    make: Callable[..., Statistic] = _KNOWN[name]
+    return _KNOWN[name]
+
+
+def _load_all() -> None:
+    """Import every module of this package, so that all its statistics are known."""
+    package = __name__.rpartition(".")[0]
+    for entry in pkgutil.iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{entry.name}")
+
+
+def extent_of(name: str, **numbers: Number | None) -> Extent:
+    """Return the extent of the statistic of this name, without building it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the statistic.
+    **numbers : Number or None
+        Public numbers by name: those that the static method ``extent`` of the statistic's class takes.
+    """
+    return statistic_class(name).extent(**numbers)
+
+
+def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> AnyStatistic:
+    """Return the statistic of this name, built from local code and the given facts."""
+    make: Callable[..., AnyStatistic] = statistic_class(name)  # type: ignore[explicit-any]  # keywords differ
     try:
         return make(facts, **public)
     except TypeError as error:
         raise InvalidParameter(
-            f"public values of the statistic {name!r} must match its definition; got {sorted(public)}."
+            f"Public values of the statistic {name!r} must match its definition; got {sorted(public)}. "
+            "Install the same dpcape version everywhere."
         ) from error

@@ -1,7 +1,7 @@
-"""One contribution per person: what the stages of subject-level ICA ask for (docs/analyses/joint_ica.md).
+"""Moments with one contribution per subject, for subject-level ICA (docs/analyses/joint_ica.md).
 
-Whatever happens inside one subject is free, so a subject's series is centred, reduced and whitened by itself, and
-only the outcome is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so
+Computations within one subject cost no privacy, so each subject's series is centred, reduced and whitened by itself,
+and only the result is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so
 the diameters below hold for any records and any public matrix.
 """
 
@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
-from dpcape.statistics.fourth_packing import pack4, packed_size4, pair_products, traceless4
-from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, sqrt
+from dpcape.statistics.extent import Extent, rounding_one_by_one
+from dpcape.statistics.packing import pack, pack4, packed_size, packed_size4, pair_products, traceless4, unpack
+from dpcape.statistics.record_blocks import SubjectSeries
 from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, kept_subjects
-from dpcape.statistics.statistic import Statistic, known
-
-Vector = NDArray[np.float64]
+from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 # Eigenvalues of a subject's covariance are raised to this part of the largest: fewer time points than dimensions,
 # or constant voxels, must not divide by zero.
@@ -34,35 +35,31 @@ _PRESENT, _DECAY = 0.6, 0.7
 _LEAST_TRACELESS = 1e-4
 
 
-class OfSubjects(Statistic):
-    """What statistics of whole subjects share."""
+class OfSubjects(Statistic[SubjectSeries, MeanT_co]):
+    """Base class of statistics of whole subjects."""
 
     kinds = frozenset({"subjects"})
     units = frozenset({"subject"})
 
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
 
-    def rounding(self, n_records: int) -> float:
-        """Bound floating point's error: contributions are exact in length, and are added one after the other."""
-        depth = n_records + 64
-        return 2 * depth * 2.0**-53 * n_records * self.radius
+def extent_in_ball(size: Number, radius: Number) -> Extent:
+    """Return the extent of contributions in a ball, added one by one: the diameter is twice the radius."""
+    return Extent(size, 2 * radius, radius, rounding_one_by_one(radius))
 
 
-class InBall(OfSubjects):
-    """Statistics whose contributions are brought into a ball of length ``radius``, one subject at a time."""
+class InBall(OfSubjects[MeanT_co]):
+    """Base class of statistics whose contributions are clipped to a ball, one subject at a time."""
 
     _fills: ClassVar[bool] = False
 
-    def total(self, records: Any) -> Vector:
+    def total(self, records: SubjectSeries) -> FloatArray:
         result = np.zeros(self.size)
         for series in self._series(records):
             result += into_ball(self._attempt(series), self.radius, fill=self._fills)
         return result
 
-    def _attempt(self, series: Vector) -> Vector:
-        """Return the contribution; a decomposition that fails counts as zero, so that the site always answers."""
+    def _attempt(self, series: FloatArray) -> FloatArray:
+        """Return the contribution, or zero if a decomposition fails, so that the site always answers."""
         try:
             with np.errstate(all="ignore"):
                 return self._contribution(series)
@@ -70,52 +67,47 @@ class InBall(OfSubjects):
             return np.zeros(self.size)
 
     @abstractmethod
-    def _series(self, records: Any) -> Any:
+    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
         """Return the subjects' series, reduced."""
 
     @abstractmethod
-    def _contribution(self, series: Vector) -> Vector:
-        """Return one subject's contribution, not yet brought into the ball."""
+    def _contribution(self, series: FloatArray) -> FloatArray:
+        """Return one subject's contribution before clipping."""
 
 
 @known
-class SubjectProjector(OfSubjects):
+class SubjectProjector(OfSubjects[FloatArray]):
     """Mean of the projectors on each subject's leading directions, in a public basis.
 
     A contribution is U U' with |U'U|_F <= sqrt(K): positive semi-definite for every U, so two contributions have an
-    inner product of at least 0 and a squared distance of at most 2 K.
+    inner product of at least 0 and a squared distance of at most 2 K. U U' rounds at most K times per entry.
     """
 
     name = "subject_projector"
 
-    def __init__(self, facts: Facts, basis: Vector, n_components: int) -> None:
+    def __init__(self, facts: PublicFacts, basis: FloatArray, n_components: int) -> None:
         matrix = checked_matrix("basis", basis, (facts.n_features, None))
         if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
             raise InvalidParameter(
-                f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}."
+                f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}. "
+                "Use fewer components."
             )
         super().__init__(facts, basis=matrix, n_components=int(n_components))
         check_lengths(facts, int(n_components))
         self._basis, self._n_components = matrix, int(n_components)
 
-    @property
-    def size(self) -> int:
-        return packed_size(self._basis.shape[1])
+    @staticmethod
+    def extent(*, n_columns: Number, n_components: Number) -> Extent:
+        """Return the extent for projectors on ``n_components`` directions in a basis of ``n_columns``."""
+        radius = sqrt(n_components)
+        summed = rounding_one_by_one(radius, further=n_components)
+        return Extent(packed_size(n_columns), sqrt(2 * n_components), radius, lambda n: summed(n) * sqrt(n_components))
 
     @property
-    def radius(self) -> float:
-        return math.sqrt(self._n_components)
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_columns": self._basis.shape[1], "n_components": self._n_components}
 
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2 * self._n_components)
-
-    def rounding(self, n_records: int) -> float:
-        """Bound floating point's error: U U' rounds at most ``n_components`` times per entry."""
-        depth = n_records + self._n_components + 64
-        return 2 * depth * 2.0**-53 * n_records * self.radius * math.sqrt(self._n_components)
-
-    def total(self, records: Any) -> Vector:
+    def total(self, records: SubjectSeries) -> FloatArray:
         width = self._basis.shape[1]
         result = np.zeros((width, width))
         for series in records.each_subject():
@@ -123,7 +115,7 @@ class SubjectProjector(OfSubjects):
             result += directions @ directions.T
         return pack(result)
 
-    def _directions(self, series: Vector) -> Vector:
+    def _directions(self, series: FloatArray) -> FloatArray:
         """Return at most K orthonormal columns, scaled down where rounding made them too long."""
         try:
             if len(series) < series.shape[1]:
@@ -137,17 +129,17 @@ class SubjectProjector(OfSubjects):
         target = math.sqrt(self.radius) * (1 - (series.shape[1] + 64) * 2.0**-50)
         if not np.isfinite(length) or not series.any():
             return np.zeros((series.shape[1], 1))
-        scaled: Vector = directions * min(1.0, target / length)
+        scaled: FloatArray = directions * min(1.0, target / length)
         return scaled
 
-    def unpack(self, packed: Vector) -> Vector:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._basis.shape[1])
 
 
-class _OfReducedSubjects(InBall):
-    """Statistics of series reduced by ``projection`` (kept between rounds) and then moved by ``whitener``."""
+class _OfReducedSubjects(InBall[FloatArray]):
+    """Base class of statistics of series reduced by ``projection`` (cached) and then multiplied by ``whitener``."""
 
-    def __init__(self, facts: Facts, projection: Vector, whitener: Vector, **more: float) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, **more: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         inner = checked_matrix("whitener", whitener, (matrix.shape[1], matrix.shape[1]))
         super().__init__(facts, projection=matrix, whitener=inner, **more)
@@ -158,7 +150,7 @@ class _OfReducedSubjects(InBall):
     def _width(self) -> int:
         return int(self._projection.shape[1])
 
-    def _series(self, records: Any) -> Any:
+    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
         return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
 
 
@@ -168,24 +160,25 @@ class SubjectLogCovariance(_OfReducedSubjects):
 
     name = "subject_log_covariance"
 
-    def __init__(self, facts: Facts, projection: Vector, whitener: Vector, clip: float) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, clip: float) -> None:
         super().__init__(facts, projection, whitener, clip=checked_positive("clip", clip))
         self._clip = float(clip)
 
-    @property
-    def size(self) -> int:
-        return packed_size(self._width)
+    @staticmethod
+    def extent(*, n_components: Number, clip: Number) -> Extent:
+        """Return the extent for matrices of ``n_components`` rows and of length at most ``clip``."""
+        return extent_in_ball(packed_size(n_components), clip)
 
     @property
-    def radius(self) -> float:
-        return self._clip
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_components": self._width, "clip": self._clip}
 
-    def _contribution(self, series: Vector) -> Vector:
+    def _contribution(self, series: FloatArray) -> FloatArray:
         values, vectors = _eigen(series)
         logs = np.log(values)
         return pack((vectors * (logs - logs.mean())) @ vectors.T)
 
-    def unpack(self, packed: Vector) -> Vector:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._width)
 
 
@@ -195,7 +188,7 @@ class SubjectCovariance(SubjectLogCovariance):
 
     name = "subject_covariance"
 
-    def _contribution(self, series: Vector) -> Vector:
+    def _contribution(self, series: FloatArray) -> FloatArray:
         covariance = series.T @ series
         covariance *= self._width / np.trace(covariance)
         return pack(covariance - np.eye(self._width))
@@ -206,24 +199,25 @@ class SubjectTensor(_OfReducedSubjects):
     """Mean of each subject's traceless fourth-order tensor with lags, divided by its length.
 
     The subject is whitened by its own covariance; F_t are the products of pairs of a time point, and the tensor is the
-    symmetric part of sum_t F_t (.6 F_t + sum_l .7^(l-1) F_(t-l))'. Volatility that persists shows in the lags.
+    symmetric part of sum_t F_t (.6 F_t + sum_l .7^(l-1) F_(t-l))'. The lags capture volatility that persists.
     """
 
     name = "subject_tensor"
     _fills = True
 
-    def __init__(self, facts: Facts, projection: Vector, whitener: Vector) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray) -> None:
         super().__init__(facts, projection, whitener)
 
-    @property
-    def size(self) -> int:
-        return packed_size4(self._width)
+    @staticmethod
+    def extent(*, n_components: Number) -> Extent:
+        """Return the extent for tensors of ``n_components`` dimensions and of length one."""
+        return extent_in_ball(packed_size4(n_components), 1.0)
 
     @property
-    def radius(self) -> float:
-        return 1.0
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_components": self._width}
 
-    def _contribution(self, series: Vector) -> Vector:
+    def _contribution(self, series: FloatArray) -> FloatArray:
         # Imported here: it takes half the start of every command and site process, and few analyses need it.
         from scipy.signal import lfilter
 
@@ -237,51 +231,53 @@ class SubjectTensor(_OfReducedSubjects):
         return traceless
 
 
-def check_lengths(facts: Facts, n_components: int) -> None:
-    """Refuse, at a site, series that are all too short; the longest length is a public fact (0 where unknown)."""
+def check_lengths(facts: PublicFacts, n_components: int) -> None:
+    """Refuse series that are all too short, at a site; the longest length is a public fact (0 if unknown)."""
     if 0 < facts.rows_per_unit <= n_components:
         raise InvalidParameter(
-            f"subjects must have more time points than the {n_components} components; got at most "
-            f"{facts.rows_per_unit}. Ask for fewer components."
+            f"Subjects must have more time points than the {n_components} components; got at most "
+            f"{facts.rows_per_unit}. Use fewer components."
         )
 
 
-def _eigen(series: Vector) -> tuple[Vector, Vector]:
+def _eigen(series: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return eigenvalues, raised to a least part of the largest, and eigenvectors of a subject's covariance."""
     values, vectors = np.linalg.eigh(series.T @ series / len(series))
     return np.maximum(values, _LEAST_EIGENVALUE * values[-1]), vectors
 
 
-def whitened(series: Vector) -> Vector:
+def whitened(series: FloatArray) -> FloatArray:
     """Return the series times the symmetric inverse root of its own covariance."""
     values, vectors = _eigen(series)
-    result: Vector = series @ ((vectors / np.sqrt(values)) @ vectors.T)
+    result: FloatArray = series @ ((vectors / np.sqrt(values)) @ vectors.T)
     return result
 
 
-def limited(series: Vector) -> Vector:
+def limited(series: FloatArray) -> FloatArray:
     """Return the series with time points longer than 1.3 sqrt(K) scaled down to that."""
     norms = np.sqrt(np.vecdot(series, series))
     limit = _SERIES_CLIP * math.sqrt(series.shape[1])
-    result: Vector = series * (limit / np.maximum(norms, limit))[:, np.newaxis]
+    result: FloatArray = series * (limit / np.maximum(norms, limit))[:, np.newaxis]
     return result
 
 
-def subject_projector(facts: Facts, basis: Vector, *, n_components: int) -> SubjectProjector:
+def subject_projector(facts: PublicFacts, basis: FloatArray, *, n_components: int) -> SubjectProjector:
     """Mean of the projectors on each subject's leading directions."""
     return SubjectProjector(facts, basis, n_components)
 
 
-def subject_log_covariance(facts: Facts, projection: Vector, *, clip: float) -> SubjectLogCovariance:
+def subject_log_covariance(facts: PublicFacts, projection: FloatArray, *, clip: float) -> SubjectLogCovariance:
     """Mean of the clipped logarithms of the subjects' covariances."""
     return SubjectLogCovariance(facts, projection, np.eye(projection.shape[1]), clip)
 
 
-def subject_covariance(facts: Facts, projection: Vector, whitener: Vector, *, clip: float) -> SubjectCovariance:
+def subject_covariance(
+    facts: PublicFacts, projection: FloatArray, whitener: FloatArray, *, clip: float
+) -> SubjectCovariance:
     """Mean of the subjects' covariances in ``whitener`` coordinates, minus the identity."""
     return SubjectCovariance(facts, projection, whitener, clip)
 
 
-def subject_tensor(facts: Facts, projection: Vector, whitener: Vector) -> SubjectTensor:
+def subject_tensor(facts: PublicFacts, projection: FloatArray, whitener: FloatArray) -> SubjectTensor:
     """Mean of the subjects' normalised traceless tensors."""
     return SubjectTensor(facts, projection, whitener)

@@ -1,36 +1,38 @@
-"""Scores of a rotation, one per person: the polish of subject-level ICA, and infomax per subject."""
+"""Scores of a rotation, one per subject: refinement of subject-level ICA, and infomax per subject."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcape.facts import Facts
+from dpcape.arrays import FloatArray
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number
+from dpcape.statistics.extent import Extent
+from dpcape.statistics.packing import packed_size
+from dpcape.statistics.record_blocks import SubjectSeries
 from dpcape.statistics.reduced import checked_matrix, checked_positive, kept_subjects
 from dpcape.statistics.statistic import known
-from dpcape.statistics.subject_moments import InBall, whitened
-
-Vector = NDArray[np.float64]
+from dpcape.statistics.subject_moments import InBall, extent_in_ball, whitened
 
 _DECAY = 0.7
 
 
 @known
-class SubjectPolish(InBall):
+class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
     """Mean of each subject's score of small rotations, with its curvature, divided by its length.
 
     With y the sources at the current rotation, v the two-sided exponential mean of y^2 without the present and
     phi = 1/(.5 + .3 y^2 + .7 v): A_ij = <y_i y_j (phi_i - phi_j)> is the score of rotating i towards j, and
-    c_i = <phi_i - phi_i y_i^2 - .6 phi_i^2 y_i^2> makes up its slope c_i + c_j. The contribution (A_ij i<j, c_i/2) has
+    c_i = <phi_i - phi_i y_i^2 - .6 phi_i^2 y_i^2> gives its slope c_i + c_j. The contribution (A_ij i<j, c_i/2) has
     length one, so the diameter is 2.
     """
 
     name = "subject_polish"
     _fills = True
 
-    def __init__(self, facts: Facts, projection: Vector, whitener: Vector, rotation: Vector) -> None:
+    def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, rotation: FloatArray) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         width = int(matrix.shape[1])
         inner = checked_matrix("whitener", whitener, (width, width))
@@ -38,18 +40,19 @@ class SubjectPolish(InBall):
         super().__init__(facts, projection=matrix, whitener=inner, rotation=turn)
         self._projection, self._whitener, self._rotation, self._width = matrix, inner, turn, width
 
-    @property
-    def size(self) -> int:
-        return self._width * (self._width + 1) // 2
+    @staticmethod
+    def extent(*, n_components: Number) -> Extent:
+        """Return the extent for rotations of ``n_components`` sources and scores of length one."""
+        return extent_in_ball(packed_size(n_components), 1.0)
 
     @property
-    def radius(self) -> float:
-        return 1.0
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_components": self._width}
 
-    def _series(self, records: Any) -> Any:
+    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
         return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
 
-    def _contribution(self, series: Vector) -> Vector:
+    def _contribution(self, series: FloatArray) -> FloatArray:
         sources = whitened(series) @ self._rotation.T
         squares = sources**2
         phi = 1 / (0.5 + 0.3 * squares + 0.7 * _surroundings(squares))
@@ -58,7 +61,7 @@ class SubjectPolish(InBall):
         slopes = (phi - phi * squares - 0.6 * phi**2 * squares).mean(axis=0)
         return np.concatenate([scores[np.triu_indices(self._width, 1)], slopes / 2])
 
-    def unpack(self, packed: Vector) -> tuple[Vector, Vector]:
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (antisymmetric scores, slopes)."""
         n_scores = self.size - self._width
         scores = np.zeros((self._width, self._width))
@@ -66,7 +69,7 @@ class SubjectPolish(InBall):
         return scores - scores.T, 2 * packed[n_scores:]
 
 
-def _surroundings(squares: Vector) -> Vector:
+def _surroundings(squares: FloatArray) -> FloatArray:
     """Return the exponentially weighted mean of each entry's past and future, without the present."""
     # Imported here: it takes half the start of every command and site process, and few analyses need it.
     from scipy.signal import lfilter
@@ -76,22 +79,29 @@ def _surroundings(squares: Vector) -> Vector:
     steps = np.arange(len(squares))
     weights = (1 - _DECAY**steps) / (1 - _DECAY)
     total = weights + weights[::-1]
-    result: Vector = (sums[0] + sums[1][::-1]) / np.maximum(total, 1e-300)[:, np.newaxis]
+    result: FloatArray = (sums[0] + sums[1][::-1]) / np.maximum(total, 1e-300)[:, np.newaxis]
     return result
 
 
 @known
-class SubjectInfomax(InBall):
+class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
     """Mean of each subject's own mean infomax gradient (G, h), stacked and clipped to ``clip``.
 
     The gradient at a time point is G = (I + y z') W and h = y with z = W x + b and y = 1 - 2 g(z) (dissertation,
-    algorithm 6.1, steps 6 to 9); averaging inside a subject is free, and a ball of radius ``clip`` has diameter 2 clip.
+    algorithm 6.1, steps 6 to 9); averaging within a subject costs no privacy, and a ball of radius ``clip`` has
+    diameter 2 clip.
     """
 
     name = "subject_infomax"
 
     def __init__(
-        self, facts: Facts, projection: Vector, whitener: Vector, unmixing: Vector, bias: Vector, clip: float
+        self,
+        facts: PublicFacts,
+        projection: FloatArray,
+        whitener: FloatArray,
+        unmixing: FloatArray,
+        bias: FloatArray,
+        clip: float,
     ) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
         width = int(matrix.shape[1])
@@ -109,35 +119,44 @@ class SubjectInfomax(InBall):
         self._projection, self._whitener, self._unmixing, self._bias = matrix, inner, turn, shift
         self._width, self._clip = width, float(clip)
 
-    @property
-    def size(self) -> int:
-        return self._width * (self._width + 1)
+    @staticmethod
+    def extent(*, n_components: Number, clip: Number) -> Extent:
+        """Return the extent for ``n_components`` sources and gradients of length at most ``clip``."""
+        return extent_in_ball(n_components * (n_components + 1), clip)
 
     @property
-    def radius(self) -> float:
-        return self._clip
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_components": self._width, "clip": self._clip}
 
-    def _series(self, records: Any) -> Any:
+    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
         return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
 
-    def _contribution(self, series: Vector) -> Vector:
+    def _contribution(self, series: FloatArray) -> FloatArray:
         sources = whitened(series) @ self._unmixing.T + self._bias
         scores = -np.tanh(sources / 2)
         gradient = (np.eye(self._width) + scores.T @ sources / len(sources)) @ self._unmixing
         return np.concatenate([gradient.ravel(), scores.mean(axis=0)])
 
-    def unpack(self, packed: Vector) -> tuple[Vector, Vector]:
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (G, h)."""
         return packed[: self._width**2].reshape(self._width, self._width), packed[self._width**2 :]
 
 
-def subject_polish(facts: Facts, projection: Vector, whitener: Vector, *, rotation: Vector) -> SubjectPolish:
+def subject_polish(
+    facts: PublicFacts, projection: FloatArray, whitener: FloatArray, *, rotation: FloatArray
+) -> SubjectPolish:
     """Mean of the subjects' normalised scores at a rotation."""
     return SubjectPolish(facts, projection, whitener, rotation)
 
 
 def subject_infomax(
-    facts: Facts, projection: Vector, whitener: Vector, *, unmixing: Vector, bias: Vector, clip: float
+    facts: PublicFacts,
+    projection: FloatArray,
+    whitener: FloatArray,
+    *,
+    unmixing: FloatArray,
+    bias: FloatArray,
+    clip: float,
 ) -> SubjectInfomax:
     """Mean of the subjects' clipped infomax gradients."""
     return SubjectInfomax(facts, projection, whitener, unmixing, bias, clip)

@@ -1,5 +1,4 @@
-"""Third moments of bounded rows, corrected for spherical noise of public variance (dissertation, section
-5.1.2).
+"""Third moments of bounded rows, corrected for spherical noise of public variance (dissertation, section 5.1.2).
 
 A record x of a spherical Gaussian mixture contributes f(x) = x (x) x (x) x - v 3 Sym(x (x) I), v the public
 variance of the noise; the mean of f is sum_k w_k a_k (x) a_k (x) a_k. For a mixture of many columns the
@@ -19,35 +18,30 @@ B^2; the papers' value is 2 + 6 D s.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, choose, clamp, computed, maximum, sqrt
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
-from dpcape.statistics.tensor_packing import (
-    CubeSum,
-    packed_tensor_size,
-    root_multiplicities,
-    triples,
-    unpack_tensor,
-)
-
-Array = NDArray[np.float64]
+from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, triples, unpack_tensor
+from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.statistics.statistic import Statistic, known
 
 _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 # Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records
 # are.
 _LARGEST_FACTOR = 1e40
-# What a site tolerates between its own largest length and the announced one, in the last digits.
+# Tolerance, in the last digits, between a site's own largest length and the announced one.
 _SLACK = 1e-9
 
 
-class _ThirdMoments(Statistic):
-    """What corrected third moments share: packed symmetric tensors, two sums that are subtracted at the end."""
+class _ThirdMoments(Statistic[RowBlocks, FloatArray]):
+    """Base class of corrected third moments: packed symmetric tensors, two sums subtracted at the end."""
 
     kinds = _KINDS
     units = frozenset({"record"})
@@ -55,28 +49,23 @@ class _ThirdMoments(Statistic):
     _variance: float
 
     @property
-    def size(self) -> int:
-        return packed_tensor_size(self._width)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return (self._width, self._width, self._width)
 
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
-
-    def unpack(self, packed: Array) -> Array:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack_tensor(packed, self._width)
 
 
 @known
 class ThirdMoment(_ThirdMoments):
-    """Mean of x (x) x (x) x - v 3 Sym(x (x) I), packed."""
+    """Mean of x (x) x (x) x - v 3 Sym(x (x) I), packed.
+
+    The cubes and the correction are summed separately, so each counts in the rounding with its own length.
+    """
 
     name = "third_moment"
 
-    def __init__(self, facts: Facts, noise_variance: float) -> None:
+    def __init__(self, facts: PublicFacts, noise_variance: float) -> None:
         variance = checked_variance(noise_variance)
         super().__init__(facts, noise_variance=variance)
         self._variance, self._width = variance, facts.n_features
@@ -86,17 +75,22 @@ class ThirdMoment(_ThirdMoments):
     def _bound(self) -> float:
         return row_bound(self.facts)
 
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, noise_variance: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        # All eigenvalues of G = I are one, and |G|_F^2 is their number.
+        radius = sqrt(_largest_square(bound, noise_variance, square=n_features, variance=noise_variance))
+        correction = noise_variance * sqrt(3 * (n_features + 2)) * bound
+        summed = rounding_in_blocks(n_features, radius)
+        return Extent(
+            packed_tensor_size(n_features), 2 * radius, radius, lambda n: summed(n) * (bound**3 + correction) / radius
+        )
+
     @property
-    def radius(self) -> float:
-        ones = np.ones(1)
-        return longest(self._bound, ones, square=float(self._width), variance=self._variance)
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self._width, "bound": self._bound, "noise_variance": self._variance}
 
-    def rounding(self, n_records: int) -> float:
-        # The cubes and the correction are summed apart, so each counts with its own length.
-        correction = self._variance * math.sqrt(3 * (self._width + 2)) * self._bound
-        return super().rounding(n_records) * (self._bound**3 + correction) / self.radius
-
-    def total(self, records: Any) -> Array:
+    def total(self, records: RowBlocks) -> FloatArray:
         cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
         columns = cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
@@ -109,16 +103,18 @@ class ThirdMoment(_ThirdMoments):
 
 @known
 class WhitenedThirdMoment(_ThirdMoments):
-    """The same in public coordinates: z = W'x clipped to length ``clip``, mean of z (x) z (x) z - v 3 Sym(z
-    (x) W'W).
+    """Mean of z (x) z (x) z - v 3 Sym(z (x) W'W) in public coordinates z = W'x, clipped to length ``clip``.
 
-    ``radius`` is announced with the request so that all sites calibrate to the same number; a site refuses
-    one that is smaller than what it computes itself.
+    ``radius`` is sent with the request, so that all sites calibrate to the same number; a site refuses one that is
+    smaller than its own. Cubes (at most clip^3) and corrections (at most clip^3 + radius, being cube minus
+    contribution) are summed separately, so each counts in the rounding with its own length.
     """
 
     name = "whitened_third_moment"
 
-    def __init__(self, facts: Facts, whitener: Array, clip: float, noise_variance: float, radius: float) -> None:
+    def __init__(
+        self, facts: PublicFacts, whitener: FloatArray, clip: float, noise_variance: float, radius: float
+    ) -> None:
         self._whitener = checked_whitener(whitener, facts)
         self._clip, self._variance = checked_positive("clip", clip), checked_variance(noise_variance)
         self._width = self._whitener.shape[1]
@@ -126,20 +122,57 @@ class WhitenedThirdMoment(_ThirdMoments):
         needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
         if not needed <= self._radius:
             raise InvalidParameter(
-                f"radius must be at least the largest length of a contribution, {needed:.6g}; got {radius!r}."
+                f"radius must be at least the largest length of a contribution, {needed:.6g}; got {radius!r}. "
+                "Install the same dpcape version everywhere."
             )
         super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
 
+    @staticmethod
+    def extent(
+        *,
+        n_features: Number,
+        n_components: Number,
+        clip: Number,
+        noise_variance: Number = 0.0,
+        radius: Number | None = None,
+    ) -> Extent:
+        """Return the extent for rows mapped to ``n_components`` coordinates and to length ``clip``.
+
+        Parameters
+        ----------
+        n_features, n_components : Number
+            Columns of a row, and coordinates it is mapped to.
+        clip : Number
+            Largest length of a row in these coordinates.
+        noise_variance : Number
+            Public variance of the noise.
+        radius : Number or None
+            The radius sent with the request; None for that of orthonormal directions.
+        """
+        if radius is None:
+            largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
+            announced = sqrt(largest) * (1 + _SLACK)
+        else:
+            announced = radius
+        summed = rounding_in_blocks(n_features, announced)
+        return Extent(
+            packed_tensor_size(n_components),
+            2 * announced,
+            announced,
+            lambda n: summed(n) * (2 * clip**3 + announced) / announced,
+        )
+
     @property
-    def radius(self) -> float:
-        return self._radius
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_features": self.facts.n_features,
+            "n_components": self._width,
+            "clip": self._clip,
+            "noise_variance": self._variance,
+            "radius": self._radius,
+        }
 
-    def rounding(self, n_records: int) -> float:
-        # Cubes (at most clip^3) and corrections (at most clip^3 + radius, being cube minus contribution) are
-        # summed apart.
-        return super().rounding(n_records) * (2 * self._clip**3 + self._radius) / self._radius
-
-    def total(self, records: Any) -> Array:
+    def total(self, records: RowBlocks) -> FloatArray:
         cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
         directions, scores = np.ascontiguousarray(self._whitener.T), cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
@@ -151,76 +184,90 @@ class WhitenedThirdMoment(_ThirdMoments):
         return corrected(cubes.entries(), sums, directions @ self._whitener, self._variance)
 
 
-def _shrinkage(columns: Array, clip: float) -> Array:
+def _shrinkage(columns: FloatArray, clip: float) -> FloatArray:
     """Return the factors that bring records (in columns) to length at most ``clip``."""
     # A product with ones sums over rows faster than a reduction does.
     lengths = np.sqrt(np.ones(len(columns)) @ np.square(columns))
-    factors: Array = clip / np.maximum(lengths, clip)
+    factors: FloatArray = clip / np.maximum(lengths, clip)
     return factors
 
 
-def corrected(cube_entries: Array, sums: Array, gram: Array, variance: float) -> Array:
+def corrected(cube_entries: FloatArray, sums: FloatArray, gram: FloatArray, variance: float) -> FloatArray:
     """Return the packed tensor of summed cubes minus v 3 Sym(s (x) G), s the summed records."""
     n = sums.size
     entries = cube_entries
     if variance:
         i, j, k = triples(n)
         entries = entries - variance * (sums[i] * gram[j, k] + sums[j] * gram[i, k] + sums[k] * gram[i, j])
-    packed: Array = entries * root_multiplicities(n)
+    packed: FloatArray = entries * root_multiplicities(n)
     return packed
 
 
-def longest(clip: float, eigenvalues: Array, *, square: float, variance: float) -> float:
+def longest(clip: float, eigenvalues: FloatArray, *, square: float, variance: float) -> float:
     """Return max |f(z)| over |z| <= clip; ``eigenvalues`` of G and ``square`` = |G|_F^2 (proof above)."""
+    squares = (_largest_square(clip, g, square=square, variance=variance) for g in eigenvalues * variance)
+    return math.sqrt(max((0.0, *(computed(entry) for entry in squares))))
+
+
+def _largest_square(clip: Number, g: Number, *, square: Number, variance: Number) -> Number:
+    """Return max |f(z)|^2 over the eigenvectors z of one eigenvalue of G with |z| <= clip; ``g`` is v times it."""
     end = clip**2
-    worst = 0.0
-    for g in eigenvalues * variance:
-        linear = 3 * square * variance**2 + 6 * g**2
-        # d/dq of q^3 - 6 g q^2 + linear q.
-        spread = 4 * g**2 - linear / 3
-        inner = [] if spread < 0 else [2 * g - math.sqrt(spread), 2 * g + math.sqrt(spread)]
-        for q in (end, *(min(max(root, 0.0), end) for root in inner)):
-            worst = max(worst, q**3 - 6 * g * q**2 + linear * q)
-    return math.sqrt(worst)
+    linear = 3 * square * variance**2 + 6 * g**2
+
+    def value(q: Number) -> Number:
+        return q**3 - 6 * g * q**2 + linear * q
+
+    # Roots of the derivative; where they are not real, the end, which counts anyway, replaces them.
+    spread = 4 * g**2 - linear / 3
+    root = sqrt(maximum(spread, 0.0))
+    inner = (choose(spread < 0, end, clamp(extreme, 0.0, end)) for extreme in (2 * g - root, 2 * g + root))
+    return maximum(0.0, value(end), *map(value, inner))
 
 
-def whitened_radius(whitener: Array, *, clip: float, noise_variance: float) -> float:
+def whitened_radius(whitener: FloatArray, *, clip: float, noise_variance: float) -> float:
     """Return the largest length of a contribution to the whitened third moment."""
     gram = whitener.T @ whitener
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return longest(clip, eigenvalues, square=float(np.sum(gram**2)), variance=noise_variance)
 
 
-def checked_whitener(whitener: Array, facts: Facts, n_rows: int | None = None) -> Array:
-    """Return public directions as an (n_rows, n_components) array, or refuse them; one row per column."""
+def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | None = None) -> FloatArray:
+    """Return public directions as an (n_rows, n_components) array, or raise; one row per column of the records."""
     array = np.asarray(whitener)
     wanted = facts.n_features if n_rows is None else n_rows
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != wanted:
         raise InvalidParameter(
-            f"whitener must be a float64 matrix with {wanted} rows; got shape {array.shape} of {array.dtype}."
+            f"whitener must be a float64 matrix with {wanted} rows; got shape {array.shape} of {array.dtype}. "
+            "Pass one row per column of the records."
         )
     if not 1 <= array.shape[1] <= array.shape[0]:
-        raise InvalidParameter(f"whitener must have 1 to {array.shape[0]} columns; got {array.shape[1]}.")
+        raise InvalidParameter(
+            f"whitener must have 1 to {array.shape[0]} columns; got {array.shape[1]}. Use fewer components."
+        )
     limit = _LARGEST_FACTOR / (max(1.0, row_bound(facts)) * array.shape[0])
-    # Written so that NaN is refused. Larger numbers could overflow for some records only, which would tell
-    # about them.
-    if not bool((np.abs(array) <= limit).all()):
-        raise InvalidParameter(f"whitener must hold finite numbers of at most {limit:.3g}; got others.")
+    # Written so that NaN is refused. Larger numbers could overflow for some records only, which would reveal
+    # something about them.
+    outside = np.flatnonzero(~(np.abs(array) <= limit).all(axis=1))
+    if outside.size:
+        raise InvalidParameter(
+            f"whitener must have finite entries of at most {limit:.3g} in absolute value; got a larger or non-finite "
+            f"entry in row {outside[0]}. Use fewer components."
+        )
     return array
 
 
 def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FACTOR) -> float:
-    """Return a positive number of ordinary size."""
+    """Return a positive number from 1 / ``largest`` to ``largest``, or raise."""
     number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not number or not 1 / largest <= value <= largest:
         raise InvalidParameter(
-            f"{subject} must be a positive number between {1 / largest:g} and {largest:g}; got {value!r}."
+            f"{subject} must be a positive number between {1 / largest:g} and {largest:g}; got {value!r}. Rescale it."
         )
     return float(value)
 
 
 def checked_variance(noise_variance: float) -> float:
-    """Return the public variance of the mixture's noise."""
+    """Return the public variance of the mixture's noise, or raise."""
     number = isinstance(noise_variance, int | float | np.number) and not isinstance(noise_variance, bool)
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
         raise InvalidParameter(
@@ -235,13 +282,15 @@ def _shown(value: object) -> str:
     return " ".join(repr(value).split())
 
 
-def third_moment(facts: Facts, *, noise_variance: float) -> ThirdMoment:
+def third_moment(facts: PublicFacts, *, noise_variance: float) -> ThirdMoment:
     """Mean of x (x) x (x) x, corrected for spherical noise of public variance."""
     return ThirdMoment(facts, noise_variance=noise_variance)
 
 
-def whitened_third_moment(facts: Facts, whitener: Array, *, clip: float, noise_variance: float) -> WhitenedThirdMoment:
-    """Return the same in the public coordinates W'x, clipped there to length ``clip``."""
+def whitened_third_moment(
+    facts: PublicFacts, whitener: FloatArray, *, clip: float, noise_variance: float
+) -> WhitenedThirdMoment:
+    """Corrected third moment in the public coordinates W'x, clipped there to length ``clip``."""
     checked_whitener(whitener, facts)
     needed = whitened_radius(
         whitener, clip=checked_positive("clip", clip), noise_variance=checked_variance(noise_variance)

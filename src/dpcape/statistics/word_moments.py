@@ -7,9 +7,8 @@ A document of L words with counts c contributes, for L >= 3,
     triples  (c (x) c (x) c - 3 Sym(diag c (x) c) + 2 diag3 c) / (L (L - 1) (L - 2)),
 
 the averages of e_i, e_i (x) e_j and e_i (x) e_j (x) e_k over all ordered choices of different positions:
-symmetric, so that nothing is released without noise, and using every word. A shorter
-document contributes zero and is still counted. Documents whose contribution is longer than a public ``clip``
-are scaled down to it.
+symmetric, so that nothing is released without noise, and using every word. A shorter document contributes zero and
+is still counted. A contribution longer than a public ``clip`` is scaled down to it.
 
 Sensitivity. The entries of a contribution are non-negative and add to one, so its Euclidean length is at
 most one, and after clipping at most r = min(clip, 1). Two contributions have a non-negative inner product,
@@ -21,27 +20,30 @@ diameter is 2 clip.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import Facts
-from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.statistic import BLOCK_ROWS, Statistic, known
-from dpcape.statistics.tensor_packing import (
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, computed, maximum, minimum
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.packing import (
     CubeSum,
+    pack,
+    packed_size,
     packed_tensor_size,
     root_multiplicities,
     triples,
+    unpack,
     unpack_tensor,
 )
+from dpcape.statistics.record_blocks import CountBlocks, SparseCounts
+from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive, checked_whitener
-
-Array = NDArray[np.float64]
-Sparse = Any  # csr_array of float64; its type parameters differ between scipy's stubs and its versions
 
 # A packed tensor of more entries than this is not released whole.
 LARGEST_TENSOR = 2**24
@@ -49,81 +51,89 @@ LARGEST_TENSOR = 2**24
 _BUFFER_ENTRIES = 2**22
 
 
-class _OfDocuments(Statistic):
-    """What moments of documents share."""
+class _OfDocuments(Statistic[CountBlocks, FloatArray]):
+    """Base class of moments of documents."""
 
     kinds = frozenset({"documents"})
     units = frozenset({"record"})
     _clip: float
 
-    @property
-    def radius(self) -> float:
-        return min(self._clip, 1.0)
 
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2) * self.radius
+def _extent_of_shares(size: Number, n_features: Number, clip: Number) -> Extent:
+    """Return the extent of non-negative entries that add to one, clipped to length ``clip``.
 
-    def rounding(self, n_records: int) -> float:
-        # Terms that are subtracted are summed apart: c (x) c (x) c is at most 27/6 of a contribution at
-        # three words, and all terms together at most 27/6 + 3 * 9/6 + 2 * 3/6 = 10.
-        return 10 * super().rounding(n_records)
+    Terms that are subtracted are summed separately: c (x) c (x) c is at most 27/6 of a contribution at three words, and
+    all terms together at most 27/6 + 3 * 9/6 + 2 * 3/6 = 10.
+    """
+    radius = minimum(clip, 1.0)
+    summed = rounding_in_blocks(n_features, radius)
+    return Extent(size, math.sqrt(2) * radius, radius, lambda n: 10 * summed(n))
 
 
 @known
 class WordShares(_OfDocuments):
-    """Mean over documents of the shares of words, packed as they are."""
+    """Mean over documents of the shares of words, as a plain vector."""
 
     name = "word_shares"
 
-    def __init__(self, facts: Facts, clip: float) -> None:
+    def __init__(self, facts: PublicFacts, clip: float) -> None:
         super().__init__(facts, clip=clip)
         self._clip = checked_positive("clip", clip)
 
-    @property
-    def size(self) -> int:
-        return self.facts.n_features
+    @staticmethod
+    def extent(*, n_features: Number, clip: Number) -> Extent:
+        """Return the extent for a vocabulary of ``n_features`` words and contributions of length at most ``clip``."""
+        return _extent_of_shares(n_features, n_features, clip)
 
-    def total(self, records: Any) -> Array:
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "clip": self._clip}
+
+    def total(self, records: CountBlocks) -> FloatArray:
         result = np.zeros(self.size)
         for counts in records.blocks(BLOCK_ROWS):
             shares = _inverse(_row_sums(counts))
             norms = np.sqrt(_row_sums(counts, counts.data**2)) * shares
-            result += counts.T @ (shares * _factors(norms, self._clip))
+            result += _summed(counts, shares * _factors(norms, self._clip))
         return result
 
 
 @known
 class WordPairs(_OfDocuments):
-    """Mean over documents of pairs of words, a symmetric matrix; optionally of some public words only."""
+    """Mean over documents of pairs of words, a symmetric matrix; optionally restricted to some public words."""
 
     name = "word_pairs"
 
-    def __init__(self, facts: Facts, clip: float, words: NDArray[np.int64]) -> None:
+    def __init__(self, facts: PublicFacts, clip: float, words: IntArray) -> None:
         super().__init__(facts, clip=clip, words=words)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
 
+    @staticmethod
+    def extent(*, n_features: Number, n_words: Number, clip: Number) -> Extent:
+        """Return the extent for ``n_words`` of ``n_features`` words and contributions of length at most ``clip``."""
+        return _extent_of_shares(packed_size(n_words), n_features, clip)
+
     @property
-    def size(self) -> int:
-        return packed_size(self._words.size)
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "n_words": self._words.size, "clip": self._clip}
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self._words.size, self._words.size)
 
-    def total(self, records: Any) -> Array:
+    def total(self, records: CountBlocks) -> FloatArray:
         n = self._words.size
         matrix, diagonal, product = np.zeros((n, n)), np.zeros(n), np.empty((n, n))
         for counts in restricted_blocks(records, self._words):
             weights = self._weights(counts)
             (counts.T @ _scaled(counts, weights)).toarray(out=product)
             matrix += product
-            diagonal += counts.T @ weights
+            diagonal += _summed(counts, weights)
         matrix[np.diag_indices(n)] -= diagonal
         return pack(matrix)
 
-    def _weights(self, counts: Sparse) -> Array:
-        """Return what multiplies c c' - diag c in each document's contribution."""
+    def _weights(self, counts: SparseCounts) -> FloatArray:
+        """Return the factor of c c' - diag c in each document's contribution."""
         lengths = _row_sums(counts)
         shares = _inverse(lengths * (lengths - 1))
         squares = _row_sums(counts, counts.data**2)
@@ -131,7 +141,7 @@ class WordPairs(_OfDocuments):
         norms = np.sqrt(squares**2 - 2 * _row_sums(counts, counts.data**3) + squares)
         return shares * _factors(norms * shares, self._clip)
 
-    def unpack(self, packed: Array) -> Array:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._words.size)
 
 
@@ -141,24 +151,29 @@ class WordTriples(_OfDocuments):
 
     name = "word_triples"
 
-    def __init__(self, facts: Facts, clip: float, words: NDArray[np.int64]) -> None:
+    def __init__(self, facts: PublicFacts, clip: float, words: IntArray) -> None:
         super().__init__(facts, clip=clip, words=words)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         if self.size > LARGEST_TENSOR:
             raise InvalidParameter(
-                f"a third moment released whole must have at most {LARGEST_TENSOR} entries; got {self.size} for "
+                f"A third moment released in full must have at most {LARGEST_TENSOR} entries; got {self.size} for "
                 f"{self._words.size} words. Use design='whitened', or fewer words."
             )
 
+    @staticmethod
+    def extent(*, n_features: Number, n_words: Number, clip: Number) -> Extent:
+        """Return the extent for ``n_words`` of ``n_features`` words and contributions of length at most ``clip``."""
+        return _extent_of_shares(packed_tensor_size(n_words), n_features, clip)
+
     @property
-    def size(self) -> int:
-        return packed_tensor_size(self._words.size)
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "n_words": self._words.size, "clip": self._clip}
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self._words.size,) * 3
 
-    def total(self, records: Any) -> Array:
+    def total(self, records: CountBlocks) -> FloatArray:
         n = self._words.size
         cubes, pairs, sums = CubeSum(n, BLOCK_ROWS), np.zeros((n, n)), np.zeros(n)
         columns, weighted = cubes.buffer(), cubes.buffer()
@@ -172,78 +187,74 @@ class WordTriples(_OfDocuments):
             sums += product.sum(axis=1)
         return _without_repeats(cubes.entries(), pairs, sums)
 
-    def unpack(self, packed: Array) -> Array:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack_tensor(packed, self._words.size)
 
 
 @known
 class WhitenedWordTriples(_OfDocuments):
-    """Mean over documents of triples of words in public coordinates W'e_i, each document clipped to length
-    ``clip``.
+    """Mean over documents of triples of words in public coordinates W'e_i, each document clipped to ``clip``.
 
-    Every document's tensor of n_components^3 / 6 numbers is formed, clipped and added: what is bounded is
-    what is summed. Words whose row of W is zero take no part in the coordinates but count as words of the
-    document.
+    Every document's tensor of n_components^3 / 6 numbers is formed, clipped and added: the terms of the sum are
+    themselves bounded, so nothing else counts in the rounding. Words whose row of W is zero do not enter the
+    coordinates but count as words of the document.
     """
 
     name = "whitened_word_triples"
 
-    def __init__(self, facts: Facts, clip: float, words: NDArray[np.int64], whitener: Array) -> None:
+    def __init__(self, facts: PublicFacts, clip: float, words: IntArray, whitener: FloatArray) -> None:
         super().__init__(facts, clip=clip, words=words, whitener=whitener)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         self._whitener = checked_whitener(whitener, facts, n_rows=self._words.size)
 
+    @staticmethod
+    def extent(*, n_features: Number, n_components: Number, clip: Number) -> Extent:
+        """Return the extent for ``n_components`` coordinates and contributions of length at most ``clip``."""
+        size = packed_tensor_size(n_components)
+        # Blocks are smaller here, and a length is a sum over all entries of a document's tensor.
+        rounding = rounding_in_blocks(n_features, clip, block=_documents_per_block(size), further=size)
+        return Extent(size, 2 * clip, clip, rounding)
+
     @property
-    def size(self) -> int:
-        return packed_tensor_size(self._whitener.shape[1])
+    def numbers(self) -> Mapping[str, float]:
+        n_components = self._whitener.shape[1]
+        return {"n_features": self.facts.n_features, "n_components": n_components, "clip": self._clip}
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self._whitener.shape[1],) * 3
 
-    @property
-    def radius(self) -> float:
-        return self._clip
-
-    @property
-    def diameter(self) -> float:
-        return 2 * self._clip
-
-    @property
-    def _step(self) -> int:
-        return max(1, min(BLOCK_ROWS, _BUFFER_ENTRIES // self.size))
-
-    def rounding(self, n_records: int) -> float:
-        # Blocks are smaller here, and a length is a sum over all entries of a document's tensor. What is
-        # summed is already clipped, so nothing else counts.
-        depth = self._step + math.ceil(n_records / self._step) + self.size + 4 * (self.facts.n_features + 64)
-        return 2 * depth * 2.0**-53 * n_records * self.radius
-
-    def total(self, records: Any) -> Array:
+    def total(self, records: CountBlocks) -> FloatArray:
         roots = root_multiplicities(self._whitener.shape[1])
         result = np.zeros(self.size)
-        for counts in restricted_blocks(records, self._words, self._step):
+        step = int(computed(_documents_per_block(self.size)))
+        for counts in restricted_blocks(records, self._words, step):
             tensors = document_tensors(counts, self._whitener) * roots
             norms = np.sqrt(np.einsum("np,np->n", tensors, tensors))
             result += _factors(norms, self._clip) @ tensors
         return result
 
-    def unpack(self, packed: Array) -> Array:
+    def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack_tensor(packed, self._whitener.shape[1])
 
 
-def document_tensors(counts: Sparse, whitener: Array) -> Array:
+def _documents_per_block(size: Number) -> Number:
+    """Return how many documents' tensors of ``size`` entries are held at a time."""
+    return maximum(1, minimum(BLOCK_ROWS, _BUFFER_ENTRIES // size))
+
+
+def document_tensors(counts: SparseCounts, whitener: FloatArray) -> FloatArray:
     """Return each document's average over ordered triples of its words, (documents, packed entries)."""
     lengths = _row_sums(counts)
     shares = _scaled(counts, _inverse(lengths))
     # With q = c / L and z = W'q: L^2 z z z - L 3 Sym(A z) + 2 B over (L - 1)(L - 2), A = sum q W W', B = sum
     # q W W W.
     common = _inverse((lengths - 1) * (lengths - 2)) * (lengths > 0)
-    scores = shares @ whitener
+    scores = _times(shares, whitener)
     n = whitener.shape[1]
     result = np.empty((counts.shape[0], packed_tensor_size(n)))
     outer = (whitener[:, :, None] * whitener[:, None, :]).reshape(len(whitener), -1)
-    squares = (shares @ outer).reshape(-1, n, n)
+    squares = _times(shares, outer).reshape(-1, n, n)
     start = 0
     for j in range(n):
         stop = start + (j + 1) * (n - j)
@@ -253,13 +264,13 @@ def document_tensors(counts: Sparse, whitener: Array) -> Array:
         once += high * squares[:, : j + 1, j, None]
         part -= lengths[:, None, None] * once
         products = (whitener[:, : j + 1, None] * whitener[:, j, None, None]) * whitener[:, None, j:]
-        part += 2 * (shares @ products.reshape(len(whitener), -1)).reshape(part.shape)
+        part += 2 * _times(shares, products.reshape(len(whitener), -1)).reshape(part.shape)
         result[:, start:stop] = (part * common[:, None, None]).reshape(len(part), -1)
         start = stop
     return result
 
 
-def restricted_blocks(records: Any, words: NDArray[np.int64], step: int = BLOCK_ROWS) -> Any:
+def restricted_blocks(records: CountBlocks, words: IntArray, step: int = BLOCK_ROWS) -> Iterator[SparseCounts]:
     """Yield blocks of counts of the chosen words; documents with fewer than three of them become zero."""
     everything = words.size == records.n_features
     for counts in records.blocks(step):
@@ -270,19 +281,20 @@ def restricted_blocks(records: Any, words: NDArray[np.int64], step: int = BLOCK_
         yield _scaled(chosen, (_row_sums(chosen) >= 3).astype(np.float64))
 
 
-def checked_words(words: NDArray[np.int64], facts: Facts) -> NDArray[np.int64]:
-    """Return public positions of words, ascending and different."""
+def checked_words(words: IntArray, facts: PublicFacts) -> IntArray:
+    """Return public positions of words, distinct and ascending, or raise."""
     array = np.asarray(words)
     fits = array.dtype == np.int64 and array.ndim == 1 and array.size >= 1
     if not fits or array[0] < 0 or array[-1] >= facts.n_features or not bool((np.diff(array) > 0).all()):
         raise InvalidParameter(
-            f"words must be ascending positions below {facts.n_features}, as int64; got shape {array.shape}."
+            f"words must be distinct ascending positions below {facts.n_features}, as a vector of int64; got shape "
+            f"{array.shape} of {array.dtype}. Use np.unique(words)."
         )
     return array
 
 
-def _triple_weights(counts: Sparse, clip: float) -> Array:
-    """Return what multiplies the triples' tensor in each document's contribution."""
+def _triple_weights(counts: SparseCounts, clip: float) -> FloatArray:
+    """Return the factor of the triples' tensor in each document's contribution."""
     lengths = _row_sums(counts)
     shares = _inverse(lengths * (lengths - 1) * (lengths - 2))
     c = counts.data
@@ -295,7 +307,7 @@ def _triple_weights(counts: Sparse, clip: float) -> Array:
     return shares * _factors(norms * shares, clip)
 
 
-def _without_repeats(cube_entries: Array, pairs: Array, sums: Array) -> Array:
+def _without_repeats(cube_entries: FloatArray, pairs: FloatArray, sums: FloatArray) -> FloatArray:
     """Return summed cubes without the triples that use one position twice, packed."""
     n = sums.size
     i, j, k = triples(n)
@@ -305,56 +317,67 @@ def _without_repeats(cube_entries: Array, pairs: Array, sums: Array) -> Array:
     entries[second] -= pairs[i[second], j[second]]
     every = first & second
     entries[every] += 2 * sums[i[every]] - np.diagonal(pairs)[i[every]]
-    packed: Array = entries * root_multiplicities(n)
+    packed: FloatArray = entries * root_multiplicities(n)
     return packed
 
 
-def _row_sums(counts: Sparse, values: Array | None = None) -> Array:
+def _times(counts: SparseCounts, dense: FloatArray) -> FloatArray:
+    """Return counts times a dense matrix."""
+    # SciPy's stubs leave open whether a product with a dense array is sparse.
+    return cast(FloatArray, counts @ dense)
+
+
+def _summed(counts: SparseCounts, weights: FloatArray) -> FloatArray:
+    """Return the sum over documents of their counts times their weights."""
+    return cast(FloatArray, counts.T @ weights)
+
+
+def _row_sums(counts: SparseCounts, values: FloatArray | None = None) -> FloatArray:
     """Return sums over each document of the counts, or of other values at the same places."""
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     weights = counts.data if values is None else values
     return np.bincount(rows, weights=weights, minlength=counts.shape[0]).astype(np.float64)
 
 
-def _scaled(counts: Sparse, weights: Array) -> Sparse:
+def _scaled(counts: SparseCounts, weights: FloatArray) -> SparseCounts:
     """Return the counts with each document multiplied by its weight."""
     result = counts.copy()
     result.data = counts.data * np.repeat(weights, np.diff(counts.indptr))
     return result
 
 
-def _inverse(values: Array) -> Array:
+def _inverse(values: FloatArray) -> FloatArray:
     """Return 1 / values, zero where there is no document."""
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
 
 
-def _factors(norms: Array, clip: float) -> Array:
+def _factors(norms: FloatArray, clip: float) -> FloatArray:
     """Return the factors that bring lengths to at most ``clip``."""
-    factors: Array = clip / np.maximum(norms, clip)
+    factors: FloatArray = clip / np.maximum(norms, clip)
     return factors
 
 
-def word_shares(facts: Facts, *, clip: float) -> WordShares:
+def word_shares(facts: PublicFacts, *, clip: float) -> WordShares:
     """Mean over documents of the shares of words."""
     return WordShares(facts, clip=clip)
 
 
-def word_pairs(facts: Facts, *, clip: float, words: NDArray[np.int64] | None = None) -> WordPairs:
+def word_pairs(facts: PublicFacts, *, clip: float, words: IntArray | None = None) -> WordPairs:
     """Mean over documents of ordered pairs of words."""
     return WordPairs(facts, clip=clip, words=_all_or(words, facts))
 
 
-def word_triples(facts: Facts, *, clip: float, words: NDArray[np.int64] | None = None) -> WordTriples:
+def word_triples(facts: PublicFacts, *, clip: float, words: IntArray | None = None) -> WordTriples:
     """Mean over documents of ordered triples of words."""
     return WordTriples(facts, clip=clip, words=_all_or(words, facts))
 
 
 def whitened_word_triples(
-    facts: Facts, whitener: Array, *, clip: float, words: NDArray[np.int64] | None = None
+    facts: PublicFacts, whitener: FloatArray, *, clip: float, words: IntArray | None = None
 ) -> WhitenedWordTriples:
     """Mean over documents of ordered triples of words in public coordinates."""
     return WhitenedWordTriples(facts, clip=clip, words=_all_or(words, facts), whitener=whitener)
 
 
-def _all_or(words: NDArray[np.int64] | None, facts: Facts) -> NDArray[np.int64]:
+def _all_or(words: IntArray | None, facts: PublicFacts) -> IntArray:
     return np.arange(facts.n_features, dtype=np.int64) if words is None else words

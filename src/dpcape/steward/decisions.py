@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpcape.errors import InvalidParameter
 from dpcape.files import NAME_RULE, is_name
+from dpcape.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.steward.forms import Fields
@@ -41,10 +42,12 @@ def revoke(folder: SiteFolder, digest: str, fields: Fields) -> str:
 
 def read_ceiling(fields: Fields) -> Ceiling:
     """Return the ceiling a form asks for."""
+    rows = fields.count("rows_per_subject", "records per subject") if fields.text("rows_per_subject") else None
     return Ceiling(
         fields.number("epsilon", "epsilon"),
         fields.number("delta", "delta"),
         fields.optional_number("per_study", "the ceiling of one study"),
+        Unit(fields.text("per"), rows),
     )
 
 
@@ -52,7 +55,7 @@ def set_ceiling(folder: SiteFolder, data: str, fields: Fields) -> str:
     """Set a ceiling that was shown and confirmed (``dpcape site budget``)."""
     ceiling = read_ceiling(fields)
     folder.set_ceiling(data, ceiling, seen=_seen(fields))
-    return f"Ceiling of {data} set: epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g}."
+    return f"Ceiling of {data} set: epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g} {ceiling.unit}."
 
 
 def present(folder: SiteFolder, study: Study) -> str:
@@ -77,7 +80,7 @@ def add_study(folder: SiteFolder, files: Mapping[str, bytes]) -> str:
     with tempfile.TemporaryDirectory(prefix="dpcape-review-") as draft:
         for name, content in files.items():
             Path(draft, name).write_bytes(content)
-        return present(folder, Study.load(Path(draft, "study.toml")))
+        return present(folder, folder.load_study(Path(draft, "study.toml")))
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,22 @@ def changes(before: Ceiling, after: Ceiling) -> list[Change]:
     if before.per_study != after.per_study:
         old, new = (float("inf") if value is None else value for value in (before.per_study, after.per_study))
         parts.append(Change("epsilon of one study", _limit(before.per_study), _limit(after.per_study), new > old))
+    if before.unit.kind != after.unit.kind:
+        # The same epsilon lets more be learnt about a person if it is counted per record.
+        parts.append(Change("what it is per", before.unit.kind, after.unit.kind, after.unit.kind == "record"))
+    fewer, more = (unit.rows_per_subject for unit in (after.unit, before.unit))
+    if fewer != more:
+        lowered = more is not None and (fewer is None or fewer < more)
+        parts.append(Change("records per subject at most", _stated(more), _stated(fewer), lowered))
     return parts
 
 
 def _limit(value: float | None) -> str:
     return "no ceiling of its own" if value is None else f"{value:g}"
+
+
+def _stated(rows: int | None) -> str:
+    return "not stated" if rows is None else str(rows)
 
 
 def _seen(fields: Fields) -> int:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpcape.privacy.ledger import spent_epsilon
+from dpcape.privacy.unit import read_unit
 from dpcape.secure_sum import fingerprint_of
+from dpcape.site.cohorts import percent
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import State
 from dpcape.steward.ledger_view import LedgerView, epsilon_text
@@ -56,7 +58,8 @@ def _start(body: dict[str, Any], state: State) -> str:
 
 def _ceiling(body: dict[str, Any], state: State) -> str:
     per_study = "" if body["per_study"] is None else f", one study at most {float(body['per_study']):g}"
-    return f"{body['data']}: at most epsilon {float(body['epsilon']):g} at delta {float(body['delta']):g}{per_study}."
+    amount = f"epsilon {float(body['epsilon']):g} at delta {float(body['delta']):g}"
+    return f"{body['data']}: at most {amount} {read_unit(body)}{per_study}."
 
 
 def _approve(body: dict[str, Any], state: State) -> str:
@@ -92,18 +95,31 @@ def _charge(body: dict[str, Any], state: State) -> str:
 
 
 def _amount(body: dict[str, Any], state: State) -> str:
-    """Say what one charge comes to, at the delta of its data set's ceiling."""
+    """Say what one charge comes to in its own unit, at the delta of its data set's ceiling."""
     charge = next(entry.charge for entry in state.charges if entry.charge.allowance == body["allowance"])
     delta = state.ceilings[body["data"]].delta
-    return f"epsilon {epsilon_text(spent_epsilon([charge], delta))} at delta {delta:g}"
+    return f"epsilon {epsilon_text(spent_epsilon([charge], delta, charge.unit))} at delta {delta:g} {charge.unit.per}"
 
 
 def _release(body: dict[str, Any], state: State) -> str:
     return f"Release {body['number'] + 1} of allowance {body['allowance'][:16]}."
 
 
+def _allow(body: dict[str, Any], state: State) -> str:
+    return f"Studies may name analyses of the package {body['package']}."
+
+
+def _disallow(body: dict[str, Any], state: State) -> str:
+    return f"Studies may no longer name analyses of the package {body['package']}."
+
+
 def _accept(body: dict[str, Any], state: State) -> str:
     return f"The steward accepted a ledger that lost rows: {body['reason']}"
+
+
+def _overlap(body: dict[str, Any], state: State) -> str:
+    share = percent(float(body["share"]))
+    return f"{body['data']} shares {share} of its rows with {body['other']}; you accepted two budgets for them."
 
 
 def _note(body: dict[str, Any], state: State) -> str:
@@ -125,6 +141,9 @@ _WORDS = {
     "serve": _serve,
     "charge": _charge,
     "release": _release,
+    "allow": _allow,
+    "disallow": _disallow,
     "accept": _accept,
+    "overlap": _overlap,
     "note": _note,
 }

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.ledger import Charge
 from dpcape.site.folder import SiteFolder
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import Ceiling, State, last_decision
@@ -66,7 +66,7 @@ class KeptStudy:
 
 @dataclass(frozen=True)
 class DataSetSpending:
-    """A data set's spending against its ceiling, at the ceiling's delta.
+    """A data set's spending against its ceiling, at the ceiling's delta and per the ceiling's unit.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def kept_study(folder: SiteFolder, digest: str) -> Study:
     """Return the study with exactly this digest; refuse one whose file says something else by now."""
     if digest not in kept_digests(folder):
         raise InvalidParameter("a study must be one that was reviewed here; got another.")
-    study = Study.load(_file(folder, digest))
+    study = folder.load_study(_file(folder, digest))
     if study.digest() != digest:
         raise ProtocolError(
             f"a kept study must still be what was reviewed ({digest[:16]}); got a changed file. Nothing was done. "
@@ -135,12 +135,12 @@ def spending(folder: SiteFolder, ledger: LedgerView, data: str) -> DataSetSpendi
     if data not in state.ceilings:
         raise InvalidParameter("a data set must be one of this site's; got another.")
     ceiling, charges = state.ceilings[data], state.charges_of(data)
-    promised = _promised(folder, ledger, data)
+    promised = _promised(folder, ledger, data, ceiling)
     return DataSetSpending(
         data=data,
         ceiling=ceiling,
-        spent=spent_epsilon(charges, ceiling.delta),
-        promised=None if promised is None else spent_epsilon([*charges, *promised], ceiling.delta),
+        spent=ceiling.spent(charges),
+        promised=None if promised is None else ceiling.spent([*charges, *promised]),
         n_charges=len(charges),
         n_studies=len({entry.study for entry in state.charges if entry.data == data}),
     )
@@ -151,13 +151,16 @@ def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) 
     state, charge = ledger.state, study.charge(folder.name)
     ceiling = state.ceilings[data]
     found = []
-    whole = spent_epsilon([*state.charges_of(data), charge], ceiling.delta)
-    if whole > ceiling.epsilon:
+    whole, refusal = counted(ceiling, state.charges_of(data), charge)
+    if refusal:
+        found.append(refusal)
+    elif whole > ceiling.epsilon:
         found.append(
-            f"Spending on {data} would be epsilon {epsilon_text(whole)}, above its ceiling {ceiling.epsilon:g}."
+            f"Spending on {data} would be epsilon {epsilon_text(whole)} {ceiling.unit.per}, above its ceiling "
+            f"{ceiling.epsilon:g}."
         )
-    alone = spent_epsilon([*state.charges_of(data, study.digest()), charge], ceiling.delta)
-    if ceiling.per_study is not None and alone > ceiling.per_study:
+    alone, _ = counted(ceiling, state.charges_of(data, study.digest()), charge)
+    if not refusal and ceiling.per_study is not None and alone > ceiling.per_study:
         text = f"Spending of this one study would be epsilon {epsilon_text(alone)}, above the ceiling per study "
         found.append(text + f"{ceiling.per_study:g}.")
     missing = sorted(set(study.sites) - set(state.pins))
@@ -166,12 +169,20 @@ def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) 
     return found
 
 
+def counted(ceiling: Ceiling, charges: Sequence[Charge], charge: Charge) -> tuple[float, str]:
+    """Return the epsilon after one more charge, per the ceiling's unit, and why it cannot be told, if so."""
+    try:
+        return ceiling.after(charges, charge), ""
+    except LedgerRefused as error:
+        return math.inf, str(error)
+
+
 def epsilon_text(value: float) -> str:
     """Write an epsilon, rounded up; without a finite one there is no protection to speak of."""
     return round_up(value) if math.isfinite(value) else "without limit"
 
 
-def _promised(folder: SiteFolder, ledger: LedgerView, data: str) -> list[Charge] | None:
+def _promised(folder: SiteFolder, ledger: LedgerView, data: str, ceiling: Ceiling) -> list[Charge] | None:
     """Return the charges that approvals already given would still allow."""
     charges: list[Charge] = []
     for digest, (approved, runs) in ledger.state.approvals.items():
@@ -179,10 +190,13 @@ def _promised(folder: SiteFolder, ledger: LedgerView, data: str) -> list[Charge]
         if approved != data or runs_left <= 0:
             continue
         try:
-            charges.extend(_repeated(kept_study(folder, digest).charge(folder.name), runs_left))
+            charge = kept_study(folder, digest).charge(folder.name).stated(ceiling.unit)
         except DpcapeError:
             # Its file is gone or changed; the study itself may still come and run.
             return None
+        # The site refuses a study that it cannot count in the ceiling's unit.
+        if not counted(ceiling, [], charge)[1]:
+            charges.extend(_repeated(charge, runs_left))
     return charges
 
 

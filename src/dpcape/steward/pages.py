@@ -98,6 +98,7 @@ class Pages:
         shown = []
         for entry in spendings(self._folder, ledger):
             alt = f"Epsilon spent on {entry.data} charge by charge, against its ceiling {entry.ceiling.epsilon:g}"
+            alt += f" {entry.ceiling.unit.per}"
             shown.append(
                 (entry, self._bar(entry), spending_steps(alt, ledger.state.charges_of(entry.data), entry.ceiling))
             )
@@ -118,7 +119,7 @@ class Pages:
             wanted=wanted,
             parts=parts,
             raised=any(part.raised for part in parts),
-            spent_then=ledger.state.spent(data, wanted.delta),
+            spent_then=wanted.spent(ledger.state.charges_of(data)),
             seen=ledger.seen,
         )
 
@@ -153,16 +154,17 @@ class Pages:
 
     def _epsilon(self, study: Study) -> str:
         named = self._folder.name in study.sites
-        if study.settings["kind"] == "exact":
+        if not study.protocol().adds_noise:
             return "no protection: exact totals"
         return (
-            f"epsilon {round_up(study.epsilon_of(self._folder.name), 6)} at delta {decimal(study.delta)}"
+            f"epsilon {round_up(study.epsilon_of(self._folder.name), 6)} at delta {decimal(study.delta)} {study.unit}"
             if named
             else ""
         )
 
     def _bar(self, entry: DataSetSpending) -> Markup:
         alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
+        alt += f" {entry.ceiling.unit.per}"
         if entry.promised is not None and entry.promised > entry.spent:
             alt += f", {epsilon_text(entry.promised)} if every approved study runs"
         return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, promised=entry.promised)

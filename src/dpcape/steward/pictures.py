@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.ledger import Charge
 from dpcape.site.ledger import Ceiling
 
 _WIDTH, _HEIGHT = 1000.0, 160.0
@@ -25,10 +25,10 @@ def spending_bar(alt: str, *, ceiling: float, spent: float, promised: float | No
 
 
 def spending_steps(alt: str, charges: Sequence[Charge], ceiling: Ceiling) -> Markup | None:
-    """Draw spending after each charge against today's ceiling, at its delta; None before the first charge."""
+    """Draw spending after each charge against today's ceiling, at its delta and unit; None before the first charge."""
     if not charges:
         return None
-    values = [spent_epsilon(charges[: count + 1], ceiling.delta) for count in range(len(charges))]
+    values = [ceiling.spent(charges[: count + 1]) for count in range(len(charges))]
     most = 1.1 * max(ceiling.epsilon, *(value for value in values if math.isfinite(value)), 0.0)
     width = _WIDTH / (len(charges) + 1)
     steps = "".join(f"H{width * (count + 1):.1f}V{_up(value, most)}" for count, value in enumerate(values))

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpcape.analyses.description import stated_of
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
-from dpcape.planning.rehearsal import Step, other_designs, outline
-from dpcape.privacy.ledger import spent_epsilon
+from dpcape.planning.outline import Step, outline
+from dpcape.privacy.unit import Unit
+from dpcape.steward.ledger_view import counted
 from dpcape.study import Study
 
 if TYPE_CHECKING:
@@ -30,11 +32,15 @@ class Review:
     steps : sequence of Step
         What would be released.
     spent, after : float
-        The ledger's epsilon before and after the study, at the ceiling's delta.
+        The ledger's epsilon before and after the study, at the ceiling's delta and per its unit.
     ceiling : float
         The data set's epsilon.
     alone, per_study
         What this study's own runs come to, and their ceiling, if there is one.
+    unit : Unit
+        The ceiling's.
+    refusal : str
+        Why the study cannot be counted in this unit; empty if it can.
     """
 
     study: Study
@@ -48,27 +54,32 @@ class Review:
     delta: float
     alone: float
     per_study: float | None
+    unit: Unit
+    refusal: str
 
 
 def review(folder: SiteFolder, study: Study, data: str) -> Review:
     """Compute a review; no data is read, nothing is spent."""
     sizes = {name: member.records or ASSUMED_RECORDS for name, member in study.members.items()}
-    guarantee, steps = outline(study, sizes, folder.name)
+    planned = outline(study, sizes)
     state = folder.state()
     ceiling = state.ceilings[data]
-    charges = state.charges_of(data)
+    charge = study.charge(folder.name)
+    after, refusal = counted(ceiling, state.charges_of(data), charge)
     return Review(
         study=study,
         data=data,
         sizes=sizes,
-        guarantee=guarantee,
-        steps=steps,
-        spent=spent_epsilon(charges, ceiling.delta),
-        after=spent_epsilon([*charges, study.charge(folder.name)], ceiling.delta),
+        guarantee=planned.guarantee(stated=stated_of(study.description)),
+        steps=planned.steps(folder.name),
+        spent=ceiling.spent(state.charges_of(data)),
+        after=after,
         ceiling=ceiling.epsilon,
         delta=ceiling.delta,
-        alone=spent_epsilon([*state.charges_of(data, study.digest()), study.charge(folder.name)], ceiling.delta),
+        alone=counted(ceiling, state.charges_of(data, study.digest()), charge)[0],
         per_study=ceiling.per_study,
+        unit=ceiling.unit,
+        refusal=refusal,
     )
 
 
@@ -82,6 +93,9 @@ def review_card(seen: Review) -> Card:
         delta=seen.delta,
         alone=seen.alone,
         per_study=seen.per_study,
+        unit=seen.unit,
+        study_unit=seen.study.unit.stated(seen.unit),
+        refusal=seen.refusal,
     )
     return card_of(seen.guarantee, releases=seen.steps, spent=spent, planned=True)
 
@@ -108,14 +122,14 @@ def how_noisy(seen: Review) -> list[str]:
     if seen.guarantee.status == "no guarantee":
         return ["NOT AT ALL: this protocol releases exact totals. Do not approve it for records of people."]
     first, unit = seen.steps[0], seen.guarantee.unit
-    others = other_designs(seen.study, frozenset(step.statistic for step in seen.steps))
-    instead = ", ".join(sorted(others)).replace("_", " ")
+    choices = {(step.statistic, step.instead) for step in seen.steps if step.instead}
+    chosen = [f"{first} or {second}".replace("_", " ") for first, second in sorted(choices)]
     return [
         f"Computed for {_basis(seen)}.",
         f"One {unit} can move this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
         f"has standard deviation {first.site_scale:.3g}, that is {first.site_scale / first.reach:.3g} times as much.",
         f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} is left.",
-        *([f"Depending on the first result, {instead} may be released in place of what is named here."] * bool(others)),
+        *(f"The first result decides whether {names} is released." for names in chosen),
     ]
 
 

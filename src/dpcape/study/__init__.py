@@ -1,4 +1,4 @@
-"""Study files: read, checked, turned into an analysis, a protocol and records."""
+"""Study files: reading, checking, and the analysis, protocol and records they describe."""
 
 from dpcape.study.study import Study
 

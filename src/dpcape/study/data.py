@@ -1,10 +1,10 @@
-"""The [data] table of a study: what the records are, in public, and how they become Records."""
+"""The [data] table of a study: the public description of the records and of their preparation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
 from dpcape.records.schema import Schema
@@ -12,7 +12,7 @@ from dpcape.study.toml_reader import TomlTable, is_number
 
 
 def read_data(section: TomlTable, folder: Path) -> DataPlan:
-    """Read the [data] table."""
+    """Return the content of the [data] table, checked."""
     kind = section.choice("kind", KINDS)
     files: list[Path] = []
     plan: dict[str, Any] = {"kind": kind}
@@ -27,16 +27,18 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan |= _target(section)
     if kind == "subjects":
         plan |= _subjects(section, folder, files)
+    if "invalid" in section:
+        plan["invalid"] = section.choice("invalid", ("zero", "refuse"))
     section.finish()
     return DataPlan(**plan, files=tuple(files))
 
 
 def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
-    """Refuse preparation that records of this kind do not go through, rather than leave it undone in silence."""
+    """Refuse preparation that does not apply to records of this kind, instead of ignoring it silently."""
     if kind in ("documents", "subjects") and columns.ranges is not None:
         given = next(key for key in ("ranges", "schema", "columns") if key in section)
         wanted = "a list of names" if given == "columns" else "left out"
-        section.fail(given, f"{wanted} for {kind}, whose numbers are taken as they are")
+        section.fail(given, f"{wanted} for {kind}, whose numbers are not rescaled")
     if kind == "documents" and columns.missing is not None:
         section.fail("missing", "left out for documents, whose counts must be complete")
 
@@ -54,8 +56,8 @@ def _columns(section: TomlTable, folder: Path, files: list[Path]) -> Columns:
     if len(given) != 1:
         section.fail(
             "columns",
-            f"given in one of the forms columns, schema, features (got {', '.join(given) or 'none of them'})",
-            "Name the columns; or say features = 64 for an array without names.",
+            f"given in exactly one of the forms columns, schema and features (given: {', '.join(given) or 'no form'})",
+            "Name the columns, or write features = 64 for an array without names.",
         )
     names, ranges, n_columns = _described(section, folder, files)
     missing = section.value("missing")
@@ -71,7 +73,7 @@ def _columns(section: TomlTable, folder: Path, files: list[Path]) -> Columns:
 
 
 def _described(section: TomlTable, folder: Path, files: list[Path]) -> tuple[tuple[str, ...], Schema | None, int]:
-    """Return names, schema and number of the raw columns."""
+    """Return the names, the schema and the number of raw columns."""
     schema = section.file("schema", folder)
     if schema is not None:
         files.append(schema)
@@ -103,11 +105,11 @@ def _text_of(section: TomlTable, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        section.fail("columns", "a text file in UTF-8")
+        section.fail("columns", "a UTF-8 text file", "Save the file as UTF-8.")
 
 
-def _ranged(entry: Any) -> Any:
-    """Return a column's entry; TOML has no tuples, so two numbers in brackets are a range."""
+def _ranged(entry: object) -> object:
+    """Return a column's entry; a list of two numbers is a range, since TOML has no tuples."""
     if isinstance(entry, list) and len(entry) == 2 and all(is_number(end) for end in entry):
         return {"range": entry}
     return entry
@@ -116,7 +118,7 @@ def _ranged(entry: Any) -> Any:
 def _ranges(
     section: TomlTable, names: Sequence[str], n_columns: int
 ) -> Schema | tuple[tuple[float, float], ...] | None:
-    """Read ranges: one (low, high) for every column, or one each."""
+    """Return the ranges, given as one (low, high) for all columns or one for each."""
     given = section.value("ranges")
     if given is None:
         return None
@@ -127,18 +129,17 @@ def _ranges(
     if not names:
         section.within("ranges", lambda: Schema.of(ranges))
         return ranges
-    schema: Schema = section.within("ranges", lambda: Schema.of(dict(zip(names, ranges, strict=True))))
-    return schema
+    return section.within("ranges", lambda: Schema.of(dict(zip(names, ranges, strict=True))))
 
 
-def _is_pair(value: Any) -> bool:
+def _is_pair(value: object) -> TypeGuard[list[float]]:
     return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
 
 
 def _bound(section: TomlTable) -> float:
     bound = section.number("bound")
     if bound is None or bound <= 0:
-        section.fail("bound", "a positive number, the public largest length of a record")
+        section.fail("bound", "a positive number, the public maximum norm of a record")
     return bound
 
 
@@ -151,14 +152,12 @@ def _bounds(section: TomlTable) -> tuple[float, float]:
 
 def _target(section: TomlTable) -> dict[str, Any]:
     if ("response" in section) == ("classes" in section):
-        section.fail("response", "given, or else classes, and not both", "Write response = [low, high].")
+        section.fail("response", "given if classes is not, and only then", "Write response = [low, high].")
     response, classes = section.value("response"), section.value("classes")
     if response is not None and not (_is_pair(response) and response[0] < response[1]):
         section.fail("response", "[low, high], two finite numbers with low below high")
-    texts = isinstance(classes, list) and all(isinstance(label, str) for label in classes)
-    numbers = isinstance(classes, list) and all(is_number(label) for label in classes)
-    if classes is not None and not ((texts or numbers) and len(classes) >= 2 and len(set(classes)) == len(classes)):
-        section.fail("classes", "a list of at least two distinct labels, all text or all numbers")
+    if classes is not None and not (_are_labels(classes) and len(classes) >= 2 and len(set(classes)) == len(classes)):
+        section.fail("classes", "a list of at least two distinct labels, all strings or all numbers")
     outside = section.choice("outside", ("clip", "refuse")) if "outside" in section else "clip"
     return {
         "target": section.text("target"),
@@ -168,10 +167,23 @@ def _target(section: TomlTable) -> dict[str, Any]:
     }
 
 
+def _are_labels(value: object) -> TypeGuard[list[str | float]]:
+    """Return whether a value is a list of strings or a list of numbers."""
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(label, str) for label in value) or all(is_number(label) for label in value)
+
+
 def _subjects(section: TomlTable, folder: Path, files: list[Path]) -> dict[str, Any]:
     mask = section.file("mask", folder)
     if mask is not None:
         files.append(mask)
+    if section.value("unit") == "subject" and "rows_per_subject" not in section:
+        section.fail(
+            "rows_per_subject",
+            "given for unit 'subject', the public largest number of time points of a person",
+            "Write rows_per_subject = 250.",
+        )
     return {
         "unit": section.choice("unit", ("subject", "record")),
         "subject": section.text("subject", required=False),

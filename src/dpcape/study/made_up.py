@@ -1,4 +1,4 @@
-"""Made-up records of the declared shape, for rehearsals: planted structure, no real file touched."""
+"""Synthetic records of the declared shape, for rehearsals; no data file is opened."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import Column
 
-Matrix = NDArray[np.float64]
-
-# One fixed seed: rehearsals are repeatable, and every site shares one planted structure.
+# One fixed seed: rehearsals are repeatable, and all sites share one latent structure.
 _SEED = 20260101
 _RANK = 6
 _TIME_POINTS = 40
@@ -23,37 +22,39 @@ _WORDS = 60
 
 
 class MadeUp:
-    """Raw values with a few strong directions in common, as a file of one site could hold them."""
+    """Synthetic raw values of one site, with a few strong directions that all sites share."""
 
     def __init__(self, plan: DataPlan, n_records: int, site: int) -> None:
         self._plan, self._n = plan, n_records
         self._own = np.random.default_rng([_SEED, 1, site])
-        # Heavy tails, so that independent components can be told apart.
+        # Heavy tails, so that independent components are identifiable.
         self._latent = self._own.laplace(size=(n_records, _RANK)) * 0.8 ** np.arange(_RANK)
 
     def table(self, columns: Columns) -> Any:
         """Return the raw columns: an array, or a mapping if some are text."""
         which = self._plan.tables.index(columns)
-        values = self._mixed(self._latent, columns.n_columns, which)
+        return self._of_values(self._mixed(self._latent, columns.n_columns, which), columns, which)
+
+    def _of_values(self, values: FloatArray, columns: Columns, which: int) -> Any:
         if not isinstance(columns.ranges, Schema):
             return self._scaled(values, columns, which)
         raw = {column.name: self._raw(column, values[:, at]) for at, column in enumerate(columns.ranges.columns)}
         return raw if columns.ranges.categorical else np.column_stack(list(raw.values()))
 
-    def _mixed(self, latent: Matrix, width: int, which: int) -> Matrix:
+    def _mixed(self, latent: FloatArray, width: int, which: int) -> FloatArray:
         shared = np.random.default_rng([_SEED, 2, which])
         mixing = shared.standard_normal((_RANK, width)) / math.sqrt(_RANK)
         return latent @ mixing + 0.2 * self._own.standard_normal((len(latent), width))
 
-    def _scaled(self, values: Matrix, columns: Columns, which: int) -> Matrix:
-        """Give numbers taken as they are a length below the bound, and ranged ones their range."""
+    def _scaled(self, values: FloatArray, columns: Columns, which: int) -> FloatArray:
+        """Scale columns with ranges to their range, and the others to a norm below the bound."""
         if columns.ranges is not None:
             low, high = np.array(columns.ranges).T
             return np.asarray((low + high) / 2 + (high - low) / 2 * np.tanh(values / 2))
         bound = self._plan.bounds[which] if self._plan.bounds else 1.0
         return values * (0.5 * bound / math.sqrt(values.shape[1]))
 
-    def _raw(self, column: Column, values: Matrix) -> NDArray[Any]:
+    def _raw(self, column: Column, values: FloatArray) -> NDArray[Any]:
         if column.levels is not None:
             codes = np.clip(np.floor((np.tanh(values) + 1) / 2 * len(column.levels)), 0, len(column.levels) - 1)
             kind = object if isinstance(column.levels[0], str) else float
@@ -65,7 +66,10 @@ class MadeUp:
 
     def vector(self, name: str, *, text: bool) -> NDArray[Any]:
         """Return a response or labels that follow the first directions."""
-        signal = np.tanh(self._latent[:, 0] + 0.5 * self._latent[:, 1])
+        return self._of_signal(np.tanh(self._latent[:, 0] + 0.5 * self._latent[:, 1]), text=text)
+
+    def _of_signal(self, signal: FloatArray, *, text: bool) -> NDArray[Any]:
+        """Return a response or labels from numbers between -1 and 1."""
         if self._plan.response is not None:
             low, high = self._plan.response
             return np.asarray(low / 2 + high / 2 + (high / 2 - low / 2) * signal)
@@ -88,6 +92,6 @@ class MadeUp:
         n_subjects = self._n if self._plan.unit == "subject" else max(1, -(-self._n // length))
         return [self._one_series(columns, length) for _ in range(n_subjects)]
 
-    def _one_series(self, columns: Columns, length: int) -> Matrix:
+    def _one_series(self, columns: Columns, length: int) -> FloatArray:
         latent = self._own.laplace(size=(length, _RANK)) * 0.8 ** np.arange(_RANK)
         return self._scaled(self._mixed(latent, columns.n_columns, 0), columns, 0)

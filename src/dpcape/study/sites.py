@@ -15,18 +15,18 @@ MAX_SITES = 10_000
 
 @dataclass(frozen=True)
 class StudySite:
-    """What a study says of one site.
+    """Entry of a study for one site.
 
     Attributes
     ----------
     data : str or None
-        File for runs in process, relative to the study; not needed on a federation.
+        Data file for runs in one process, relative to the study; not needed on a federation.
     folder : str or None
-        A site folder to run with, in process: its ledger and approvals then count.
+        Site folder for runs in one process; its ledger and approvals then apply.
     records : int or None
-        Number of records to rehearse with.
+        Number of records in rehearsals.
     weight : float or None
-        Weight of the site in every mean; None weighs sites by their records.
+        Weight of the site in every mean; None weights sites by their number of records.
     """
 
     data: str | None = None
@@ -36,11 +36,11 @@ class StudySite:
 
 
 def read_members(source: TomlSource) -> Mapping[str, StudySite]:
-    """Read the [sites.NAME] tables."""
+    """Return the content of the [sites.NAME] tables, checked."""
     sites = TomlTable(source, ("sites",))
     members = {name: _read_member(sites, name) for name in sites.names()}
     if len(members) > MAX_SITES:
-        source.fail(("sites",), f"a study must have at most {MAX_SITES} sites; got {len(members)}.")
+        source.fail(("sites",), f"a study must have at most {MAX_SITES} sites; got {len(members)}. Remove sites.")
     weights = {name: member.weight for name, member in members.items() if member.weight is not None}
     if weights:
         names = tuple(sorted(members))
@@ -52,7 +52,7 @@ def _read_member(sites: TomlTable, name: str) -> StudySite:
     if not is_name(name) or name == DEALER:
         sites.source.fail(
             ("sites", name),
-            f"a site's name must be {NAME_RULE}, and not {DEALER!r}; got {name[:80]!r}.",
+            f"a site's name must be {NAME_RULE}, and not {DEALER!r}; got {name[:80]!r}. Rename the site.",
             at_key=True,
         )
     section = TomlTable(sites.source, ("sites", name), required=False)

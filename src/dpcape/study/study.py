@@ -1,6 +1,6 @@
-"""The study file: one TOML text that says what is computed, by whom, under which privacy, on which columns.
+"""The study file: one TOML file with the analysis, the sites, the privacy parameters and the columns.
 
-The same file runs in process and on a federation. Approval at a site is bound to :meth:`Study.digest`.
+The same file runs in one process and on a federation. Approval at a site is bound to :meth:`Study.digest`.
 """
 
 from __future__ import annotations
@@ -8,64 +8,75 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpcape.analyses.description import Analysis, Public, public_facts
+from dpcape.analyses.parameters import REQUIRED
+from dpcape.analyses.registry import NO_PACKAGE, analyses
 from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
-from dpcape.protocols import Exact, Protocol
-from dpcape.protocols.registry import make_protocol
+from dpcape.privacy.unit import Unit
+from dpcape.protocols import PROTOCOLS, Protocol, ProtocolParameter, make_protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
-from dpcape.study.analyses import analyses, parameters
 from dpcape.study.data import read_data
 from dpcape.study.sites import StudySite, read_members
 from dpcape.study.toml_reader import TomlSource, TomlTable, is_number, without_dates
 
-if TYPE_CHECKING:
-    from dpcape.estimators.estimator import FederatedEstimator
-
-PROTOCOLS = ("cape", "secure-sum", "independent", "dealer", "exact")
+# Assumed number of records of a site where only the names of statistics matter.
+_SOME_RECORDS = 1000
 TABLES = ("study", "protocol", "sites", "data", "federation")
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study as the consortium agreed on it.
+    """Study that a consortium agreed on.
 
     Attributes
     ----------
     name : str
-        Safe in file names.
+        Name of the study, safe in file names.
     analysis : str
         Name of the analysis, such as "pca".
     parameters : mapping
         Its parameters besides epsilon and delta.
-    epsilon : float or mapping from site to float
+    epsilon : float or mapping
+        Epsilon of all sites, or of each site.
     delta : float
-    members : mapping from site name to what the study says of the site
+        Delta of all sites.
+    settings : mapping
+        Kind and parameters of the protocol.
     deadline : float or None
         Seconds to wait for each answer.
+    members : mapping
+        Entry of the study for each site, by name.
     data : DataPlan
-        What the records are, in public.
+        Public description of the records.
     federation : mapping or None
-        Settings of the engine; None runs in process.
+        Settings of the engine; None to run in one process.
     text : str
         The file as written.
     folder : Path
-        Where files that belong to the study stand; ``files`` has their digests.
+        Folder of the files that belong to the study.
+    content : mapping
+        The parsed file.
+    files : mapping
+        SHA-256 of each file that belongs to the study, by relative path.
+    description : Analysis
+        Description of the analysis.
 
     Edge cases
     ----------
     ==========================================  ============================================
     a table, field or site that does not exist  InvalidParameter with file, line and column
     comments or layout changed                  same digest
-    a columns, schema or mask file changed      another digest
+    a columns, schema or mask file changed      different digest
     ==========================================  ============================================
 
     Examples
@@ -91,45 +102,62 @@ class Study:
 
     name: str
     analysis: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     epsilon: float | Mapping[str, float]
     delta: float
-    settings: Mapping[str, Any]
+    settings: Mapping[str, float | str]
     deadline: float | None
     members: Mapping[str, StudySite]
     data: DataPlan
     federation: Mapping[str, Any] | None
     text: str
     folder: Path
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
     files: Mapping[str, str]
+    description: Analysis = field(compare=False, repr=False)
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:
-        """Read and check a study file."""
+    def load(cls, path: str | Path, *, packages: Container[str] = NO_PACKAGE) -> Study:
+        """Return the study in a file, checked; ``packages`` as in :meth:`parse`."""
         where = Path(path)
         try:
             text = where.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameter(
-                f"a study must be a readable text file; got {str(path)!r} ({type(error).__name__})."
+                f"A study must be a readable UTF-8 text file; got {str(path)!r} ({type(error).__name__}). Check the "
+                "path."
             ) from error
-        return cls.parse(text, path=where)
+        return cls.parse(text, path=where, packages=packages)
 
     @classmethod
-    def parse(cls, text: str, *, path: str | Path = "study.toml") -> Study:
-        """Read and check the text of a study; files it names stand beside ``path``."""
+    def parse(cls, text: str, *, path: str | Path = "study.toml", packages: Container[str] = NO_PACKAGE) -> Study:
+        """Return the study in a TOML text, checked.
+
+        Parameters
+        ----------
+        text : str
+            The study, as TOML.
+        path : str or Path
+            Path of the study; the files it names are relative to its folder.
+        packages : container of str
+            Distributions besides dpcape whose analyses it may name; reading a study loads the one it names.
+
+        Returns
+        -------
+        Study
+            The study.
+        """
         where = Path(path)
         source = TomlSource(text, where.name)
         for key in source.content:
             if key not in TABLES:
-                message = f"a study must have the tables {', '.join(TABLES)} and no others; got {key!r}."
+                message = f"the tables of a study must be {', '.join(TABLES)}; got {key!r}. Remove or rename it."
                 source.fail((key,), message, at_key=True)
         members = read_members(source)
         data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
         settings, deadline = _read_protocol(TomlTable(source, ("protocol",)), len(members))
-        head = _read_head(TomlTable(source, ("study",)), members, settings)
+        head = _read_head(TomlTable(source, ("study",)), members, analyses(packages))
         study = cls(
             **head,
             settings=settings,
@@ -140,7 +168,7 @@ class Study:
             text=text,
             folder=where.parent,
             content=source.content,
-            # Taken now: a file that changes later must not change what this study is.
+            # Computed now: a file that changes later must not change this study.
             files={_relative(path, where.parent): _sha256(path) for path in data.files},
         )
         data_section.within(None, study.facts)
@@ -160,15 +188,13 @@ class Study:
         canonical = json.dumps(["dpcape study 1", self.content, self.files], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
 
-    def estimator(self) -> FederatedEstimator:
-        """Return the analysis, not fitted yet."""
-        kind = analyses()[self.analysis]
+    def estimator(self) -> Any:
+        """Return the analysis as an estimator, not fitted; imports its class (at the coordinator)."""
         epsilon = dict(self.epsilon) if isinstance(self.epsilon, Mapping) else self.epsilon
-        estimator: FederatedEstimator = kind(**self.parameters, epsilon=epsilon, delta=self.delta)
-        return estimator
+        return self.description.load()(**self.parameters, epsilon=epsilon, delta=self.delta)
 
     def protocol(self) -> Protocol:
-        """Return the protocol the sites run."""
+        """Return the protocol."""
         return _make_protocol(self.settings)
 
     @property
@@ -180,52 +206,80 @@ class Study:
         """Return the epsilon of one site."""
         return float(self.epsilon[site] if isinstance(self.epsilon, Mapping) else self.epsilon)
 
-    def records_for(self, site: str, source: str | Path) -> Records:
-        """Build the records of a site from a local file."""
+    def records_for(self, site: str, source: str | Path, *, rows_per_subject: int | None = None) -> Records:
+        """Build the records of a site from a local file.
+
+        ``rows_per_subject`` is what the site's steward states of the data set; subjects with more records are refused.
+        """
         from dpcape.records.readers.files import open_file
 
         self._require_site(site)
-        return self.data.records(open_file(source, self.data))
+        stated = [rows for rows in (rows_per_subject, self.data.rows_per_subject) if rows is not None]
+        plan = replace(self.data, rows_per_subject=min(stated)) if stated else self.data
+        return plan.records(open_file(source, plan))
 
     def synthetic_records(self, site: str, n_records: int) -> Records:
-        """Make up records of the declared shape; nothing real is touched."""
+        """Return synthetic records of the declared shape; no data file is opened."""
         from dpcape.study.made_up import MadeUp
 
         return self.data.records(MadeUp(self.data, n_records, self.sites.index(self._require_site(site))))
 
-    def facts(self) -> Facts:
-        """Return the public facts every site's records must have, without their number."""
+    def facts(self) -> PublicFacts:
+        """Return the public facts that every site's records must have, without their number."""
         return self.synthetic_records(self.sites[0], 4).facts().shape_facts()
 
-    def shares(self, n_records: Mapping[str, int]) -> tuple[float, ...]:
-        """Return the shares of mu^2 the analysis asks for, one per release."""
-        from dpcape.planning.rehearsal import declared_federation
+    def public(self, n_records: Mapping[str, int]) -> Public:
+        """Return the public numbers that determine the releases of the analysis, for sites of these sizes."""
+        known = public_facts(self.facts(), sum(n_records.values()))
+        return self.description.public(self.parameters, known, mu=self._smallest_mu)
 
-        return tuple(self.estimator()._shares(declared_federation(self, n_records)))
+    def _smallest_mu(self) -> float:
+        if not self.protocol().adds_noise:
+            return math.inf
+        return min(mu_of(self.epsilon_of(site), self.delta) for site in self.sites)
+
+    def shares(self, n_records: Mapping[str, int]) -> tuple[float, ...]:
+        """Return the shares of mu^2 of the analysis, one per release."""
+        public = self.public(n_records)
+        self.description.check(public)
+        return self.description.shares(public)
+
+    def statistics(self) -> frozenset[str]:
+        """Return the names of all statistics the analysis may release."""
+        return self.description.statistics(self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
+
+    @property
+    def unit(self) -> Unit:
+        """What the study's epsilon is about, and the public number of records per subject if it states one."""
+        return Unit(self.data.unit, self.data.rows_per_subject)
 
     def charge(self, site: str) -> Charge:
-        """Return what a whole run costs a site: what its ledger is asked before any data is read."""
-        if self.settings["kind"] == "exact":
-            return Charge(allowance="", mu=math.inf, gap=0.0, tail=0.0, n_releases=1)
+        """Return the charge of a whole run for a site, which its ledger checks before any data is read."""
+        if not self.protocol().adds_noise:
+            return Charge(allowance="", mu=math.inf, gap=0.0, tail=0.0, n_releases=1, unit=self.unit)
         epsilon = self.epsilon_of(self._require_site(site))
         mu = mu_of(epsilon - epsilon_reserve(epsilon), self.delta * (1 - DELTA_RESERVE))
-        return Charge(allowance="", mu=mu, gap=epsilon_reserve(epsilon), tail=tail_reserve(self.delta), n_releases=1)
+        gap, tail = epsilon_reserve(epsilon), tail_reserve(self.delta)
+        return Charge(allowance="", mu=mu, gap=gap, tail=tail, n_releases=1, unit=self.unit)
 
     def check_terms(self, terms: Terms) -> None:
-        """Refuse terms of an allowance that are not this study's."""
+        """Refuse terms of an allowance that differ from this study."""
         present = self._present(terms.sites)
         asked = (terms.settings, terms.sites, terms.delta, terms.weights)
         agreed = (self.protocol().settings(len(present)), present, self.delta, self.weights)
         for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), asked, agreed, strict=True):
             _require_same(subject, got, wanted)
-        epsilons = {name: self.epsilon_of(name) for name in present if terms.settings.name != "exact"}
+        epsilons = {name: self.epsilon_of(name) for name in present} if self.protocol().adds_noise else {}
         _require_same("epsilon", terms.epsilons, epsilons)
         shares = self.shares(terms.n_records)
-        # Shares may come out of a numerical search, which rounds differently on other machines.
+        # Shares may result from a numerical search, which rounds differently on other machines.
         close = (math.isclose(got, wanted, rel_tol=1e-6) for got, wanted in zip(terms.shares, shares, strict=False))
         _require_same("number of releases", len(terms.shares), len(shares))
         if not all(close):
-            raise ProtocolError("the shares of the releases must be what the approved study says; got others.")
+            raise ProtocolError(
+                "The allowance was refused because the shares of the releases differ from the approved study. "
+                "Install the same dpcape version everywhere."
+            )
 
     def _present(self, sites: tuple[str, ...]) -> tuple[str, ...]:
         """Return the sites that may take part: the study's, or as many of them as ``minimum_sites`` asks for.
@@ -242,64 +296,69 @@ class Study:
 
     def _require_site(self, site: str) -> str:
         if site not in self.members:
-            raise InvalidParameter(f"a site must be one of {', '.join(self.sites)}; got {site!r}.")
+            raise InvalidParameter(
+                f"site must be one of {', '.join(self.sites)}; got {site!r}. Use a name in the study."
+            )
         return site
 
 
-def _read_head(section: TomlTable, members: Mapping[str, StudySite], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the [study] table."""
-    known = analyses()
-    analysis = section.choice("analysis", tuple(known))
-    head = {"name": section.name("name"), "analysis": analysis, "epsilon": _epsilon(section, members)}
+def _read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mapping[str, Analysis]) -> dict[str, Any]:
+    """Return the content of the [study] table, checked."""
+    description = known[section.choice("analysis", tuple(sorted(known)))]
+    epsilon = _epsilon(section, members)
+    head = {"name": section.name("name"), "analysis": description.name, "epsilon": epsilon}
     delta = section.number("delta")
     if delta is None or not 0 < delta < 1:
         section.fail("delta", "strictly between 0 and 1")
-    wanted = parameters(known[analysis])
-    values = {name: section.value(name) for name in wanted}
+    values = {parameter.name: section.value(parameter.name) for parameter in description.parameters}
     given = {name: value for name, value in values.items() if value is not None}
-    for name, required in wanted.items():
-        if required and name not in given:
-            section.fail(name, f"given for {analysis}")
+    for parameter in description.parameters:
+        name = parameter.name
+        if parameter.default is REQUIRED and name not in given:
+            section.fail(name, f"given for {description.name}")
         if name in given and not _is_parameter(given[name]):
-            section.fail(name, "a text, a number, true, false, or a list of them")
+            section.fail(name, "a string, a number, true, false, or a list of these")
     section.finish()
-    return {**head, "delta": delta, "parameters": given}
+    return {**head, "delta": delta, "parameters": given, "description": description}
 
 
 def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | dict[str, float]:
     value = section.value("epsilon")
     per_site = value if isinstance(value, dict) else dict.fromkeys(members, value)
-    if not all(is_number(entry) for entry in per_site.values()):
+    numbers = {str(site): float(entry) for site, entry in per_site.items() if is_number(entry)}
+    if len(numbers) != len(per_site):
         section.fail("epsilon", "a positive finite number, or a table with one per site")
-    numbers = {str(site): float(entry) for site, entry in per_site.items()}
     section.within("epsilon", lambda: check_epsilons(numbers, tuple(sorted(members))))
-    return numbers if isinstance(value, dict) else float(value)
+    return numbers if isinstance(value, dict) else next(iter(numbers.values()))
 
 
-def _read_protocol(section: TomlTable, n_sites: int) -> tuple[dict[str, Any], float | None]:
-    kind = section.choice("kind", PROTOCOLS)
+def _read_protocol(section: TomlTable, n_sites: int) -> tuple[dict[str, float | str], float | None]:
+    """Return the content of the [protocol] table: kind and parameters, and the deadline."""
+    kind = section.choice("kind", tuple(PROTOCOLS))
     deadline = section.seconds("deadline")
-    settings: dict[str, Any] = {"kind": kind}
-    if kind in ("cape", "secure-sum", "dealer"):
-        settings["n_colluding"] = section.count("n_colluding")
-    if kind in ("cape", "secure-sum", "independent") and "minimum_sites" in section:
-        settings["minimum_sites"] = section.count("minimum_sites", least=1)
-    if kind in ("cape", "dealer") and "cancelling_ratio" in section:
-        settings["cancelling_ratio"] = section.number("cancelling_ratio")
+    read = {parameter.name: _read_parameter(section, parameter) for parameter in PROTOCOLS[kind].parameters}
     section.finish()
+    settings: dict[str, float | str] = {
+        "kind": kind,
+        **{name: value for name, value in read.items() if value is not None},
+    }
     section.within("kind", lambda: _make_protocol(settings).settings(n_sites))
     return settings, deadline
 
 
-def _make_protocol(settings: Mapping[str, Any]) -> Protocol:
-    options = {key: value for key, value in settings.items() if key != "kind"}
-    if settings["kind"] == "exact":
-        return Exact()
-    return make_protocol(settings["kind"], n_colluding=options.pop("n_colluding", 0), **options)
+def _read_parameter(section: TomlTable, parameter: ProtocolParameter) -> float | None:
+    if parameter.kind == "count":
+        return section.count(parameter.name, least=parameter.least, required=parameter.required)
+    return section.number(parameter.name, required=parameter.required)
+
+
+def _make_protocol(settings: Mapping[str, float | str]) -> Protocol:
+    numbers = {key: value for key, value in settings.items() if not isinstance(value, str)}
+    return make_protocol(str(settings["kind"]), **numbers)
 
 
 def _read_federation(source: TomlSource) -> dict[str, Any] | None:
-    """Read the [federation] table; all but the engine is the engine's own business."""
+    """Return the content of the [federation] table; the engine checks everything but its name."""
     if "federation" not in source.content:
         return None
     section = TomlTable(source, ("federation",))
@@ -307,17 +366,19 @@ def _read_federation(source: TomlSource) -> dict[str, Any] | None:
     rest = section.left()
     for key, value in rest.items():
         if not without_dates(value):
-            section.fail(key, "made of texts, finite numbers, true, false, lists and tables")
+            section.fail(key, "made of strings, finite numbers, true, false, lists and tables")
     return {"engine": engine, **rest}
 
 
-def _is_parameter(value: Any) -> bool:
+def _is_parameter(value: object) -> bool:
     return not isinstance(value, dict) and without_dates(value)
 
 
 def _require_same(subject: str, got: object, wanted: object) -> None:
     if got != wanted:
-        raise ProtocolError(f"the {subject} of an allowance must be what the approved study says; got {got!r}.")
+        raise ProtocolError(
+            f"The {subject} of an allowance must be as in the approved study; got {got!r}. Use the approved study."
+        )
 
 
 def _relative(path: Path, folder: Path) -> str:

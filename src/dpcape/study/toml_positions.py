@@ -1,7 +1,7 @@
-"""Where the keys and values of a TOML text stand, so that an error can point at them.
+"""Positions of the keys and values of a TOML text, so that an error can point at them.
 
-``tomllib`` parses and refuses; it does not say where a value it accepted stood. This scanner runs over accepted text
-only, so it need not judge anything: it follows quotes, brackets and line ends and notes positions.
+``tomllib`` does not report the position of a value it accepts. This scanner reads only text that ``tomllib`` accepted,
+so it need not validate: it follows quotes, brackets and line ends and records positions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPACE = " \t\n"
 def positions(text: str) -> tuple[Mapping[Path, Place], Mapping[Path, Place]]:
     r"""Return (line, column) of every key and of every value of a valid TOML text, counted from 1.
 
-    A path is the keys from the top down; entries of arrays are numbered from 0.
+    A path lists the keys from the top down; entries of arrays are numbered from 0.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class _Scanner:
         self.values: dict[Path, Place] = {}
 
     def document(self) -> None:
-        """Walk through the whole text."""
+        """Scan the whole text."""
         table: Path = ()
         while self._skip_lines():
             table = self._header() if self._peek() == "[" else self._assignment(table)
@@ -59,7 +59,7 @@ class _Scanner:
         return table
 
     def _numbered(self, names: tuple[str, ...]) -> Path:
-        """Return the path of a table with the current numbers of the arrays of tables it stands in."""
+        """Return the path of a table, with the current numbers of the arrays of tables that contain it."""
         path: list[str | int] = []
         for depth, name in enumerate(names, start=1):
             path.append(name)
@@ -75,7 +75,7 @@ class _Scanner:
         return table
 
     def _key_names(self, table: Path) -> tuple[str, ...]:
-        """Read a dotted key; note where each of its parts stands."""
+        """Return the parts of a dotted key, and record their positions."""
         names: tuple[str, ...] = ()
         while True:
             self._skip(_BLANK)
@@ -130,7 +130,7 @@ class _Scanner:
         self._move(1)
 
     def _string(self) -> None:
-        """Step over a string of any of the four kinds."""
+        """Skip a string of any of the four kinds."""
         quote = self._peek()
         long = self._text.startswith(quote * 3, self._at)
         end = quote * 3 if long else quote
@@ -138,12 +138,12 @@ class _Scanner:
         while not self._text.startswith(end, self._at):
             self._move(2 if quote == '"' and self._peek() == "\\" else 1)
         self._move(len(end))
-        # Up to two quotes may stand directly before the closing three.
+        # Up to two quotes may directly precede the closing three.
         while long and self._peek() == quote:
             self._move(1)
 
     def _skip_lines(self) -> bool:
-        """Skip blanks, line ends and comments; tell whether anything is left."""
+        """Skip blanks, line ends and comments; return whether anything is left."""
         self._skip(_SPACE)
         while self._peek() == "#":
             while self._peek() not in ("", "\n"):
@@ -162,7 +162,7 @@ class _Scanner:
         self._at += n_characters
 
     def _place(self, at: int) -> Place:
-        """Return line and column of a place at or after the last one asked for (or little before)."""
+        """Return line and column of a position at, after or shortly before the last one requested."""
         if at < self._line_start:
             self._line, self._line_start = self._text.count("\n", 0, at) + 1, self._text.rfind("\n", 0, at) + 1
         self._line += self._text.count("\n", self._line_start, at)

@@ -1,4 +1,4 @@
-"""Reading a study's tables field by field; every complaint names the file, the line and the column."""
+"""Reader of a study's tables, field by field; every error names the file, the line and the column."""
 
 from __future__ import annotations
 
@@ -8,33 +8,37 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, TypeGuard, TypeVar
 
 from dpcape.errors import InvalidParameter
 from dpcape.files import NAME_RULE, is_name
 from dpcape.study.toml_positions import Path as KeyPath
 from dpcape.study.toml_positions import positions
 
-# Refused before parsing: a study is a page of text.
+# Limits that are checked before parsing: a study is a page of text.
 MAX_CHARACTERS = 2**20
 MAX_FILE_BYTES = 2**26
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+_T = TypeVar("_T")
+
 
 class TomlSource:
-    """The text of a study, its parsed content, and the places of everything in it."""
+    """Text of a study, its parsed content, and the positions of its keys and values."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         if len(text) > MAX_CHARACTERS:
-            raise InvalidParameter(f"{name}: a study must have at most {MAX_CHARACTERS} characters; got {len(text)}.")
+            raise InvalidParameter(
+                f"{name}: a study must have at most {MAX_CHARACTERS} characters; got {len(text)}. Check the file."
+            )
         try:
-            self.content: dict[str, Any] = tomllib.loads(text)
+            self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InvalidParameter(
-                f"{name}{_place_of(error, text)}: a study must be valid TOML; got {error}."
+                f"{name}{_place_of(error, text)}: a study must be valid TOML; got an error ({error}). Correct the line."
             ) from error
         self._keys, self._values = positions(text)
 
@@ -53,79 +57,80 @@ class TomlSource:
 
 
 class TomlTable:
-    """One table of a study. Fields are taken out; what is left at the end is unknown and refused."""
+    """One table of a study, read field by field; fields that were not read are unknown and refused at the end."""
 
     def __init__(self, source: TomlSource, path: KeyPath, *, required: bool = True) -> None:
         self.source, self.path = source, path
         self._taken: set[str] = set()
-        content: Any = source.content
+        content: object = source.content
         for key in path:
             content = content.get(key, {}) if isinstance(content, dict) else None
         if not isinstance(content, dict):
             source.fail(path, f"{self.title} must be a table; got {content!r}. Write [{'.'.join(map(str, path))}].")
         if required and not content:
-            source.fail(path, f"a study must have {self.title}; got none. See docs/consortium.md for an example.")
-        self._content: dict[str, Any] = content
+            source.fail(path, f"{self.title} is missing. See docs/consortium.md for an example.")
+        self._content: dict[str, object] = content
 
     @property
     def title(self) -> str:
-        """How messages call the table."""
+        """Name of the table in messages."""
         return f"[{'.'.join(map(str, self.path))}]"
 
     def __contains__(self, key: str) -> bool:
         return key in self._content
 
     def names(self) -> list[str]:
-        """Names of all fields, in the order of the file."""
+        """Return the names of all fields, in the order of the file."""
         return list(self._content)
 
-    def left(self) -> dict[str, Any]:
-        """Take all fields that were not taken yet."""
+    def left(self) -> dict[str, object]:
+        """Return all fields that were not read yet, and mark them as read."""
         rest = {key: value for key, value in self._content.items() if key not in self._taken}
         self._taken.update(rest)
         return rest
 
     def fail(self, key: str, requirement: str, remedy: str = "") -> NoReturn:
-        """Complain about a field in the form of the house: must be; got; remedy."""
+        """Raise InvalidParameter for a field: what it must be, what it is, and the remedy."""
         if key in self._content:
             got, field = f"got {self._content[key]!r}", key
         else:
-            # Most often a missing field is there under a mistyped name.
+            # Most often a missing field has a mistyped name.
             typed = difflib.get_close_matches(key, [name for name in self._content if name not in self._taken], n=1)
-            got, field = (f"got none, but a field {typed[0]!r}", typed[0]) if typed else ("got none", key)
+            field = typed[0] if typed else key
+            got = f"it is missing, but there is a field {field!r}" if typed else "it is missing"
         text = f"{key} of {self.title} must be {requirement}; {_short(got)}."
         self.source.fail((*self.path, field), f"{text} {remedy}".rstrip(), at_key=field != key)
 
-    def value(self, key: str, default: Any = None) -> Any:
-        """Take a field of any type."""
+    def value(self, key: str) -> object:
+        """Return a field of any type."""
         self._taken.add(key)
-        return self._content.get(key, default)
+        return self._content.get(key)
 
     def text(self, key: str, *, required: bool = True) -> str | None:
-        """Take a text."""
+        """Return a string that is not empty."""
         value = self.value(key)
         if value is None and not required:
             return None
         if not isinstance(value, str) or not value:
-            self.fail(key, "a text", f'Write {key} = "...".')
+            self.fail(key, "a string", f'Write {key} = "...".')
         return value
 
     def name(self, key: str) -> str:
-        """Take a name that is safe in file names and messages."""
+        """Return a name that is safe in file names and messages."""
         value = self.text(key)
         if value is None or not is_name(value):
             self.fail(key, NAME_RULE)
         return value
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        """Take one of several words."""
+        """Return one of several words."""
         value = self.value(key)
         if value not in choices or not isinstance(value, str):
             self.fail(key, f"one of {', '.join(choices)}", _nearest(value, choices))
         return value
 
     def number(self, key: str, *, required: bool = True) -> float | None:
-        """Take a finite number."""
+        """Return a finite number."""
         value = self.value(key)
         if value is None and not required:
             return None
@@ -134,7 +139,7 @@ class TomlTable:
         return float(value)
 
     def count(self, key: str, *, least: int = 0, required: bool = True) -> int | None:
-        """Take a whole number."""
+        """Return an integer."""
         value = self.value(key)
         if value is None and not required:
             return None
@@ -143,7 +148,7 @@ class TomlTable:
         return value
 
     def seconds(self, key: str) -> float | None:
-        """Take a duration: a number of seconds, or a text such as "90s", "5m", "2h" or "1d"."""
+        """Return a duration in seconds, given as a number or as a string such as "90s", "5m", "2h" or "1d"."""
         value = self.value(key)
         if value is None:
             return None
@@ -154,28 +159,28 @@ class TomlTable:
         return seconds
 
     def file(self, key: str, folder: Path) -> Path | None:
-        """Take the name of a file that belongs to the study: it stands beside the study or below."""
+        """Return the path of a file that belongs to the study, in the study's folder or below."""
         value = self.text(key, required=False)
         if value is None:
             return None
         path = folder / value
         if Path(value).is_absolute() or ".." in Path(value).parts:
-            self.fail(key, "a file in the study's folder or below", "Put the file beside the study.")
+            self.fail(key, "a file in the study's folder or below", "Put the file in the study's folder.")
         if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
-            self.fail(key, "an existing file of at most 64 MiB", "Put the file beside the study.")
+            self.fail(key, "an existing file of at most 64 MiB", "Put the file in the study's folder.")
         return path
 
     def finish(self) -> None:
-        """Refuse fields nobody took."""
+        """Refuse fields that were not read."""
         for key in self._content:
             if key not in self._taken:
                 known = tuple(sorted(self._taken))
-                message = f"{key!r} must be a field of {self.title} that exists; known are {', '.join(known)}."
+                message = f"{key!r} is not a field of {self.title}; the fields are {', '.join(known)}."
                 hint = _nearest(key, known)
                 self.source.fail((*self.path, key), f"{message} {hint}".rstrip(), at_key=True)
 
-    def within(self, key: str | None, build: Callable[[], Any]) -> Any:
-        """Call ``build``; put this table's position before what it complains about."""
+    def within(self, key: str | None, build: Callable[[], _T]) -> _T:
+        """Return ``build()``; an InvalidParameter it raises gets this table's position."""
         try:
             return build()
         except InvalidParameter as error:
@@ -186,13 +191,13 @@ class TomlTable:
             raise self.source.error(path, str(error)) from error
 
 
-def is_number(value: object) -> bool:
-    """Tell whether something is a finite number."""
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
 
 
-def without_dates(value: Any) -> bool:
-    """Tell whether a TOML value holds only texts, finite numbers, truth values, lists and tables of them."""
+def without_dates(value: object) -> bool:
+    """Return whether a TOML value consists of strings, finite numbers, Booleans, and lists and tables of these."""
     if isinstance(value, Mapping):
         return all(without_dates(entry) for entry in value.values())
     if isinstance(value, list):

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import ProtocolError
-from dpcape.facts import Facts
+from dpcape.facts import PublicFacts
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Hello, Offer, Opening, SeedShares
 from dpcape.statistics.statistic import PublicValue
 
-VERSION = 2
+VERSION = 3
 # Refused before anything is allocated: no analysis here needs a longer vector or message.
 MAX_ENTRIES = 2**28
 MAX_BYTES = 2**31
@@ -77,6 +77,12 @@ class Describe(_Body, frozen=True):
 
 class Open(_Body, frozen=True):
     """Propose an allowance; nothing is charged yet."""
+
+    terms: Terms
+
+
+class Reopen(_Body, frozen=True):
+    """Ask to go on with an allowance after a crash, under its charge; nothing is charged again."""
 
     terms: Terms
 
@@ -166,7 +172,7 @@ class Described(_Body, frozen=True):
     ``separation`` names the mode in which an engine is kept from the records; it is empty without an engine.
     """
 
-    facts: Facts
+    facts: PublicFacts
     identity: bytes
     replayable: bool
     version: str
@@ -178,6 +184,13 @@ class Described(_Body, frozen=True):
 class Agreed(_Body, frozen=True):
     """The site agrees; ``key`` receives sealed noise from a dealer."""
 
+    key: bytes = b""
+
+
+class Reopened(_Body, frozen=True):
+    """The site goes on: ``next_release`` is the first number it has not begun; ``key`` as in :class:`Agreed`."""
+
+    next_release: int
     key: bytes = b""
 
 
@@ -236,8 +249,21 @@ class Refused(_Body, frozen=True):
     text: str
 
 
-ToSite = Describe | Open | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
-FromSite = Described | Agreed | Accepted | Greeting | Offered | Vector | Signed | Opened | Recovered | Dealt | Refused
+ToSite = Describe | Open | Reopen | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
+FromSite = (
+    Described
+    | Agreed
+    | Reopened
+    | Accepted
+    | Greeting
+    | Offered
+    | Vector
+    | Signed
+    | Opened
+    | Recovered
+    | Dealt
+    | Refused
+)
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
-"""Competitors of the dissertation's chapter 8, for comparison only. Their noise is ordinary floating-point noise.
+"""Competing methods of the dissertation's chapter 8, for comparison only, with ordinary floating-point noise.
 
-Claimed guarantees are those of the cited papers; ``verified`` says what holds for rows of length at most 1.
+Claimed epsilons are those of the cited papers; verified epsilons hold for rows of norm at most 1.
 """
 
 from __future__ import annotations
@@ -10,30 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.published import regression as published
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Coefficients with the epsilon claimed for them and the one that holds (infinite: none)."""
+    """Coefficients with the claimed epsilon and the one that holds (infinite if none does)."""
 
-    coefficients: Vector
+    coefficients: FloatArray
     claimed_epsilon: float
     verified_epsilon: float
 
 
-def laplace_functional_mechanism(X: Vector, y: Vector, epsilon: float, generator: np.random.Generator) -> Fit:
-    """Linear regression by dp-fm (Zhang et al. 2012): Laplace noise of scale 2 (D + 1)^2 / (N epsilon).
+def laplace_functional_mechanism(X: FloatArray, y: FloatArray, epsilon: float, generator: np.random.Generator) -> Fit:
+    """Fit linear regression by dp-fm (Zhang et al. 2012), with Laplace noise of scale 2 (D + 1)^2 / (N epsilon).
 
     The noisy objective is regularised by four standard deviations of the noise and its non-positive directions are
-    removed (their section 6). For rows of Euclidean length 1 the true L1 sensitivity is at most 2 (1 + sqrt(D))^2 /
-    N, so the claim is true and loose.
+    removed (their section 6). For rows of Euclidean norm 1 the true L1 sensitivity is at most 2 (1 + sqrt(D))^2 / N, so
+    the claim is true but loose.
     """
     n_records, width = X.shape
     scale = 2 * (width + 1) ** 2 / (n_records * epsilon)
@@ -45,7 +43,7 @@ def laplace_functional_mechanism(X: Vector, y: Vector, epsilon: float, generator
 
 
 def gaussian_functional_mechanism(
-    sites: Sequence[tuple[Vector, Vector]],
+    sites: Sequence[tuple[FloatArray, FloatArray]],
     *,
     scheme: str,
     epsilon: float,
@@ -53,10 +51,10 @@ def gaussian_functional_mechanism(
     n_colluding: int,
     generator: np.random.Generator,
 ) -> Fit:
-    """Linear regression by the dissertation's own noise: algorithm 8.2 ("CAPE") or section 8.3.1 ("conventional").
+    """Fit linear regression with the noise of algorithm 8.2 ("CAPE") or of section 8.3.1 ("conventional").
 
-    Sites are of equal size; one site is the local fit, or algorithm 8.1 if it holds all records. The text does not say
-    how the noisy objective is minimised; it can have no minimum, so dp-fm's remedy is used for it as well.
+    Sites have equal size. A single site gives the local fit, or algorithm 8.1 if it has all records. The text does not
+    say how the noisy objective is minimised. It may have no minimum, so dp-fm's remedy is used here as well.
     """
     n_sites, n_records = len(sites), len(sites[0][0])
     _, linear, quadratic = published.degree_scales("linear", epsilon=epsilon, delta=delta, n_records=n_records)
@@ -64,7 +62,7 @@ def gaussian_functional_mechanism(
     slope = np.mean([-2 * X.T @ y / n_records for X, y in sites], axis=0)
     moment = moment + _aggregated_noise(scheme, n_sites, moment.shape, quadratic, generator)
     slope = slope + _aggregated_noise(scheme, n_sites, slope.shape, linear, generator)
-    # The objective w' M w sees the symmetric part of M only.
+    # The objective w' M w depends only on the symmetric part of M.
     spread = quadratic / math.sqrt(n_sites) if scheme == "conventional" else quadratic / n_sites
     coefficients = _minimum((moment + moment.T) / 2, -slope / 2, spread)
     found = published.capefm(
@@ -80,30 +78,34 @@ def gaussian_functional_mechanism(
 
 def _aggregated_noise(
     scheme: str, n_sites: int, shape: tuple[int, ...], scale: float, generator: np.random.Generator
-) -> Vector:
-    """Return the mean over sites of the noise of nominal scale ``scale`` that each adds (eq. 8.10)."""
+) -> FloatArray:
+    """Return the mean over the sites of their noise, which has nominal scale ``scale`` (eq. 8.10)."""
     draws = scale * generator.standard_normal((n_sites, *shape))
     if scheme == "conventional":
-        mean: Vector = draws.mean(axis=0)
+        mean: FloatArray = draws.mean(axis=0)
         return mean
     own = scale / math.sqrt(n_sites) * generator.standard_normal((n_sites, *shape))
     cancelling = draws - draws.mean(axis=0)
-    total: Vector = (cancelling + own).mean(axis=0)
+    total: FloatArray = (cancelling + own).mean(axis=0)
     return total
 
 
-def _minimum(moment: Vector, cross: Vector, noise_scale: float) -> Vector:
-    """Minimise w' M w - 2 c'w as Zhang et al. (section 6): a ridge of four scales, non-positive directions removed."""
+def _minimum(moment: FloatArray, cross: FloatArray, noise_scale: float) -> FloatArray:
+    """Minimise w' M w - 2 c'w as in Zhang et al., section 6: with a ridge, and without non-positive directions."""
     values, vectors = np.linalg.eigh(moment + 4 * noise_scale * np.eye(len(moment)))
     keep = values > 0
-    coefficients: Vector = vectors[:, keep] @ ((vectors[:, keep].T @ cross) / values[keep])
+    coefficients: FloatArray = vectors[:, keep] @ ((vectors[:, keep].T @ cross) / values[keep])
     return coefficients
 
 
 def objective_perturbation_logistic(
-    X: Vector, labels: Vector, epsilon: float, generator: np.random.Generator, regularisation: float | None = None
+    X: FloatArray,
+    labels: FloatArray,
+    epsilon: float,
+    generator: np.random.Generator,
+    regularisation: float | None = None,
 ) -> Fit:
-    """Logistic regression by objective perturbation (Chaudhuri et al. 2011, algorithm 2); labels are 0 and 1."""
+    """Fit logistic regression by objective perturbation (Chaudhuri et al. 2011, algorithm 2); labels are 0 and 1."""
     n_records, width = X.shape
     ridge = 1 / n_records if regularisation is None else regularisation
     curvature = 0.25
@@ -114,7 +116,7 @@ def objective_perturbation_logistic(
         left = epsilon / 2
     noise = _radial_noise(width, 2 / left, generator)
 
-    def height(w: Vector) -> tuple[float, Vector]:
+    def height(w: FloatArray) -> tuple[float, FloatArray]:
         scores = X @ w
         value = np.mean(np.logaddexp(0.0, scores) - labels * scores)
         slope = X.T @ (expit(scores) - labels) / n_records
@@ -124,11 +126,11 @@ def objective_perturbation_logistic(
     return Fit(minimize(height, np.zeros(width), jac=True, method="L-BFGS-B").x, epsilon, epsilon)
 
 
-def objective_perturbation_linear(X: Vector, y: Vector, epsilon: float, generator: np.random.Generator) -> Fit:
-    """Linear regression as the dissertation runs objective perturbation: noise for a loss with slope at most 1.
+def objective_perturbation_linear(X: FloatArray, y: FloatArray, epsilon: float, generator: np.random.Generator) -> Fit:
+    """Fit linear regression by objective perturbation as in the dissertation, with noise for slopes of at most 1.
 
-    The slope of the squared loss is not bounded over all coefficients, so the theorem does not apply: no pure epsilon
-    holds. The fit is kept for comparison.
+    The slope of the squared loss is unbounded over all coefficients, so the theorem does not apply and no epsilon holds
+    with delta 0. The fit is used for comparison only.
     """
     n_records, width = X.shape
     ridge = 1 / n_records
@@ -138,9 +140,9 @@ def objective_perturbation_linear(X: Vector, y: Vector, epsilon: float, generato
     return Fit(coefficients, epsilon, math.inf)
 
 
-def _radial_noise(width: int, scale: float, generator: np.random.Generator) -> Vector:
+def _radial_noise(width: int, scale: float, generator: np.random.Generator) -> FloatArray:
     """Return noise with density proportional to exp(-|b| / scale)."""
     direction = generator.standard_normal(width)
     length = generator.gamma(width, scale)
-    result: Vector = direction * (length / np.linalg.norm(direction))
+    result: FloatArray = direction * (length / np.linalg.norm(direction))
     return result

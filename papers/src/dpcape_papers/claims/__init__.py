@@ -1,4 +1,4 @@
-"""Every theorem and privacy claim of the papers, with numbers that are computed when they are asked for."""
+"""Verdicts on every theorem and privacy claim of the papers, with evidence computed on demand."""
 
 from dpcape_papers.claims.claim import Claim, Evidence
 from dpcape_papers.claims.registry import CLAIMS

@@ -1,4 +1,4 @@
-"""Claims on the analyses themselves: what they compute, how well, and at what cost."""
+"""Claims about the analyses: what they compute, how accurately, and how much they send."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape.postprocessing.eigen import canonical
 from dpcape.privacy.gaussian import epsilon_of
@@ -14,16 +13,14 @@ from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, numbe
 from dpcape_papers.published.pca import leading_directions, moment_scale, symmetric_noise
 from dpcape_papers.published.regression import classical_multiplier
 
-Matrix = NDArray[np.float64]
-
 
 def _pca_bounds() -> Evidence:
-    """Measure the energy lost against tau_pool K sqrt(D), where the gap is twice tau_pool sqrt(D)."""
+    """Compare the energy lost with tau_pool K sqrt(D), where the eigengap is twice tau_pool sqrt(D)."""
     sizes = (1_000, 100_000, 10_000_000)
     lost = [_energy_lost(n) for n in sizes]
     printed = [n * value for n, value in zip(sizes, lost, strict=True)]
     lines = (
-        "energy lost over tau_pool K sqrt(D), with A = X X' as printed: "
+        "energy lost divided by tau_pool K sqrt(D), with A = X X' as printed: "
         + ", ".join(f"{number(value)} at N = {n:g}" for n, value in zip(sizes, printed, strict=True)),
         "with A = X X'/N: " + ", ".join(number(value) for value in lost),
     )
@@ -31,8 +28,8 @@ def _pca_bounds() -> Evidence:
 
 
 def _energy_lost(n_records: int, width: int = 20, n_components: int = 2, n_draws: int = 20) -> float:
-    """Return the mean loss of captured energy of X X'/N at (1, 0.01), over tau_pool K sqrt(D)."""
-    rng = np.random.default_rng(12)  # evidence on made-up data: nothing is protected by it
+    """Return the mean loss of captured energy of X X'/N at (1, 0.01), divided by tau_pool K sqrt(D)."""
+    rng = np.random.default_rng(12)  # evidence on synthetic data; protects nothing
     scale = moment_scale(n_records, epsilon=1.0, delta=0.01)
     unit = scale * math.sqrt(width)
     moment = unit * np.diag([5.0] * n_components + [3.0] * (width - n_components))
@@ -45,7 +42,7 @@ def _energy_lost(n_records: int, width: int = 20, n_components: int = 2, n_draws
 
 
 def _convergence() -> Evidence:
-    """Follow the squared distance to the top of a parabola under noise of variance 1, or 1/4."""
+    """Follow the squared distance from the maximum of a parabola under noise of variance 1 or 1/4."""
     rounds = (10, 100, 1000)
     fixed, less = (_distances(rounds, noise, lambda _: 0.1) for noise in (1.0, 0.25))
     shrinking = _distances(rounds, 1.0, lambda j: 1 / j)
@@ -54,7 +51,7 @@ def _convergence() -> Evidence:
         f"steps of 0.1: mean squared distance {_listed(fixed)} after 10, 100 and 1000 rounds",
         f"the same with a quarter of the noise variance (CAPE, four sites): {_listed(less)}",
         f"steps of 1/j: {_listed(shrinking)}",
-        f"mean of 0, 0, 0 and 10 by gradients clipped to 1: {number(settled)} instead of 2.5",
+        f"mean of 0, 0, 0 and 10 found with gradients clipped to 1: {number(settled)} instead of 2.5",
     )
     stays = abs(fixed[2] / fixed[1] - 1) < 1e-3 and abs(fixed[2] / less[2] - 4) < 1e-6
     return Evidence(lines, stays and shrinking[2] < 2e-3 and abs(settled - 1 / 3) < 1e-3)
@@ -88,14 +85,14 @@ def _communication() -> Evidence:
     dealer = 3 * 10 * width**2
     lines = (
         f"capeDJICA, 4 sites, 20 components: in 100 rounds a site releases {each:,} numbers; S + R^2 is {order}",
-        f"capeCCA paper, 10 sites, 100 features: 3 S D^2 is {dealer:,}, D^2 {width**2:,}",
+        f"capeCCA paper, 10 sites, 100 features: 3 S D^2 is {dealer:,}, D^2 is {width**2:,}",
     )
     return Evidence(lines, each > 50 * order and dealer == 30 * width**2)
 
 
 def _constraint() -> Evidence:
-    """Solve CCA for known correlations, and set its U'Cxy V against the identity."""
-    rng = np.random.default_rng(13)  # evidence on made-up data: nothing is protected by it
+    """Solve CCA for known correlations, and compare U'Cxy V with the identity."""
+    rng = np.random.default_rng(13)  # evidence on synthetic data; protects nothing
     turn_x, turn_y = (rng.standard_normal((3, 3)) for _ in range(2))
     cross = turn_x @ np.diag([0.8, 0.5, 0.2]) @ turn_y.T
     xx, yy = turn_x @ turn_x.T, turn_y @ turn_y.T
@@ -106,10 +103,10 @@ def _constraint() -> Evidence:
     raw = np.linalg.eig(np.linalg.solve(xx, cross) @ np.linalg.solve(yy, cross.T))[1]
     scaled = np.diag(raw.T @ xx @ raw).real
     lines = (
-        f"correlations 0.8, 0.5 and 0.2, K = 2: under the other constraints U'Cxy V has trace {number(found.sum())} at "
-        "most, the identity has 2",
+        f"correlations 0.8, 0.5 and 0.2, K = 2: under the other constraints the trace of U'Cxy V is at most "
+        f"{number(found.sum())}; that of the identity is 2",
         f"at the solution U'Cxy V is diagonal: {number(found[0])} and {number(found[1])}",
-        f"eigenvectors of length 1 have U'Cxx U of {_listed(sorted(scaled.tolist()))}, not 1",
+        f"for eigenvectors of length 1 the diagonal of U'Cxx U is {_listed(sorted(scaled.tolist()))}, not 1",
     )
     diagonal = abs(inside[0, 1]) + abs(inside[1, 0]) < 1e-9
     return Evidence(lines, bool(diagonal and np.allclose(found, [0.8, 0.5]) and np.abs(scaled - 1).max() > 0.1))
@@ -126,11 +123,11 @@ CLAIMS = (
     Claim(
         "pca-bounds",
         "dissertation, section 4.2.2",
-        "Captured energy, subspace and low-rank approximation of A = X X' are within O(tau_pool K sqrt(D)) and the "
-        "like of the best.",
+        "Captured energy, subspace and low-rank approximation of A = X X' differ from the best by "
+        "O(tau_pool K sqrt(D)) or similar bounds.",
         WRONG,
-        "tau_pool is the noise of X X'/N, so that A must be divided by N too, gap and all, or tau_pool multiplied by "
-        "N. So read they are the bounds of Dwork et al. (2014).",
+        "tau_pool is the noise of X X'/N. So A and its eigengap must be divided by N too, or tau_pool multiplied by N. "
+        "With this correction they are the bounds of Dwork et al. (2014).",
         _pca_bounds,
         ("dissertation-4.1",),
     ),
@@ -139,9 +136,9 @@ CLAIMS = (
         "dissertation, section 6.4.2",
         "The noise of the gradients has mean zero, so capeDJICA converges, and faster than the conventional scheme.",
         CONDITIONS,
-        "With steps that shrink as 1/j. With steps that do not, as in algorithm 6.1, it ends in a cloud around the "
-        "solution, S times narrower in variance than the conventional one's and reached no faster. Clipping moves the "
-        "solution itself.",
+        "True for step sizes that shrink as 1/j. With step sizes that do not shrink, as in algorithm 6.1, the iterates "
+        "keep fluctuating around the solution, with a variance S times smaller than in the conventional scheme, and "
+        "they get there no faster. Clipping moves the solution itself.",
         _convergence,
     ),
     Claim(
@@ -150,8 +147,8 @@ CLAIMS = (
         "For D numbers a site sends O(S + D) and the aggregator O(S^2 + S D); capeDJICA O(S + R^2); capeCCA with a "
         "noise generator 3 S D^2 or O(D^2).",
         CONDITIONS,
-        "True of one release; table 3.1 is counted in bytes. capeDJICA's is per round, and its total grows with the "
-        "number of rounds; 3 S D^2 is O(S D^2).",
+        "True of one release; the reproduced table 3.1 counts bytes. The figure for capeDJICA is per round, and the "
+        "total grows with the number of rounds. 3 S D^2 is O(S D^2), not O(D^2).",
         _communication,
         ("dissertation-table-3.1",),
     ),
@@ -160,18 +157,18 @@ CLAIMS = (
         "capeCCA paper, section 2; poster; dissertation, section 7.1",
         "CCA minimises |U'X - V'Y| subject to U'Cxx U = I, V'Cyy V = I and U'Cxy V = I, and eigenvectors solve it.",
         WRONG,
-        "U'Cxy V = I cannot be met unless all canonical correlations are 1: it must be diagonal. The eigenvectors "
-        "solve that problem once they are scaled and paired.",
+        "U'Cxy V = I is infeasible unless all canonical correlations are 1; the constraint must be that U'Cxy V is "
+        "diagonal. The eigenvectors solve that problem once they are scaled and paired.",
         _constraint,
     ),
     Claim(
         "poster-privacy",
         "poster, algorithm and remarks",
         "Noise of sqrt(2)/N sqrt(2 ln(1.25/delta))/epsilon makes the moment and what is computed from it "
-        "(epsilon, delta)-DP; projections and clusters are not covered.",
+        "(epsilon, delta)-DP; projections and clusters are not covered by the guarantee.",
         CONDITIONS,
-        "True where the classical formula is (gaussian-classical), for one holder of all records, with public bounds "
-        "and centres. The last sentence is right, too.",
+        "True wherever the classical formula is (see gaussian-classical), for one holder of all records, with public "
+        "bounds and centres. The last part is right, too.",
         _poster,
         ("poster-1",),
     ),

@@ -1,4 +1,4 @@
-"""A claim, what became of it, and the numbers that show it."""
+"""A claim of a paper, the verdict on it, and the evidence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOLDS, CONDITIONS, WRONG = "holds", "holds under conditions", "wrong"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Computed numbers in words, and whether they bear the verdict out."""
+    """Computed numbers in words, and whether they support the verdict."""
 
     lines: tuple[str, ...]
     supports: bool
@@ -18,24 +18,24 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A theorem, proposition or claim of a text.
+    """A theorem, proposition or other claim of a paper, with its verdict.
 
     Attributes
     ----------
     key : str
         Short name, as in ``dpcape mechanisms --claim cape-theorem``.
     source : str
-        Where it stands.
+        Where the paper states it.
     says : str
-        What it says, in our words.
+        What it claims, in our words.
     verdict : str
         HOLDS, CONDITIONS or WRONG.
     correct : str
         The correct statement, or the conditions.
     evidence : callable
-        Computes the numbers.
+        Computes the evidence.
     figures : tuple of str
-        Reproduced figures and tables that show it too.
+        Reproduced figures and tables that show it as well.
     """
 
     key: str
@@ -48,5 +48,5 @@ class Claim:
 
 
 def number(value: float) -> str:
-    """Return a number with four digits."""
+    """Return a number with four significant digits."""
     return f"{value:.4g}"

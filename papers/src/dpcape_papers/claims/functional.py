@@ -1,4 +1,4 @@
-"""Claims on polynomial losses and their competitors (dissertation, chapter 8)."""
+"""Claims about polynomial losses and competing methods (dissertation, chapter 8)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy.gaussian import delta_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, HOLDS, WRONG, Claim, Evidence, number
-from dpcape_papers.claims.search import Vector, directions, largest_distance
+from dpcape_papers.claims.search import directions, largest_distance
 from dpcape_papers.published.regression import LINEAR_SENSITIVITIES, LOGISTIC_SENSITIVITIES, classical_multiplier
 
-# Where the coefficients of each degree stand in a contribution of records with two features.
+# Positions of the coefficients of each degree in the contribution of a record with two features.
 _DEGREES = {
     "linear": {0: slice(0, 1), 1: slice(1, 3), 2: slice(3, 7)},
     "logistic": {1: slice(0, 2), 2: slice(2, 6)},
@@ -20,30 +21,30 @@ _DEGREES = {
 _SENSITIVITIES = {"linear": LINEAR_SENSITIVITIES, "logistic": LOGISTIC_SENSITIVITIES}
 
 
-def _linear(width: int = 2) -> tuple[Vector, Callable[[Vector], Vector]]:
+def _linear(width: int = 2) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     responses = np.linspace(-1, 1, 9)
     lengths = np.concatenate([scale * directions(width, 20) for scale in (0.3, 0.6, 1.0)])
     units = np.array([[*x, y] for x in lengths for y in responses])
 
-    def contribution(unit: Vector) -> Vector:
+    def contribution(unit: FloatArray) -> FloatArray:
         x, y = unit[:-1], unit[-1]
         return np.concatenate([[y * y], -2 * y * x, np.outer(x, x).ravel()])
 
     return units, contribution
 
 
-def _logistic(width: int = 2) -> tuple[Vector, Callable[[Vector], Vector]]:
+def _logistic(width: int = 2) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     lengths = np.concatenate([scale * directions(width, 30) for scale in (0.5, 1.0)])
     units = np.array([[*x, y] for x in lengths for y in (0.0, 1.0)])
 
-    def contribution(unit: Vector) -> Vector:
+    def contribution(unit: FloatArray) -> FloatArray:
         x, y = unit[:-1], unit[-1]
         return np.concatenate([(0.5 - y) * x, np.outer(x, x).ravel() / 8])
 
     return units, contribution
 
 
-def _records(kind: str) -> tuple[Vector, Callable[[Vector], Vector]]:
+def _records(kind: str) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     return _linear() if kind == "linear" else _logistic()
 
 
@@ -61,8 +62,8 @@ def _joint() -> Evidence:
         found = _normalised(kind)
         true = delta_of(1.0, found * mu_of(1.0, 1e-5))
         lines.append(
-            f"{kind}: all degrees together move {number(found)} times what one budget covers; claimed (1, 1e-5) "
-            f"exactly calibrated, true delta {number(true)}"
+            f"{kind}: all degrees together change by {number(found)} times what one budget covers; claimed (1, 1e-5) "
+            f"with exact calibration, true delta {number(true)}"
         )
         supports &= abs(found - joint) < 2e-2 and true > 1e-5
     classical = delta_of(1.0, 1.5 / classical_multiplier(1.0, 1e-5))
@@ -75,31 +76,31 @@ def _single() -> Evidence:
     for kind, parts in _DEGREES.items():
         units, contribution = _records(kind)
         found = {degree: _of_degree(contribution, cut, units) for degree, cut in parts.items()}
-        alone = ", ".join(f"degree {degree} {number(value)}" for degree, value in found.items())
+        alone = ", ".join(f"degree {degree}: {number(value)}" for degree, value in found.items())
         whole = largest_distance(contribution, units)
-        lines.append(f"{kind}, alone: {alone}; all together, unscaled: {number(whole)}")
+        lines.append(f"{kind}, each degree on its own: {alone}; all together, unscaled: {number(whole)}")
         supports &= all(abs(value - _SENSITIVITIES[kind][degree]) < 1e-2 for degree, value in found.items())
         supports &= abs(whole - _SENSITIVITIES[kind][1]) < 1e-6
     return Evidence(tuple(lines), supports)
 
 
-def _of_degree(contribution: Callable[[Vector], Vector], cut: slice, units: Vector) -> float:
+def _of_degree(contribution: Callable[[FloatArray], FloatArray], cut: slice, units: FloatArray) -> float:
     return largest_distance(lambda unit: contribution(unit)[cut], units)
 
 
 def _laplace_mechanism() -> Evidence:
-    """Compare dp-fm's sensitivity with the largest of a degree, as printed and for rows of length 1."""
+    """Compare dp-fm's sensitivity, as printed and for rows of norm 1, with the largest of a degree."""
     widths = (2, 3, 20, 50)
     printed = {width: 2 * (width + 1) ** 2 / LINEAR_SENSITIVITIES[1] for width in widths}
     same_rows = {width: 2 * (1 + math.sqrt(width)) ** 2 / LINEAR_SENSITIVITIES[1] for width in widths}
     spread = math.sqrt(2) / classical_multiplier(1.0, 1e-5)
     lines = (
-        "linear, printed sensitivity over the largest of a degree, 4/N: "
+        "linear, printed sensitivity divided by the largest of a degree, 4/N: "
         + ", ".join(f"{number(value)} at D = {width}" for width, value in printed.items()),
-        "the same for rows of length 1: " + ", ".join(f"{number(v)} at D = {width}" for width, v in same_rows.items()),
-        "standard deviation of its noise over that of degree 1 at (1, 1e-5), D = 20: "
-        f"{number(printed[20] * spread)} as printed, {number(same_rows[20] * spread)} for rows of length 1",
-        f"L1 distance of two records of length 1 found at D = 20: {number(_largest_l1(20))}/N of at most "
+        "the same for rows of norm 1: " + ", ".join(f"{number(v)} at D = {width}" for width, v in same_rows.items()),
+        "standard deviation of its noise divided by that of degree 1 at (1, 1e-5), D = 20: "
+        f"{number(printed[20] * spread)} as printed, {number(same_rows[20] * spread)} for rows of norm 1",
+        f"largest L1 distance found between two records of norm 1 at D = 20: {number(_largest_l1(20))}/N, bound "
         f"{number(4 * same_rows[20])}/N",
     )
     supports = printed[2] < 10 < 100 < printed[20] and _largest_l1(20) <= 4 * same_rows[20]
@@ -107,7 +108,7 @@ def _laplace_mechanism() -> Evidence:
 
 
 def _largest_l1(width: int) -> float:
-    """Return the largest L1 change of all coefficients found when one record replaces another."""
+    """Return the largest L1 change of all coefficients found when one record is replaced."""
     flat = np.full(width, width**-0.5)
     turned = flat * np.where(np.arange(width) % 2, -1.0, 1.0)
     units = [(x, y) for x in (flat, turned, np.eye(width)[0], np.zeros(width)) for y in (-1.0, 0.0, 1.0)]
@@ -116,7 +117,7 @@ def _largest_l1(width: int) -> float:
 
 
 def _polynomial() -> Evidence:
-    """Cut the logistic loss after degree 2."""
+    """Compute the error of truncating the logistic loss after degree 2."""
     edges = (1.0, 2.0, 5.0, 10.0)
     errors = [abs(math.log1p(math.exp(z)) - (math.log(2) + z / 2 + z**2 / 8)) for z in edges]
     lines = (
@@ -127,7 +128,7 @@ def _polynomial() -> Evidence:
 
 
 def _objective() -> Evidence:
-    """Set the densities of one output side by side for two data sets that differ in one record."""
+    """Compute the privacy loss at one output for two data sets that differ in one record."""
     n_records, epsilon = 100_000, 1.0
     lines, supports = [], True
     for length, least in ((0.1, 5.0), (0.01, 50.0)):
@@ -138,7 +139,7 @@ def _objective() -> Evidence:
         noise = 2 * n_records * ((n_records - 1) * length / n_records + 1 / n_records - replaced * output)
         loss = epsilon / 2 * abs(noise) + math.log(moment / replaced)
         lines.append(
-            f"records of length {length:g}, epsilon 1: privacy loss {number(loss)} at the output {number(output)}"
+            f"records of norm {length:g}, epsilon 1: privacy loss {number(loss)} at the output {number(output)}"
         )
         supports &= loss > least
     return Evidence(tuple(lines), supports)
@@ -150,17 +151,18 @@ CLAIMS = (
         "dissertation, theorem 8.1",
         "All coefficients of the functional mechanism together are (epsilon, delta)-DP.",
         WRONG,
-        "Every degree is given the whole budget. Together they move 1.5 (linear) or 1.25 (logistic) times what it "
-        "covers; released jointly the sensitivity is 4/N or 1/N.",
+        "Each degree uses the whole budget. Together they change by 1.5 (linear) or 1.25 (logistic) times what the "
+        "budget covers. Released jointly, the sensitivity is 4/N or 1/N.",
         _joint,
         ("dissertation-8.1", "dissertation-8.2"),
     ),
     Claim(
         "functional-degrees",
         "dissertation, sections 8.2.1 and 8.2.2",
-        "Sensitivities of single degrees: 1/N, 4/N, sqrt(2)/N (linear) and 0, 1/N, sqrt(2)/(8 N) (logistic).",
+        "The sensitivities of degrees 0, 1 and 2 are 1/N, 4/N, sqrt(2)/N (linear) and 0, 1/N, sqrt(2)/(8 N) "
+        "(logistic).",
         HOLDS,
-        "The values are right. The written proof of the last is not: |U|_F^2 is the rank, 2, and not 1.",
+        "The values are right. The printed proof of the last one is not: |U|_F^2 is the rank, 2, not 1.",
         _single,
         ("dissertation-8.1",),
     ),
@@ -170,19 +172,20 @@ CLAIMS = (
         "dp-fm is epsilon-DP with sensitivity 2 (D+1)^2/N (linear) or (D^2/4 + 3 D)/N (logistic), orders of magnitude "
         "above those of the degrees for every D > 1.",
         CONDITIONS,
-        "epsilon-DP it is. The sensitivity is ten times larger from D = 4 on and a hundred times from 14, because it "
-        "is for entries of at most 1. For rows of length 1, for which the degrees are, 2 (1 + sqrt(D))^2/N is enough.",
+        "It is epsilon-DP. The sensitivity is ten times larger from D = 4 and a hundred times larger from D = 14, "
+        "because it assumes entries of at most 1. For rows of norm 1, which the sensitivities of the degrees assume, "
+        "2 (1 + sqrt(D))^2/N is enough.",
         _laplace_mechanism,
         ("dissertation-8.1",),
     ),
     Claim(
         "functional-polynomial",
         "dissertation, sections 8.1 and 8.2.2, chapter 9",
-        "Every continuous and differentiable loss is a sum of monomials (Stone-Weierstrass); the logistic one may be "
-        "cut after degree 2, with a small constant error.",
+        "Every continuous and differentiable loss is a sum of monomials (Stone-Weierstrass); the logistic loss may be "
+        "truncated after degree 2, with a small constant error.",
         CONDITIONS,
-        "Polynomials come near on bounded sets only. The error of degree 2 is small for |x'w| up to 1 and grows "
-        "without bound beyond; the minimiser is too short. dpcape's LogisticRegression corrects its length.",
+        "Polynomials approximate well only on bounded sets. The error of degree 2 is small for |x'w| up to 1 and grows "
+        "without bound beyond it; the minimiser is too short. dpcape's LogisticRegression corrects its length.",
         _polynomial,
     ),
     Claim(
@@ -191,8 +194,9 @@ CLAIMS = (
         "Objective perturbation of the squared loss is epsilon-DP; its noise is large because the optimum has "
         "sensitivity 2.",
         WRONG,
-        "2 is how far N times the gradient moves if the loss has a slope of at most 1 (Chaudhuri et al. 2011). The "
-        "squared loss has none, so that far outputs have a privacy loss of any multiple of epsilon.",
+        "2 is how far N times the gradient can change if the slope of the loss is at most 1 (Chaudhuri et al. 2011). "
+        "The slope of the squared loss is unbounded, so the privacy loss of distant outputs can be any multiple of "
+        "epsilon.",
         _objective,
         ("dissertation-8.1",),
     ),

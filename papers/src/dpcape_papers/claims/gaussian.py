@@ -1,4 +1,4 @@
-"""Claims on the Gaussian mechanism, on composition, and on arithmetic."""
+"""Claims about the Gaussian mechanism, composition and arithmetic."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ def _classical() -> Evidence:
     edge = _first_failure(1e-5)
     lines = (
         *(f"claimed ({e:g}, {d:g}): true delta {number(t)}" for (e, d), t in zip(cases, deltas, strict=True)),
-        f"at delta 1e-5 first false at epsilon {number(edge)}",
-        f"at (1, 1e-5) it adds {number(classical_multiplier(1.0, 1e-5))}, where {number(1 / mu_of(1.0, 1e-5))} will do",
+        f"at delta 1e-5 it first fails at epsilon {number(edge)}",
+        f"at (1, 1e-5) its noise is {number(classical_multiplier(1.0, 1e-5))} per unit of sensitivity, where "
+        f"{number(1 / mu_of(1.0, 1e-5))} is enough",
     )
     holds_below = all(delta_of(e, 1 / classical_multiplier(e, 1e-5)) <= 1e-5 for e in (0.1, 0.5, 0.999))
     return Evidence(lines, holds_below and all(t > d for (_, d), t in zip(cases, deltas, strict=True)))
@@ -40,9 +41,9 @@ def _basic_composition() -> Evidence:
     per_release = 1 / classical_multiplier(0.5, 1e-2)
     mu = compose([per_release] * 200)
     lines = (
-        "100 rounds of two releases at (0.5, 0.01): basic composition promises (100, 2)",
-        f"the same noise, exactly: mu {number(mu)}, epsilon {number(epsilon_of(1e-5, mu))} at delta 1e-5 for somebody "
-        "who sees results only",
+        "100 rounds of two releases at (0.5, 0.01): basic composition gives (100, 2)",
+        f"the same noise, composed exactly: mu {number(mu)}, epsilon {number(epsilon_of(1e-5, mu))} at delta 1e-5 "
+        "against someone who sees only the results",
     )
     return Evidence(lines, epsilon_of(1e-5, mu) < 100)
 
@@ -54,8 +55,8 @@ def _renyi() -> Evidence:
     best = min(a * mu**2 / 2 + math.log(1e5) / (a - 1) for a in np.geomspace(1.001, 1e4, 20_000))
     lines = (
         f"its own experiment, one release (noise 2.4e-7), with sensitivity 1 as printed: epsilon {number(vacuous)}",
-        f"with the true sensitivity 3.9e-8: {number(renyi_epsilon(mu, 1, 1e-5))} at the order of eq. 6.10, best of all "
-        f"orders {number(best)}; exactly {number(epsilon_of(1e-5, mu))}",
+        f"with the true sensitivity 3.9e-8: {number(renyi_epsilon(mu, 1, 1e-5))} at the order of eq. 6.10, "
+        f"{number(best)} at the best order; exact epsilon {number(epsilon_of(1e-5, mu))}",
     )
     agree = abs(renyi_epsilon(mu, 1, 1e-5) / best - 1) < 1e-5
     return Evidence(lines, vacuous > 1e12 and agree and epsilon_of(1e-5, mu) < best < 1)
@@ -72,13 +73,14 @@ def _moments_accountant() -> Evidence:
         f"its own experiment, one release: printed epsilon {number(printed)}, true {number(true)}",
         f"a moment generating function must be 1 at t = 0; the printed one is {number(at_zero)} (sensitivity 0.7, "
         "noise 1.3)",
-        f"at t = 3: correct {number(correct)}, 400 000 draws {number(float(np.mean(np.exp(t * losses))))}",
+        f"at t = 3: correct value {number(correct)}, mean of 400,000 draws "
+        f"{number(float(np.mean(np.exp(t * losses))))}",
     )
     return Evidence(lines, printed < true / 20 and abs(at_zero - 1) > 0.1)
 
 
 def _floating_point() -> Evidence:
-    """Count how many outputs of textbook noise (inverse of the normal law, 53 bits) around 0 can come from 1/3."""
+    """Return how many outputs of textbook noise (inverse normal CDF, 53 bits) on the value 0 can also come from 1/3."""
     numerators = np.random.default_rng(1).integers(1, 2**53, 4000)  # protects nothing
     outputs = ndtri(numerators / 2.0**53)
     nearest = np.rint(ndtr(outputs - 1 / 3) * 2.0**53)
@@ -86,8 +88,8 @@ def _floating_point() -> Evidence:
     reached = (ndtri(candidates / 2.0**53) + 1 / 3 == outputs[:, None]).any(axis=1)
     share = float(np.mean(reached))
     lines = (
-        f"of 4000 outputs around 0, {100 * share:.0f} % can be produced around 1/3 at all; each of the others tells "
-        "the two apart for certain",
+        f"of 4000 outputs for the true value 0, {100 * share:.0f}% are possible for 1/3; each of the others reveals "
+        "with certainty that the value is not 1/3",
     )
     return Evidence(lines, share < 0.5)
 
@@ -96,9 +98,10 @@ CLAIMS = (
     Claim(
         "gaussian-classical",
         "dissertation, eq. 2.1, and every chapter",
-        "Noise of sensitivity sqrt(2 ln(1.25/delta)) / epsilon gives (epsilon, delta).",
+        "Noise of scale sensitivity * sqrt(2 ln(1.25/delta)) / epsilon gives (epsilon, delta).",
         CONDITIONS,
-        "Proved for epsilon below 1 only; false for large epsilon. dpcape uses the exact (analytic) calibration.",
+        "It is proved only for epsilon below 1, and false for large epsilon. dpcape uses the exact (analytic) "
+        "calibration.",
         _classical,
         ("dissertation-3.2",),
     ),
@@ -107,8 +110,8 @@ CLAIMS = (
         "dissertation, theorem 6.1 (its composition; its epsilon of a release is that of reused-theorem)",
         "J rounds cost (2 J epsilon, 2 J delta).",
         CONDITIONS,
-        "The form is right, for a number of rounds fixed beforehand and without the PCA, which is a release more. The "
-        "(mu_z, sigma_z) put in are wrong and the result says nothing (delta above 1). Gaussian releases compose as "
+        "The form is right for a number of rounds fixed in advance and without the PCA, which is one more release. The "
+        "(mu_z, sigma_z) used are wrong, and the result is vacuous (delta above 1). Gaussian releases compose as "
         "mu = sqrt(sum of mu_i^2).",
         _basic_composition,
         ("dissertation-6.1",),
@@ -116,18 +119,18 @@ CLAIMS = (
     Claim(
         "ica-renyi",
         "dissertation, section 6.3.1, propositions 6.3 to 6.5 and eq. 6.10",
-        "Renyi accounting of J rounds, as if gradients had sensitivity 1.",
+        "Rényi accounting of J rounds, as if gradients had sensitivity 1.",
         CONDITIONS,
-        "The propositions are right (Mironov 2017), and so is the best order. What is made of them is true and empty: "
-        "with sensitivity 1 against noise of 1e-7 epsilon is astronomical; and it sees the result only. The Renyi "
-        "divergence is alpha mu^2 / 2 with the true mu.",
+        "The propositions are right (Mironov 2017), and so is the best order. Their use here is true but vacuous: with "
+        "sensitivity 1 and noise of 1e-7 epsilon is astronomical, and it covers only adversaries who see just the "
+        "result. The Rényi divergence is alpha mu^2 / 2 with the true mu.",
         _renyi,
         ("dissertation-6.1",),
     ),
     Claim(
         "ica-moments-accountant",
         "dissertation, section 6.3.2",
-        "A moments accountant for J rounds of capeDJICA.",
+        "A moments accountant gives the epsilon of J rounds of capeDJICA.",
         WRONG,
         "Its moment generating function is not 1 at 0. Correct: E exp(t Z) = exp(t (t+1) mu^2 / 2). The printed "
         "epsilon can be 40 times too small.",
@@ -137,10 +140,10 @@ CLAIMS = (
     Claim(
         "floating-point",
         "all papers: real-valued noise, computed in floating point (dissertation, remark 2, leaves it open)",
-        "The noise that is computed has the law of the proof.",
+        "The computed noise has the distribution that the proofs assume.",
         WRONG,
         "Rounded noise has gaps that depend on the data (Mironov 2012). dpcape draws exact integer Gaussians and "
-        "counts what the integers cost (docs/noise.md).",
+        "accounts for the cost of integers (docs/noise.md).",
         _floating_point,
     ),
 )

@@ -1,4 +1,4 @@
-"""Mechanisms of the papers: what is only claimed, or broken, and why."""
+"""Mechanisms of the papers: which are only claimed or broken, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DISSERTATION = "Imtiaz, dissertation"
 MECHANISMS = (
     published(
         "CAPE as published",
-        "kappa understated: colluders know their draws, and 2S/(S+1) without any",
+        "kappa is understated: colluding sites know their own draws, and without collusion it is 2S/(S+1)",
         f"{DISSERTATION}, theorem 3.1",
         "cape-theorem",
         "cape-no-collusion",
@@ -18,46 +18,46 @@ MECHANISMS = (
     ),
     published(
         "capeCCA with a noise generator as published",
-        "two honest sites are not enough for the stated noise",
+        "the stated noise is too small if only two sites are honest",
         "capeCCA paper, theorem 1",
         "capecca-collusion",
     ),
     published(
         "capePCA, capeCCA, DPdisPCA as published",
-        "sensitivity sqrt(2) too small where a person is replaced, and theorem 3.1",
+        "the sensitivity is too small by a factor of sqrt(2) if a person is replaced; relies on theorem 3.1",
         f"{DISSERTATION}, theorems 4.1 and 7.1",
         "second-moment",
         "reused-theorem",
     ),
     published(
         "capeAGN for mixtures as published",
-        "sensitivity of M2 too small; wrong composition of M2 and M3",
+        "the sensitivity of M2 is too small, and M2 and M3 are composed wrongly",
         f"{DISSERTATION}, theorem 5.1",
         "mixture-second-moment",
         "tensor-theorem",
     ),
     published(
         "capeDJICA as published",
-        "per time point, and accounted by theorem 3.1",
+        "protects a time point, not a person; relies on theorem 3.1",
         f"{DISSERTATION}, theorem 6.1",
         "ica-unit",
         "reused-theorem",
     ),
     published(
         "capeFM as published",
-        "each degree is given the whole budget",
+        "each degree uses the whole budget",
         f"{DISSERTATION}, theorem 8.1",
         "functional-joint",
     ),
     published(
         "classical Gaussian calibration",
-        "proved below epsilon 1 only, false at large epsilon",
+        "proved only for epsilon below 1; false for large epsilon",
         f"{DISSERTATION}, eq. 2.1",
         "gaussian-classical",
     ),
     published(
         "Laplace rounds of DP-djICA",
-        "per column; a person's epsilon is the number of columns times larger",
+        "protects one column; a person's epsilon is larger by a factor of the number of columns",
         "DP-djICA paper, theorem 1",
         "djica-laplace",
         "ica-unit",
@@ -70,13 +70,13 @@ MECHANISMS = (
     ),
     broken(
         "capeAGN for topics as published",
-        "symmetric noise on asymmetric moments: differences of mirrored entries leave bare",
+        "symmetric noise on asymmetric moments: differences of mirrored entries are released without noise",
         f"{DISSERTATION}, section 5.2",
         "topic-moments",
     ),
     broken(
         "moments accountant of section 6.3.2",
-        "not a moment generating function; its epsilon can be 40 times too small",
+        "its formula is not a moment generating function; its epsilon can be 40 times too small",
         f"{DISSERTATION}, section 6.3.2",
         "ica-moments-accountant",
     ),

@@ -1,4 +1,4 @@
-"""The claims as a page: ``python -m dpcape_papers.claims.page docs/papers.md`` renews the page's middle part."""
+"""Generator of the claims section of docs/papers.md: ``python -m dpcape_papers.claims.page docs/papers.md``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
 
 
 def claims_text() -> str:
-    """Return a table of verdicts and a section for every claim, with numbers computed now."""
+    """Return a table of verdicts and a section for every claim, with newly computed numbers."""
     rows = [f"| [{c.key}](#{c.key}) | {c.source} | **{c.verdict}** |" for c in CLAIMS.values()]
-    table = "\n".join(["| claim | where | verdict |", "|---|---|---|", *rows])
+    table = "\n".join(["| Claim | Source | Verdict |", "|---|---|---|", *rows])
     return "\n\n".join([table, *(_section(c) for c in CLAIMS.values())])
 
 
 def renewed(page: str) -> str:
-    """Return the page with the part between the marks computed anew."""
+    """Return the page with the part between the markers replaced by newly computed text."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n\n{claims_text()}\n\n{END}{tail}"
@@ -34,7 +34,7 @@ def _section(claim: Claim) -> str:
             f"*{claim.source}*: {claim.says}",
             f"**{claim.verdict.capitalize()}.** {claim.correct}",
             numbers,
-            f"Shown by `dpcape mechanisms --claim {claim.key}`{figures}.",
+            f"Reproduce with `dpcape mechanisms --claim {claim.key}`{figures}.",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""All claims, in the order of the papers."""
+"""The registry of all claims, in the order of the page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The data of the papers, prepared by public rules, and simulated data of the same shape."""
+"""The papers' data, prepared by public rules, and simulated data."""

@@ -1,4 +1,4 @@
-"""Synthetic data of chapter 8 and section 3.4, and the real data sets with their public schemas."""
+"""Synthetic data of chapter 8 and section 3.4, and real data sets with their public schemas."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Schema, labelled
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.records.kinds import Labelled
 from dpcape_papers.experiments.data import DataFolder
 
-Vector = NDArray[np.float64]
 SCHEMAS = Path(__file__).parent / "schemas"
 
 LOBES = {
@@ -32,44 +33,55 @@ LOBES = {
 """First and last region of each lobe in the order of the AAL atlas."""
 
 
+class TargetOptions(TypedDict, total=False):
+    """Arguments of :func:`dpcape.labelled` that describe the target: a public range, or the public classes."""
+
+    response: tuple[float, float]
+    classes: list[int]
+
+
 @dataclass(frozen=True)
 class PreparedStudy:
-    """One data set over sites, prepared by public rules.
+    """A data set divided among sites, prepared by public rules.
 
     Attributes
     ----------
     features : ndarray
-        Prepared rows, clipped to ``bound``, as the sites use them; ``target`` : responses or class codes.
+        Prepared rows; the sites clip them to ``bound``.
+    target : ndarray
+        Responses or class codes.
     sites : mapping
-        Positions of the records of each site.
+        Row positions of each site's records.
+    bound : float
+        Public bound on the norm of a row.
     options : mapping
-        Of :func:`dpcape.labelled` for the target.
+        Arguments of :func:`dpcape.labelled` that describe the target.
     truth : ndarray or None
-        Coefficients the data were made from, None if they were not.
+        True coefficients of simulated data; None for real data.
     """
 
-    features: Vector
-    target: NDArray[Any]
+    features: FloatArray
+    target: FloatArray | IntArray
     sites: Mapping[str, NDArray[np.intp]]
     bound: float
-    options: Mapping[str, Any]
-    truth: Vector | None = None
+    options: TargetOptions
+    truth: FloatArray | None = None
 
-    def records(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
-        """Return the records of each site, or of some sites."""
+    def records(self, names: tuple[str, ...] | None = None) -> dict[str, Labelled]:
+        """Return the records of all sites, or of the named ones."""
         chosen = self.sites if names is None else {name: self.sites[name] for name in names}
         return {name: self._records(rows) for name, rows in chosen.items()}
 
-    def pooled(self) -> dict[str, Any]:
-        """Return all records as those of one site."""
+    def pooled(self) -> dict[str, Labelled]:
+        """Return all records as those of a single site."""
         return {"all": self._records(np.concatenate(list(self.sites.values())))}
 
-    def _records(self, rows: NDArray[np.intp]) -> Any:
+    def _records(self, rows: NDArray[np.intp]) -> Labelled:
         return labelled(self.features[rows], self.target[rows], bound=self.bound, **self.options)
 
 
 def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> PreparedStudy:
-    """Unit rows and a response whose mean square is 0.047, of which 0.0025 is noise."""
+    """Return rows of norm 1 and a response with mean square 0.047, of which 0.0025 is noise."""
     generator = np.random.default_rng(seed)  # protects nothing
     X = _unit_rows(generator, n_records, width)
     direction = generator.standard_normal(width)
@@ -80,7 +92,7 @@ def linear(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> Pr
 
 
 def logistic(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> PreparedStudy:
-    """Gaussian rows, scaled to length about 1, and classes with log-odds of standard deviation 2.5."""
+    """Return Gaussian rows of norm about 1, and classes with log-odds of standard deviation 2.5."""
     generator = np.random.default_rng(seed)  # protects nothing
     X = generator.standard_normal((n_records, width)) / np.sqrt(width)
     direction = generator.standard_normal(width)
@@ -90,16 +102,16 @@ def logistic(width: int, n_records: int, *, n_sites: int = 5, seed: int = 0) -> 
 
 
 def two_gaussians(n_records: int, *, n_sites: int = 4, width: int = 50, seed: int = 0) -> PreparedStudy:
-    """The network's data (section 3.4): two unit Gaussians with means at distance 1."""
+    """Return the network's data (section 3.4): two unit Gaussians whose means are at distance 1."""
     generator = np.random.default_rng(seed)  # protects nothing
     labels = generator.integers(0, 2, n_records)
     X = generator.standard_normal((n_records, width)) + (labels[:, None] - 0.5) / np.sqrt(width)
-    # A row of D standard normals is sqrt(D) long, give or take 1.
+    # A row of D standard normals has norm sqrt(D), plus or minus about 1.
     return PreparedStudy(X, labels, split(n_records, n_sites), np.sqrt(width) + 1, {"classes": [0, 1]})
 
 
 def crime(folder: DataFolder, *, n_sites: int = 5) -> PreparedStudy:
-    """Communities and Crime: violent crimes per population from 99 predictors."""
+    """Return Communities and Crime: violent crimes per population from 99 predictors."""
     with gzip.open(folder.file("communities_crime.csv.gz"), "rt", newline="") as lines:
         table = list(csv.DictReader(lines))
     schema = Schema.from_toml(SCHEMAS / "communities_crime.toml")
@@ -110,18 +122,18 @@ def crime(folder: DataFolder, *, n_sites: int = 5) -> PreparedStudy:
 
 
 def blog(folder: DataFolder, *, n_sites: int = 5) -> PreparedStudy:
-    """BlogFeedback: comments in the next 24 hours, in place of the Twitter data, whose rows are not available."""
+    """Return BlogFeedback: comments in the next 24 hours; replaces the Twitter data, whose rows are not available."""
     stored = np.load(folder.file("blogfeedback_test.npz"))
     schema = Schema.from_toml(SCHEMAS / "blogfeedback.toml")
     positions = [int(column.name.removeprefix("attribute_")) - 1 for column in schema.columns]
     features = schema.apply(stored["X"][:, positions].astype(np.float64))
     y = stored["y"].astype(np.float64)
-    # Two weekdays are one each; the counts of a usual post are far below their ranges.
+    # Two indicators of weekdays are 1, and the counts of a typical post are far below their ranges.
     return PreparedStudy(features, y, split(len(y), n_sites), 2.0, {"response": (0, 100)})
 
 
 def abide(folder: DataFolder) -> PreparedStudy:
-    """ABIDE: age from connectivity between lobes, at the consortium's own sites."""
+    """Return ABIDE: age from connectivity between lobes, at the consortium's own sites."""
     edges = np.load(folder.file("abide_aal_fc.npz"))["F"].astype(np.float64)
     with folder.file("abide_phenotypes.csv").open(newline="") as lines:
         people = list(csv.DictReader(lines))
@@ -134,36 +146,36 @@ def abide(folder: DataFolder) -> PreparedStudy:
 
 
 def covertype(folder: DataFolder, *, n_sites: int = 5, binary: bool) -> PreparedStudy:
-    """Covertype: lodgepole pine against the rest, or all seven types."""
+    """Return Covertype: lodgepole pine against all other types, or all seven types."""
     stored = np.load(folder.file("covtype_60k.npz"))
     schema = Schema.from_toml(SCHEMAS / "covertype.toml")
     features = schema.apply(stored["X"].astype(np.float64))
     kinds = stored["y"].astype(int)
     target, classes = ((kinds == 2).astype(int), [0, 1]) if binary else (kinds, list(range(1, 8)))
-    # Ten columns with a range, one wilderness area, one soil type.
+    # Ten numeric columns, one wilderness area and one soil type per row.
     bound = float(np.sqrt(10 / 3 + 2))
     return PreparedStudy(features, target, split(len(kinds), n_sites), bound, {"classes": classes})
 
 
 def split(n_records: int, n_sites: int) -> dict[str, NDArray[np.intp]]:
-    """Deal records to equal sites in a fixed random order."""
+    """Return the row positions of sites of equal size, in a fixed random order."""
     order = np.random.default_rng(0).permutation(n_records)  # protects nothing
     return {f"site{number}": np.sort(part) for number, part in enumerate(np.array_split(order, n_sites), start=1)}
 
 
-def _unit_rows(generator: np.random.Generator, n_records: int, width: int) -> Vector:
+def _unit_rows(generator: np.random.Generator, n_records: int, width: int) -> FloatArray:
     X = generator.standard_normal((n_records, width))
-    rows: Vector = X / np.linalg.norm(X, axis=1, keepdims=True)
+    rows: FloatArray = X / np.linalg.norm(X, axis=1, keepdims=True)
     return rows
 
 
 def _uniform_bound(width: int) -> float:
-    """Return the root mean square length of rows whose entries are uniform over [-1, 1]: a public rule."""
+    """Return the root mean square norm of rows with entries uniform over [-1, 1], used as a public bound."""
     return float(np.sqrt(width / 3))
 
 
-def _between_lobes(edges: Vector) -> Vector:
-    """Average the edges between each pair of lobes; the weights are public."""
+def _between_lobes(edges: FloatArray) -> FloatArray:
+    """Return the mean of the edges between each pair of lobes."""
     lobe = np.zeros(116, dtype=int)
     for number, (first, last) in enumerate(LOBES.values()):
         lobe[first - 1 : last] = number

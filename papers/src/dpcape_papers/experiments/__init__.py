@@ -1,1 +1,1 @@
-"""Running experiments: cells, their cache, results, pictures and the index page."""
+"""Experiments: cells, cache, results, pictures and the index page."""

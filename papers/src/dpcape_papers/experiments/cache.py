@@ -1,4 +1,4 @@
-"""Results of cells, kept by content: the same function, options, code, data and library versions give the same rows."""
+"""Content-addressed cache of cell results, keyed by function, options, source, data files and library versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dpcape_papers.experiments.results import Row
 PACKAGE = Path(dpcape.__file__).parent
 PAPERS = Path(__file__).parents[1]
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
-# What shows results but computes none; figures are looked at one by one.
+# Code that shows results but computes none. Figures are excluded because `_figure_digest` covers them one by one.
 _NOT_COMPUTING = (
     "dpcape/cli/",
     "dpcape/planning/",
@@ -48,7 +48,7 @@ _FIGURES = "dpcape_papers.figures"
 
 @dataclass(frozen=True)
 class CachedRows:
-    """What a cell gave: its rows, how long a processor took, and what was warned of on the way."""
+    """The result of a cell: its rows, its processor time in seconds, and the warnings it raised."""
 
     rows: list[Row]
     seconds: float
@@ -56,13 +56,13 @@ class CachedRows:
 
 
 class Cache:
-    """A folder with one JSON file per cell; a file that is damaged or of another cell counts as absent."""
+    """A folder with one JSON file per cell; a damaged file, or one written under a different key, counts as absent."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, key: str) -> CachedRows | None:
-        """Return what is kept under a key, if it is whole."""
+        """Return the result stored under a key, or None if it is absent or damaged."""
         try:
             entry = json.loads(self._path(key).read_text(encoding="utf-8"))
             kept, digest = entry["kept"], entry["digest"]
@@ -73,7 +73,7 @@ class Cache:
             return None
 
     def store(self, key: str, kept: CachedRows) -> CachedRows:
-        """Write a result; readers see the old file or the new one, never half of one. Return it as it reads back."""
+        """Write a result atomically, and return it as it will be read back."""
         body = json.loads(_text(vars(kept)))
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,9 +88,9 @@ class Cache:
 
 
 def key_of(cell: Cell, data: DataFolder) -> str:
-    """Return the digest of everything that decides a cell's rows."""
+    """Return the digest of everything a cell's rows depend on."""
     module = cell.compute.__module__
-    methods: Iterable[str] = cell.options.get("methods", ())
+    methods = cast(Iterable[str], cell.options.get("methods", ()))
     facts = {
         "compute": f"{module}.{cell.compute.__qualname__}",
         "options": dict(cell.options),
@@ -105,7 +105,7 @@ def key_of(cell: Cell, data: DataFolder) -> str:
 
 @cache
 def source_digest() -> str:
-    """Return the digest of all source of the two packages that computes."""
+    """Return the digest of the source of both packages, without code that only shows results."""
     total = hashlib.sha256()
     for package in (PACKAGE, PAPERS):
         for path in sorted(package.rglob("*")):
@@ -117,13 +117,13 @@ def source_digest() -> str:
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute."""
+    """Return the versions of the libraries that results depend on."""
     return {name: version(name) for name in LIBRARIES}
 
 
 @cache
 def _figure_digest(module: str) -> str:
-    """Return the digest of the module a cell's function lives in, and of the figure modules it imports."""
+    """Return the digest of a cell function's module and of the figure modules it imports, directly or not."""
     found = {module}
     waiting = [module]
     while waiting:
@@ -151,7 +151,7 @@ def _figures_imported(module: str) -> set[str]:
 def _is_module(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # a name inside a module that is no package
+    except ModuleNotFoundError:  # the name of an object in a module, not of a submodule
         return False
 
 
@@ -162,14 +162,14 @@ def _file_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def _text(value: Mapping[str, Any]) -> str:
+def _text(value: Mapping[str, object]) -> str:
     return json.dumps(value, sort_keys=True, default=_plain)
 
 
 def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"options and rows must hold JSON values; got {value!r}")
+    raise TypeError(f"Options and rows must contain only JSON values; got {value!r}. Convert it first.")
 
 
 def _digest(text: str) -> str:

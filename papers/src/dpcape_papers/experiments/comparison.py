@@ -1,28 +1,29 @@
-"""Methods compared on one task at growing epsilon: the shape of most of the papers' figures.
+"""Comparison of methods on one task over several values of epsilon, as in most of the papers' figures.
 
-Your own calibration or baseline
---------------------------------
-A scheme joins a comparison by being one more `Method`: a name for the legend, what kind of claim it makes, and a
-function that is given the task, the epsilon it may claim and a seed, and answers with its result and the epsilon its
-noise really has at the task's delta. Say, in ``mine.py``::
+Add your own calibration or baseline
+------------------------------------
+To add a scheme, write a `Method`: a name for the legend, the kind of calibration, and a function. The function takes
+the task, the epsilon to claim and a seed; it returns the result and the epsilon that its noise provides at the task's
+delta. For example, in ``mine.py``::
 
     from dpcape import PCA, Cape, Federation, Replay, in_process, rows
-    from dpcape_papers.experiments.comparison import VERIFIED, Answer, Method
+    from dpcape_papers.experiments.comparison import VERIFIED, MethodResult, Method
+    from dpcape_papers.experiments.comparison import VERIFIED, Method, MethodResult
 
     def fit(task, epsilon, seed):
         sites = {name: rows(x, bound=1.0) for name, x in task.sites.items()}
         federation = Federation(in_process(sites, noise=Replay(seed)), protocol=Cape(n_colluding=2))
         model = PCA(task.options["n_components"], epsilon=epsilon, delta=task.delta).fit(federation)
-        return Answer(model.components_, verified_epsilon=model.guarantee_.epsilon)
+        return MethodResult(model.components_, verified_epsilon=model.guarantee_.epsilon)
 
     CAPE_2 = Method("CAPE, 2 colluding", VERIFIED, fit)
 
-and then ``dpcape reproduce dissertation-4.1 --quick --method mine:CAPE_2``: the curve appears in every panel with both
-epsilons, beside the papers' curves and under the same verdicts. ``dpcape reproduce --list`` marks with + which
-experiments take methods; what ``task.options`` holds and what kind of result is expected is said in the docstring of
-the experiment's module under ``dpcape_papers.figures``. A calibration of a paper is ``PUBLISHED``: return the noisy
-result together with the epsilon you computed with `dpcape.privacy` for that noise (``math.inf`` if none holds). A
-changed file is noticed: cached results of the old method are not used.
+Then run ``dpcape reproduce dissertation-4.1 --quick --method mine:CAPE_2``. The curve is drawn in every panel together
+with the papers' curves, and ``data.csv`` contains both of its epsilons. ``dpcape reproduce --list`` marks experiments
+that accept methods with +. The docstring of each experiment's module under ``dpcape_papers.figures`` describes
+``task.options`` and the expected result. Use the kind ``PUBLISHED`` for a calibration from a paper, and return the
+noisy result with the epsilon that `dpcape.privacy` computes for that noise (``math.inf`` if none holds). If you change
+the file, results cached for the old version are not used.
 """
 
 from __future__ import annotations
@@ -40,27 +41,30 @@ from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, 
 
 @dataclass(frozen=True)
 class Task:
-    """What every method of a comparison is given."""
+    """The input of every method in a comparison."""
 
-    sites: Mapping[str, Any]  # site -> its array, or tuple of arrays
+    sites: Mapping[str, Any]  # site name -> its array or tuple of arrays
     delta: float
-    options: Mapping[str, Any] = field(default_factory=dict)  # number of components, bounds, the truth, ...
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # such as the number of components, bounds or the true parameters
 
 
 @dataclass(frozen=True)
 class MethodResult:
-    """A method's result, and the epsilon its noise really has at the task's delta (None: no noise)."""
+    """A method's result, and the epsilon that its noise provides at the task's delta (None: no noise)."""
 
     result: Any
     verified_epsilon: float | None
 
 
 Fit = Callable[[Task, float, int], MethodResult]
+Measure = Callable[[Any, Task], float]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A scheme: ``fit(task, epsilon, seed)`` returns an `MethodResult`. ``epsilon`` is what the scheme claims."""
+    """A scheme in a comparison: ``fit(task, epsilon, seed)`` returns a `MethodResult` claimed to have ``epsilon``."""
 
     curve: str
     calibration: str  # NON_PRIVATE, PUBLISHED or VERIFIED
@@ -68,7 +72,7 @@ class Method:
 
 
 def load_method(name: str) -> Method:
-    """Return the method called ``module:NAME``; the module may lie in the working folder."""
+    """Import the method named ``module:NAME``; the module may be in the working directory."""
     module, _, attribute = name.partition(":")
     here = os.getcwd()
     if here not in sys.path:
@@ -77,11 +81,13 @@ def load_method(name: str) -> Method:
         method = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidParameter(
-            f"a method must be module:NAME of something importable; got {name!r} ({error})."
+            f"--method must be an importable module:NAME; got {name!r} ({error}). Check the spelling, or run the "
+            "command in the folder of the module."
         ) from error
     if not isinstance(method, Method):
         raise InvalidParameter(
-            f"a method must be a dpcape_papers.experiments.comparison.Method; got {name!r}, {method!r}."
+            f"--method must name a dpcape_papers.experiments.comparison.Method; got {name!r}, which is "
+            f"{type(method).__name__}. Write Method(curve, calibration, fit)."
         )
     return method
 
@@ -94,10 +100,10 @@ def compare(
     epsilons: Sequence[float],
     run: int,
     seed: int,
-    measures: Mapping[str, Callable[[Any, Task], float]],
+    measures: Mapping[str, Measure],
     x: float | None = None,
 ) -> list[Row]:
-    """Return one row per method, epsilon and measure; ``x`` (default: epsilon) is the horizontal coordinate."""
+    """Return one row per method, epsilon and measure; ``x`` is the horizontal coordinate (default: epsilon)."""
     rows = []
     for method in methods:
         for epsilon in epsilons:
@@ -121,4 +127,15 @@ def compare(
     return rows
 
 
-__all__ = ["NON_PRIVATE", "PUBLISHED", "VERIFIED", "Fit", "Method", "MethodResult", "Task", "compare", "load_method"]
+__all__ = [
+    "NON_PRIVATE",
+    "PUBLISHED",
+    "VERIFIED",
+    "Fit",
+    "Measure",
+    "Method",
+    "MethodResult",
+    "Task",
+    "compare",
+    "load_method",
+]

@@ -1,4 +1,4 @@
-"""Curves in the papers' layout: one panel per data set or setting, one colour per scheme, one dash per calibration."""
+"""Plots in the papers' layout: a panel per data set or setting, a colour per scheme, a line style per calibration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.ticker import LogFormatterSciNotation
 
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, CurvePoints, Results
 
-# The papers' schemes keep their colour in every figure (Okabe and Ito's palette, told apart by colour-blind readers).
+# The papers' schemes have the same colour in every figure (from Okabe and Ito's palette for colour-blind readers).
 COLOURS = {
     "non-private": "#000000",
     "pooled": "#0072B2",
@@ -28,10 +28,10 @@ _DASHES: dict[str, str | tuple[int, tuple[int, ...]]] = {NON_PRIVATE: ":", PUBLI
 
 
 class PlainNumbers(LogFormatterSciNotation):
-    """Ticks of a logarithmic axis as plain numbers (0.02, 2,000) where all of them are short, as powers elsewhere."""
+    """Tick labels of a logarithmic axis: plain numbers (0.02, 2,000) if all are short, otherwise powers of ten."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """Return the label of a tick, empty for a minor one without room."""
+        """Return the label of a tick; empty for a minor tick without room."""
         label: str = super().__call__(x, pos)
         if self.axis is None or not label:
             return label
@@ -41,7 +41,7 @@ class PlainNumbers(LogFormatterSciNotation):
 
 @dataclass(frozen=True)
 class Look:
-    """How the axes of a figure are labelled and scaled."""
+    """Labels and scales of the axes of a panel."""
 
     x: str
     y: str
@@ -58,7 +58,7 @@ def draw_panels(
     titles: Mapping[str, str] | None = None,
     n_columns: int = 3,
 ) -> Figure:
-    """Draw one panel per value of ``panel``, with the legend below all of them."""
+    """Draw one panel per value of the column ``panel``, with one legend below."""
     chosen = results.where(measure=measure)
     names = [str(name) for name in (panels or chosen.values("panel"))]
     n_columns = min(n_columns, len(names))
@@ -79,7 +79,7 @@ def draw_panels(
 def draw_curves(
     axes: Axes, series: Sequence[CurvePoints], look: Look, colours: Mapping[str, str] | None = None
 ) -> None:
-    """Draw curves with a band of one standard deviation over the runs."""
+    """Draw curves, each with a band of one standard deviation over the runs."""
     colours = colours or colours_of([one.curve for one in series])
     for one in series:
         colour = colours[one.curve]
@@ -100,20 +100,20 @@ def draw_curves(
 
 
 def legend_below(figure: Figure) -> None:
-    """Put one legend with every curve below the panels."""
+    """Add one legend for all curves below the panels."""
     entries: dict[str, Artist] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
         for handle, label in zip(handles, labels, strict=True):
             entries.setdefault(label, handle)
-    # Half an inch of line and space, and letters of about 0.08 inch.
+    # 0.55 inch for the line and spacing, about 0.08 inch per letter.
     widest = 0.55 + 0.08 * max(map(len, entries), default=1)
     n_columns = max(1, min(4, len(entries), int(figure.get_figwidth() / widest)))
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=n_columns, frameon=False)
 
 
 def plain_ticks(axes: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
-    """Put ticks of a logarithmic axis exactly here, written as plain numbers."""
+    """Place ticks at exactly these values and label them with plain numbers."""
     for axis, ticks in ((axes.xaxis, x), (axes.yaxis, y)):
         if len(ticks):
             axis.set_ticks(list(ticks), [f"{tick:g}" for tick in ticks])
@@ -121,10 +121,10 @@ def plain_ticks(axes: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ())
 
 
 def true_epsilon_note(place: Axes | Figure, results: Results, measure: str | None = None) -> None:
-    """Write, for every published curve, which epsilon was claimed and which one its noise really has.
+    """Write the claimed and the real epsilon of every published curve into a figure.
 
-    In a `Figure` the note stands above the legend, in `Axes` below the label of the horizontal axis; the layout makes
-    room for it. Call it last. ``measure`` selects rows; nothing is written if no published curve is among them.
+    In a `Figure` the note appears above the legend, in `Axes` below the label of the horizontal axis. Call this last.
+    ``measure`` selects rows. Nothing is written if these rows contain no published curve.
     """
     chosen = results.where(calibration=PUBLISHED)
     lines = true_epsilon_lines(chosen if measure is None else chosen.where(measure=measure))
@@ -144,7 +144,7 @@ def true_epsilon_note(place: Axes | Figure, results: Results, measure: str | Non
 
 
 def true_epsilon_lines(rows: Results, *, at_most: int = 6) -> list[str]:
-    """Return a line per published curve: its claimed epsilons (at most so many of them) and the real ones."""
+    """Return one line per published curve: up to ``at_most`` claimed epsilons, each with the real one."""
     groups: dict[str, list[str]] = {}
     for curve in rows.values("curve"):
         text = _claims(rows.where(curve=curve), at_most)
@@ -159,7 +159,7 @@ def _claims(rows: Results, at_most: int) -> str:
     if len(claims) > 1 and set(real.values()) == {"∞"}:
         return "every claim\u00a0→\u00a0∞"
     chosen = sorted({round(index) for index in np.linspace(0, len(claims) - 1, at_most)}) if claims else []
-    # Spaces that do not break keep each pair on one line.
+    # Non-breaking spaces keep each pair on one line.
     return ", ".join(f"{claims[i]:.3g}\u00a0→\u00a0{real[claims[i]]}" for i in chosen)
 
 
@@ -176,6 +176,6 @@ def _wrapped(lines: Sequence[str], width: int) -> str:
 
 
 def colours_of(curves: Sequence[str]) -> dict[str, str]:
-    """Return a colour per curve; give all curves of a figure at once to keep them apart in every panel."""
+    """Return a colour per curve; pass all curves of a figure at once, so that every panel uses the same colours."""
     others = [curve for curve in dict.fromkeys(curves) if curve not in COLOURS]
     return COLOURS | {curve: _OTHERS[index % len(_OTHERS)] for index, curve in enumerate(others)}

@@ -1,4 +1,4 @@
-"""Where the papers' data lie, and what stands in for them."""
+"""The folder of the papers' data files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from dpcape.errors import InvalidParameter
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder with data files; None if there is none."""
+    """A folder of data files; ``path`` is None if there is no folder."""
 
     path: Path | None
 
     def has(self, name: str) -> bool:
-        """Return whether the file is there."""
+        """Return whether the file exists."""
         return self.path is not None and (self.path / name).is_file()
 
     def file(self, name: str) -> Path:
-        """Return the path of a file that is there."""
+        """Return the path of a file, which must exist."""
         if self.path is None or not self.has(name):
-            raise InvalidParameter(f"data folder must hold {name}; got {self.path}. Name another with --data.")
+            where = "no data folder" if self.path is None else f"{self.path} without it"
+            raise InvalidParameter(f"The data folder must contain {name}; got {where}. Choose a folder with --data.")
         return self.path / name
 
     def digest(self, name: str) -> str:
@@ -33,10 +34,10 @@ class DataFolder:
 
 
 def find_data(named: str | None) -> DataFolder:
-    """Return the folder the user named, or DPCAPE_DATA, or ``../shared/data`` if it exists, or none."""
+    """Return the folder given by the user, else DPCAPE_DATA, else ``../shared/data``; without a path if none exists."""
     if named is not None:
         if not Path(named).is_dir():
-            raise InvalidParameter(f"--data must be a folder; got {named}.")
+            raise InvalidParameter(f"--data must be an existing folder; got {named}. Check the path.")
         return DataFolder(Path(named).resolve())
     for candidate in (os.environ.get("DPCAPE_DATA"), "../shared/data"):
         if candidate and Path(candidate).is_dir():

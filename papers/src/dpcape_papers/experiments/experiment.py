@@ -1,11 +1,11 @@
-"""What an experiment is: cells that are computed, a picture drawn from their rows, verdicts judged from them."""
+"""The parts of an experiment: cells to compute, and a picture and verdicts made from their rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.results import Results, Row
@@ -13,6 +13,7 @@ from dpcape_papers.experiments.results import Results, Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 Outcome = Literal["holds", "holds under conditions", "fails", "not shown"]
 PAPERS = {
     "capecca": "Imtiaz and Sarwate, distributed differentially private CCA (capeCCA)",
@@ -25,14 +26,18 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class RunSetting:
-    """How thoroughly to run, and where the data are.
+    """Settings of a run: quick or full, data folder, number of runs and the user's own methods.
 
     Parameters
     ----------
+    quick : bool
+        Whether to use fewer runs and smaller sizes.
+    data : DataFolder
+        Where the data files are.
     runs : int or None
-        How many runs to average, if the user says so.
+        Number of runs to average; None for the experiment's own.
     methods : sequence of str
-        Methods of the user's own, ``module:NAME``, that join every extendable experiment (see `comparison`).
+        The user's methods, each ``module:NAME``, added to every extendable experiment (see `comparison`).
     """
 
     quick: bool
@@ -40,37 +45,37 @@ class RunSetting:
     runs: int | None = None
     methods: Sequence[str] = ()
 
-    def choose(self, quick: Any, full: Any) -> Any:
-        """Return the one of the two that fits."""
+    def choose(self, quick: T, full: T) -> T:
+        """Return ``quick`` in a quick run, else ``full``."""
         return quick if self.quick else full
 
     def n_runs(self, quick: int, full: int = 10) -> int:
-        """Return how many runs to average: what the user says, or the one of the two that fits."""
+        """Return the number of runs to average: the user's, else ``quick`` in a quick run, else ``full``."""
         return self.runs if self.runs is not None else quick if self.quick else full
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of an experiment that is computed, cached and resumed as a whole, in a process of its own.
+    """The unit of work of an experiment: computed in a separate process, and cached as a whole.
 
     Parameters
     ----------
     compute : callable
-        A function at the top of a module: ``compute(data_folder, **options)`` returns rows.
+        A module-level function: ``compute(data_folder, **options)`` returns rows.
     options : mapping
-        JSON values only, seeds among them: together with the code and the data files they decide the result.
+        JSON values only, including seeds. With the code and the data files they determine the rows.
     files : sequence of str
-        Names of the data files that are read, if they are there.
+        Names of the data files that the function reads if they exist.
     """
 
     compute: Callable[..., list[Row]]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     files: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim of a paper's text."""
+    """The outcome of one claim of a paper, with the numbers behind it."""
 
     claim: str
     where: str
@@ -85,7 +90,7 @@ Judge = Callable[[Results], list[Verdict]]
 
 @dataclass(frozen=True)
 class Work:
-    """How an experiment is done: which cells are computed, and what is drawn and judged from their rows."""
+    """The functions of an experiment: list its cells, draw their rows, judge the claims."""
 
     cells: MakeCells
     draw: Draw
@@ -94,22 +99,26 @@ class Work:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper: what it is, and where the work is that makes it.
+    """A figure or table of a paper, and where to find the code that reproduces it.
 
     Parameters
     ----------
     name : str
         ``paper-label``, such as ``dissertation-4.1``.
+    paper : str
+        A key of `PAPERS`.
     label : str
-        As printed in the paper: ``Figure 4.1``.
+        As printed in the paper, such as ``Figure 4.1``.
+    title : str
+        What the figure or table shows.
     work : callable
         Returns the `Work`; see `late`.
     substitutes : str
-        Which data differ from the paper's, or empty.
+        Data used in place of the paper's, or empty.
     note : str
-        What differs from the paper otherwise, or empty.
+        Other differences from the paper, or empty.
     extendable : bool
-        Whether the functions of the cells take ``methods``, names of further methods to compare.
+        Whether the cells' functions accept ``methods``, the names of additional methods to compare.
     """
 
     name: str
@@ -122,22 +131,22 @@ class Experiment:
     extendable: bool = False
 
     def cells(self, setting: RunSetting) -> list[Cell]:
-        """Return what is to be computed."""
+        """Return the cells to compute."""
         return self.work().cells(setting)
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture of the rows."""
+        """Draw the rows."""
         return self.work().draw(results)
 
     def judge(self, results: Results) -> list[Verdict]:
-        """Return what became of each claim."""
+        """Return a verdict on each claim."""
         return self.work().judge(results)
 
 
 def late(module: str, name: str = "WORK") -> Callable[[], Work]:
-    """Return a function that imports ``name`` from a module of ``figures`` when it is called.
+    """Return a function that imports ``name`` from a module of ``figures`` when called.
 
-    Analyses, estimators and matplotlib take seconds to import; naming every experiment should not.
+    Estimators and matplotlib take seconds to import, and listing the experiments does not need them.
     """
 
     def load() -> Work:

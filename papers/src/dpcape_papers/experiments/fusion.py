@@ -1,8 +1,8 @@
-"""Simulated fMRI and EEG of the same people: components mixed by modulation profiles that agree across modalities.
+"""Simulated fMRI and EEG of the same people: components mixed by profiles that are correlated across modalities.
 
 After Correa et al., *Canonical correlation analysis for feature-based fusion of biomedical imaging modalities*, IEEE
 J. Sel. Topics Signal Process. 2(6), 2008, in the sizes of the paper on capeCCA. The maps replace those of simTB, the
-potentials those of EEGIFT: both are smooth and localised.
+potentials replace those of EEGIFT; both are smooth and localised.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.datasets import smooth_maps
-
-Matrix = NDArray[np.float64]
 
 CORRELATIONS = (0.9, 0.7, 0.5, 0.3, 0.1)
 
@@ -27,26 +25,30 @@ class Fusion:
 
     Attributes
     ----------
-    maps : (components, pixels), potentials : (components, time points)
-        What is mixed.
+    maps : ndarray
+        Components of the fMRI, (components, pixels).
+    potentials : ndarray
+        Components of the EEG, (components, time points).
     fmri_profiles, eeg_profiles : ndarray
-        (people, components), of variance one, orthogonal within a modality; column k of one has correlation
-        ``correlations[k]`` with column k of the other and none with the rest.
+        Modulation profiles, (people, components), of variance one and orthogonal within a modality. Column k of one
+        has correlation ``correlations[k]`` with column k of the other, and none with the other columns.
+    correlations : ndarray
+        One correlation per component.
     """
 
-    maps: Matrix
-    potentials: Matrix
-    fmri_profiles: Matrix
-    eeg_profiles: Matrix
-    correlations: Matrix
+    maps: FloatArray
+    potentials: FloatArray
+    fmri_profiles: FloatArray
+    eeg_profiles: FloatArray
+    correlations: FloatArray
 
     @property
-    def fmri(self) -> Matrix:
+    def fmri(self) -> FloatArray:
         """One image per person, (people, pixels)."""
         return self.fmri_profiles @ self.maps
 
     @property
-    def eeg(self) -> Matrix:
+    def eeg(self) -> FloatArray:
         """One segment per person, (people, time points)."""
         return self.eeg_profiles @ self.potentials
 
@@ -59,7 +61,7 @@ def simulated_fusion(
     shape: tuple[int, int] = (50, 50),
     n_timepoints: int = 6360,
 ) -> Fusion:
-    """Return simulated people; five components, 50 x 50 pixels and 6,360 time points as in the papers.
+    """Return simulated people; the defaults are the papers' five components, 50 x 50 pixels and 6,360 time points.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def simulated_fusion(
     return Fusion(maps, waves, fmri_profiles, eeg_profiles, strength)
 
 
-def modulation_profiles(rng: Generator, n_people: int, correlations: Matrix) -> tuple[Matrix, Matrix]:
+def modulation_profiles(rng: Generator, n_people: int, correlations: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return profiles of both modalities with exactly these correlations between corresponding columns."""
     count = correlations.size
     draws = rng.standard_normal((n_people, 2 * count))
@@ -84,7 +86,7 @@ def modulation_profiles(rng: Generator, n_people: int, correlations: Matrix) -> 
     return first, first * correlations + rest * np.sqrt(1 - correlations**2)
 
 
-def potentials(rng: Generator, n_components: int, n_timepoints: int) -> Matrix:
+def potentials(rng: Generator, n_components: int, n_timepoints: int) -> FloatArray:
     """Return event-related potentials of norm one: three deflections each, later ones slower, signs alternating."""
     time = np.linspace(0.0, 1.0, n_timepoints)
     waves = np.zeros((n_components, n_timepoints))
@@ -93,5 +95,5 @@ def potentials(rng: Generator, n_components: int, n_timepoints: int) -> Matrix:
         for number, latency in enumerate(latencies):
             width = 0.02 + 0.08 * latency
             wave += (-1) ** number * rng.uniform(0.5, 1.0) * np.exp(-((time - latency) ** 2) / (2 * width**2))
-    normed: Matrix = waves / np.linalg.norm(waves, axis=1, keepdims=True)
+    normed: FloatArray = waves / np.linalg.norm(waves, axis=1, keepdims=True)
     return normed

@@ -1,24 +1,40 @@
-"""The page over all figures reproduced so far: every verdict first, then the pictures."""
+"""The index page of all figures reproduced so far: the verdicts first, then the pictures."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TypedDict, get_args
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from dpcape._version import __version__
-from dpcape_papers.experiments.experiment import PAPERS, Outcome
-from dpcape_papers.experiments.folder import DRAWING, Reproduced, read_folder
+from dpcape_papers.experiments.experiment import PAPERS, Outcome, Verdict
+from dpcape_papers.experiments.folder import DRAWING, About, Reproduced, read_folder
 
 _CLASSES = dict(zip(get_args(Outcome), ("holds", "conditions", "fails", "open"), strict=True))
 
 
+class ShownFigure(TypedDict):
+    """A figure as the template shows it; ``image`` is a data URL."""
+
+    name: str
+    about: About
+    verdicts: Sequence[Verdict]
+    image: str
+
+
+class PaperGroup(TypedDict):
+    """The figures of one paper."""
+
+    title: str
+    figures: list[ShownFigure]
+
+
 def write_index(out: Path, names: Sequence[str]) -> Path:
-    """Write ``index.html`` over the folders of these experiments that are complete; return its path."""
+    """Write ``index.html`` for those of the named experiments whose folders are complete, and return its path."""
     found = [read_folder(out / name) for name in names]
     figures = [_shown(one) for one in found if one is not None]
     environment = Environment(
@@ -45,7 +61,7 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
 
 
 def outcome_counts(outcomes: Sequence[str]) -> str:
-    """Return how many claims came out how, in words."""
+    """Return the number of claims with each outcome, in words."""
     counts = Counter(outcomes)
     words = dict(zip(get_args(Outcome), ("hold", "hold under conditions", "fail", "not shown"), strict=True))
     return ", ".join(
@@ -53,8 +69,8 @@ def outcome_counts(outcomes: Sequence[str]) -> str:
     )
 
 
-def _shown(figure: Reproduced) -> Mapping[str, Any]:
-    # As an image the drawing keeps its identifiers to itself; inline, those of thirty drawings would collide.
+def _shown(figure: Reproduced) -> ShownFigure:
+    # Embedded as an image, because the identifiers of thirty inline drawings would collide.
     drawing = base64.b64encode((figure.path / DRAWING).read_bytes()).decode()
     return {
         "name": figure.name,
@@ -64,8 +80,8 @@ def _shown(figure: Reproduced) -> Mapping[str, Any]:
     }
 
 
-def _by_paper(figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    groups = [
+def _by_paper(figures: Sequence[ShownFigure]) -> list[PaperGroup]:
+    groups: list[PaperGroup] = [
         {"title": title, "figures": [figure for figure in figures if figure["about"]["paper"] == paper]}
         for paper, title in PAPERS.items()
     ]

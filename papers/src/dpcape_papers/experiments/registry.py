@@ -1,4 +1,4 @@
-"""Every experiment there is, in the papers' order."""
+"""The registry of all experiments, in the papers' order."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def experiments() -> dict[str, Experiment]:
     order = list(PAPERS)
     found.sort(key=lambda one: (order.index(one.paper), _numbers(one.name)))
     if len({one.name for one in found}) < len(found):
-        raise AssertionError("names of experiments must be distinct")
+        raise AssertionError("Names of experiments must be unique; got duplicates. Rename one.")
     return {one.name: one for one in found}
 
 
 def choose(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments with these names, each once; complain about unknown ones with what was probably meant."""
+    """Return the experiments with these names, each once; the error for an unknown name suggests similar ones."""
     known = experiments()
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            meant = f"Did you mean {' or '.join(close)}?" if close else "dpcape reproduce --list names them all."
-            raise InvalidParameter(f"an experiment must be one of those listed; got {name!r}. {meant}")
+            meant = f"Did you mean {' or '.join(close)}?" if close else "Run dpcape reproduce --list to see them."
+            raise InvalidParameter(f"NAME must be a figure or table of the papers; got {name!r}. {meant}")
     return [known[name] for name in dict.fromkeys(names)]
 
 
 def _numbers(name: str) -> tuple[tuple[int, ...], str]:
-    """Sort 4.10 behind 4.9, and a table by its number like a figure."""
+    """Return a sort key that puts 4.10 after 4.9, and orders tables by number like figures."""
     last = name.rsplit("-", 1)[-1]
     return tuple(int(part) for part in last.split(".") if part.isdigit()), name

@@ -1,4 +1,4 @@
-"""Rows of an experiment, and the averages pictures and verdicts are made from."""
+"""Rows of an experiment, and averages of them for pictures and verdicts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import overload
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
+
 Value = str | int | float | None
 Row = dict[str, Value]
-# The first columns of every file; an experiment may add its own behind them.
+# The first columns of every data.csv; an experiment may add columns after them.
 COLUMNS = (
     "panel",
     "curve",
@@ -43,10 +45,10 @@ def row(
     run: int = 0,
     **more: Value,
 ) -> Row:
-    """Return one measured value.
+    """Return a row with one measured value.
 
-    ``claimed_epsilon`` is what the scheme is sold as, ``verified_epsilon`` what its noise really gives at the same
-    delta (infinite where nothing is guaranteed); both None for results without noise.
+    ``claimed_epsilon`` is the epsilon the scheme claims, ``verified_epsilon`` the one its noise provides at the same
+    delta (infinite if nothing is guaranteed). Both are None for results without noise.
     """
     return {
         "panel": panel,
@@ -64,24 +66,26 @@ def row(
 
 
 def number(row: Mapping[str, Value], column: str) -> float:
-    """Return the value of a column that holds numbers."""
+    """Return the value of a numeric column."""
     value = row[column]
     if value is None or isinstance(value, str):
-        raise TypeError(f"{column} must hold a number; got {value!r}.")
+        raise TypeError(
+            f"{column} must be a number; got {value!r}. Read another column, or select rows in which it is a number."
+        )
     return float(value)
 
 
 @dataclass(frozen=True)
 class CurvePoints:
-    """One curve: its points, averaged over the runs."""
+    """The points of one curve, averaged over the runs."""
 
     curve: str
     calibration: str
-    x: np.ndarray
-    mean: np.ndarray
-    spread: np.ndarray  # standard deviation over the runs
-    claimed: np.ndarray  # nan where there is none
-    verified: np.ndarray
+    x: FloatArray
+    mean: FloatArray
+    spread: FloatArray  # standard deviation over the runs
+    claimed: FloatArray  # NaN where no epsilon is claimed
+    verified: FloatArray
 
 
 class Results(Sequence[Row]):
@@ -106,7 +110,7 @@ class Results(Sequence[Row]):
         return iter(self._rows)
 
     def where(self, **wanted: Value) -> Results:
-        """Return the rows with these values."""
+        """Return the rows in which the given columns have the given values."""
         return Results(r for r in self._rows if all(r.get(key) == value for key, value in wanted.items()))
 
     def values(self, column: str) -> list[Value]:
@@ -114,22 +118,22 @@ class Results(Sequence[Row]):
         return list(dict.fromkeys(r.get(column) for r in self._rows))
 
     def numbers(self, column: str) -> list[float]:
-        """Return a column that holds numbers, one per row."""
+        """Return the values of a numeric column, one per row."""
         return [number(r, column) for r in self._rows]
 
     def mean(self, **wanted: Value) -> float:
-        """Return the mean value of the rows with these values; nan if there are none."""
+        """Return the mean of ``value`` over the selected rows; NaN if there are none."""
         found = self.where(**wanted).numbers("value")
         return float(np.mean(found)) if found else math.nan
 
     def series(self, **wanted: Value) -> list[CurvePoints]:
-        """Return the curves among these rows, in order of appearance."""
+        """Return the curves of the selected rows, in order of appearance."""
         chosen = self.where(**wanted)
         keys = dict.fromkeys((str(r["curve"]), str(r["calibration"])) for r in chosen)
         return [_series(chosen.where(curve=curve, calibration=kind), curve, kind) for curve, kind in keys]
 
     def write(self, path: Path) -> None:
-        """Write the rows as CSV."""
+        """Write the rows to a CSV file."""
         header = [*COLUMNS, *dict.fromkeys(key for r in self._rows for key in r if key not in COLUMNS)]
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, header)
@@ -141,7 +145,7 @@ def _series(rows: Results, curve: str, calibration: str) -> CurvePoints:
     points = sorted(set(rows.numbers("x")))
     at = {x: rows.where(x=x) for x in points}
 
-    def average(column: str, reduce: Callable[[list[float]], np.floating] = np.mean) -> np.ndarray:
+    def average(column: str, reduce: Callable[[list[float]], np.floating] = np.mean) -> FloatArray:
         found = [[math.nan if r[column] is None else number(r, column) for r in at[x]] for x in points]
         return np.array([reduce(values) for values in found])
 

@@ -1,4 +1,4 @@
-"""Runs experiments cell by cell in processes of their own; finished cells are kept, whatever happens to the rest."""
+"""Run experiments cell by cell in separate processes; finished cells are cached even if others fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Cells = Mapping[str, Cell]
 
 @dataclass
 class Report:
-    """What became of one experiment."""
+    """The verdicts of one experiment, or its failures."""
 
     experiment: Experiment
     verdicts: list[Verdict] = field(default_factory=list)
@@ -37,21 +37,21 @@ class Report:
 
 
 class Progress(Protocol):
-    """Who is told how far the work is."""
+    """Interface that receives progress."""
 
     def begin(self, experiment: Experiment, n_cells: int, n_kept: int) -> None:
-        """Announce an experiment of so many cells, some of which are there already."""
+        """Announce an experiment with ``n_cells`` cells, ``n_kept`` of them cached."""
 
     def advance(self, experiment: Experiment) -> None:
-        """Count one more cell, done or failed."""
+        """Count one more cell, finished or failed."""
 
     def end(self, report: Report) -> None:
-        """Take note that an experiment is through."""
+        """Announce the end of an experiment."""
 
 
 @dataclass
 class _Work:
-    """An experiment under way: its cells by key, and the keys still to come."""
+    """A running experiment: its cells by key, and the keys not yet computed."""
 
     report: Report
     cells: Cells
@@ -60,7 +60,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where cells find their data and leave their rows."""
+    """The data folder and the cache folder of the cells."""
 
     data: DataFolder
     cache: Path
@@ -69,9 +69,9 @@ class _Place:
 def run(
     experiments: Sequence[Experiment], setting: RunSetting, out: Path, *, cache: Path, jobs: int, progress: Progress
 ) -> list[Report]:
-    """Run experiments and write their folders; a cell that fails is reported and stops no other.
+    """Run experiments and write their folders; a failed cell is reported and does not stop the others.
 
-    An interrupt loses only the cells that are being computed: everything finished is kept and found again.
+    An interrupt loses only the cells being computed. Finished cells are cached, and the next run uses them.
     """
     _require_extendable(experiments, setting)
     works = [_begin(one, setting, cache, progress) for one in experiments]
@@ -90,7 +90,7 @@ def run(
 
 
 def cells_of(experiment: Experiment, setting: RunSetting) -> list[Cell]:
-    """Return the cells of an experiment, with the user's own methods among their options."""
+    """Return the cells of an experiment, with the user's methods added to their options."""
     cells = experiment.cells(setting)
     if not setting.methods:
         return cells
@@ -101,8 +101,8 @@ def _require_extendable(experiments: Sequence[Experiment], setting: RunSetting) 
     closed = [one.name for one in experiments if not one.extendable]
     if setting.methods and closed:
         raise InvalidParameter(
-            f"--method must be used with experiments that compare methods; got {', '.join(closed)}. "
-            "dpcape reproduce --list marks them with +."
+            f"--method must be used only with experiments that accept methods; got {', '.join(closed)}. "
+            "Choose experiments that dpcape reproduce --list marks with +."
         )
 
 
@@ -112,7 +112,7 @@ def _begin(experiment: Experiment, setting: RunSetting, cache: Path, progress: P
     try:
         cells = {key_of(cell, setting.data): cell for cell in cells_of(experiment, setting)}
     except Exception:
-        report.failures.append(f"its cells could not be listed\n{traceback.format_exc()}")
+        report.failures.append(f"Listing its cells failed.\n{traceback.format_exc()}")
     missing = {key for key in cells if Cache(cache).load(key) is None}
     progress.begin(experiment, len(cells), len(cells) - len(missing))
     return _Work(report, cells, missing)
@@ -121,17 +121,17 @@ def _begin(experiment: Experiment, setting: RunSetting, cache: Path, progress: P
 def _take(work: _Work, key: str, failure: str | None) -> None:
     work.missing.discard(key)
     if failure is not None:
-        work.report.failures.append(f"cell {dict(work.cells[key].options)}\n{failure}")
+        work.report.failures.append(f"Cell {dict(work.cells[key].options)} failed.\n{failure}")
 
 
 def _end(work: _Work, setting: RunSetting, out: Path, cache: Path, progress: Progress) -> None:
-    """Write the folder if all cells are there."""
+    """Write the folder if no cell failed, and announce the end."""
     report = work.report
     if not report.failures:
         try:
             report.verdicts = write_folder(out, report.experiment, setting, list(_gather(work.cells, Cache(cache))))
         except Exception:
-            report.failures.append(f"it could not be drawn, judged or written\n{traceback.format_exc()}")
+            report.failures.append(f"Drawing, judging or writing it failed.\n{traceback.format_exc()}")
     progress.end(report)
 
 
@@ -139,25 +139,27 @@ def _gather(cells: Cells, cache: Cache) -> Iterator[tuple[Cell, CachedRows]]:
     for key, cell in cells.items():
         kept = cache.load(key)
         if kept is None:
-            raise FileNotFoundError(f"the rows of {dict(cell.options)} are no longer in the cache; run again")
+            raise FileNotFoundError(
+                f"The rows of {dict(cell.options)} are no longer in the cache. Run the command again."
+            )
         yield cell, kept
 
 
 def _compute(todo: Cells, place: _Place, jobs: int) -> Generator[tuple[str, str | None]]:
-    """Yield each cell's key with None, or with what went wrong."""
+    """Yield each cell's key with None, or with the text of its failure."""
     waiting = deque(todo.items())
     with _one_thread_each():
         while waiting:
             for key, cell in (yield from _drain(waiting, place, jobs)):
-                # One of these took its process down: alone, each can only take down itself.
+                # One of these cells ended its process. Run one by one, each can only end its own.
                 if (yield from _drain(deque([(key, cell)]), place, 1)):
-                    yield key, "its process died, for want of memory perhaps"
+                    yield key, "Its process ended unexpectedly, possibly because memory ran out. Try a smaller --jobs."
 
 
 def _drain(
     waiting: deque[tuple[str, Cell]], place: _Place, jobs: int
 ) -> Generator[tuple[str, str | None], None, list[tuple[str, Cell]]]:
-    """Compute what waits; return the cells that were being computed when a process died."""
+    """Compute the waiting cells; return those that were running when a process ended unexpectedly."""
     running: dict[Future[str | None], tuple[str, Cell]] = {}
     with _pool(jobs) as pool:
         try:
@@ -178,12 +180,12 @@ def _result(future: Future[str | None]) -> str | None:
         return future.result()
     except BrokenProcessPool:
         raise
-    except Exception:  # what does not travel between processes
+    except Exception:  # a result or error that cannot be pickled
         return traceback.format_exc()
 
 
 def _work(key: str, cell: Cell, place: _Place) -> str | None:
-    """Compute a cell and keep its rows; in a process of its own."""
+    """Compute a cell and cache its rows; return None or the traceback. Runs in a worker process."""
     cache = Cache(place.cache)
     if cache.load(key) is not None:
         return None
@@ -201,10 +203,10 @@ def _work(key: str, cell: Cell, place: _Place) -> str | None:
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that share nothing with this one; on the way out by an exception they are ended at once."""
+    """Provide a pool of worker processes; if an exception is raised, end them at once."""
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("forkserver")
-    # Imported once, in the server the processes are forked from.
+    # Imported once, in the fork server.
     context.set_forkserver_preload([__name__])
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     try:
@@ -223,7 +225,7 @@ def _leave_interrupts_to_the_parent() -> None:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Let linear algebra in new processes use one thread: faster together, and results depend less on the machine."""
+    """Limit linear algebra in new processes to one thread: faster in parallel, and more reproducible."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:

@@ -1,1 +1,1 @@
-"""The papers' figures, one package per topic: an ``EXPERIMENTS`` tuple, and the work behind it in other modules."""
+"""The papers' figures, one package per topic: an ``EXPERIMENTS`` tuple, and the code behind it in other modules."""

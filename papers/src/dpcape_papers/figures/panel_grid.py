@@ -1,4 +1,4 @@
-"""Panels whose horizontal axes differ, in one figure."""
+"""Figures whose panels have different horizontal axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def draw_grid(
     titles: Mapping[str, str],
     n_columns: int = 3,
 ) -> Figure:
-    """Draw one panel per entry of ``looks`` with its own axes and measure; legend and real epsilons stand below."""
+    """Draw one panel per entry of ``looks`` with its own axes and measure, and the legend and real epsilons below."""
     import matplotlib.pyplot as plt
 
     n_rows = -(-len(looks) // n_columns)
@@ -39,7 +39,7 @@ def draw_grid(
 
 
 def _label_points(axes: Axes) -> None:
-    """Label the points themselves where a logarithmic axis spans less than two decades: minor ticks would overlap."""
+    """Label the data points if a logarithmic axis spans less than two decades, where minor ticks would overlap."""
     if axes.get_xscale() != "log" or not axes.lines:
         return
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,1 +1,1 @@
-"""The papers' own calibrations, for comparison only: claimed and verified figures side by side."""
+"""The papers' own calibrations and the guarantees they really provide, for comparison only."""

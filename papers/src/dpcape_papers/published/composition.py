@@ -1,7 +1,7 @@
-"""What many noisy releases cost in all: the dissertation's accountants (section 6.3) beside the exact figure.
+"""The total epsilon of many noisy releases, by the dissertation's accountants (section 6.3) and exactly.
 
-``mu`` is sensitivity over scale of one release; every function returns the epsilon of ``n_releases`` of them together
-at ``delta``. For comparison only: guarantees use `dpcape.privacy`.
+``mu`` is the sensitivity of one release divided by its noise scale. Functions with ``n_releases`` return the epsilon of
+that many releases together at ``delta``. For comparison only: guarantees use `dpcape.privacy`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dpcape.privacy.gaussian import epsilon_of
 
 
 def exact_epsilon(mu: float, n_releases: int, delta: float) -> float:
-    """Return the smallest epsilon there is: squares of mu add, and the Gaussian formula is exact."""
+    """Return the smallest possible epsilon: squares of mu add up, and the Gaussian formula is exact."""
     return epsilon_of(delta, mu * math.sqrt(n_releases))
 
 
 def basic_epsilon(mu: float, n_releases: int, delta: float) -> float:
-    """Return what theorem 6.1 gives: epsilons and deltas add; each release by the classical Gaussian mechanism."""
+    """Return the epsilon of theorem 6.1: epsilons and deltas of classical Gaussian mechanisms add up."""
     return n_releases * classical_epsilon(mu, delta / n_releases)
 
 
 def advanced_epsilon(mu: float, n_releases: int, delta: float) -> float:
-    """Return what strong composition gives, half of delta for the releases, half for the composition.
+    """Return the epsilon of strong composition, with half of delta for the releases and half for the composition.
 
     References
     ----------
@@ -33,17 +33,17 @@ def advanced_epsilon(mu: float, n_releases: int, delta: float) -> float:
 
 
 def classical_epsilon(mu: float, delta: float) -> float:
-    """Return epsilon of eq. 2.1 for one release; proved below 1 only, and false from about 6 on."""
+    """Return the epsilon of eq. 2.1 for one release; proved only below 1, and false from about 6."""
     return mu * math.sqrt(2 * math.log(1.25 / delta))
 
 
 def renyi_epsilon(mu: float, n_releases: int, delta: float) -> float:
-    """Return what Rényi composition gives with propositions 6.3 to 6.5 at the best order (eq. 6.10)."""
+    """Return the epsilon of Rényi composition by propositions 6.3 to 6.5 at the best order (eq. 6.10)."""
     total = n_releases * mu**2
     order = 1 + math.sqrt(2 * math.log(1 / delta) / total)
     return order * total / 2 + math.log(1 / delta) / (order - 1)
 
 
 def printed_renyi_epsilon(scale: float, n_releases: int, delta: float) -> float:
-    """Return what section 6.3.1 prints: `renyi_epsilon` with sensitivity 1, whatever the sensitivity is."""
+    """Return the epsilon printed in section 6.3.1: `renyi_epsilon` for sensitivity 1, whatever the true sensitivity."""
     return renyi_epsilon(1 / scale, n_releases, delta)

@@ -1,22 +1,22 @@
-"""djICA, DP-djICA and capeDJICA as published, and what they really guarantee. For comparison only.
+"""djICA, DP-djICA and capeDJICA as published, and the guarantees they really provide. For comparison only.
 
-Nothing here is used to protect records. The PCA of DP-djICA rests on a result its authors retracted, so whatever runs
-with it says "no guarantee: retracted". Generators are handed in by the caller.
+Nothing here is used to protect records. The PCA of DP-djICA relies on a result that its authors retracted, so results
+based on it state "no guarantee: retracted". The caller supplies the generators.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
-from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import chi2
 
+from dpcape.arrays import FloatArray
 from dpcape.postprocessing.ica_infomax import Infomax, opposes
 from dpcape.privacy import epsilon_of
 from dpcape.statistics.infomax_scores import GhostStep
@@ -24,28 +24,28 @@ from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.regression import classical_multiplier
 
-Matrix = NDArray[np.float64]
-
 RETRACTED = "no guarantee: retracted"
 
 
 @dataclass(frozen=True)
 class DjicaComparison:
-    """What chapter 6 claims of capeDJICA, and what holds at the same noise.
+    """The epsilons that chapter 6 claims for capeDJICA, and those that the same noise provides.
 
     Attributes
     ----------
     claimed_epsilon, claimed_delta : float
-        Theorem 6.1, basic composition (2 J epsilon_i, 2 J delta_i).
+        By theorem 6.1, basic composition: (2 J epsilon_i, 2 J delta_i).
     claimed_moments : float
-        epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its moment generating
+        Epsilon of section 6.3.2 at ``delta``; NaN where its quadratic has no real root. Unsafe: its moment generating
         function is wrong.
+    delta : float
+        Delta of ``claimed_moments`` and of the verified epsilons.
     verified_epsilon : float
         Per time point, against the aggregator and the colluding sites, at ``delta``.
     verified_output_only : float
-        Per time point, against somebody who sees nothing but the results.
+        Per time point, against someone who sees only the results.
     verified_subject : float
-        Per person owning ``n_timepoints`` time points, against the aggregator and the colluding sites.
+        Per person with ``n_timepoints`` time points, against the aggregator and the colluding sites.
     """
 
     claimed_epsilon: float
@@ -70,11 +70,11 @@ def cape_djica(
     gradient_bound: float = 1.0,
     with_pca: bool = False,
 ) -> DjicaComparison:
-    """Compare the claims of section 6.3 with what the noise of eq. 6.9 gives; G and h are released in every round.
+    """Compare the claims of section 6.3 with what the noise of eq. 6.9 provides; every round releases G and h.
 
-    With ``with_pca`` the second moment of capePCA is a release more, under noise for the same epsilon and delta and the
-    printed sensitivity 1/N, which is sqrt(2)/N for a replaced time point. One site alone (``n_sites`` 1) has no view
-    beyond its output.
+    With ``with_pca`` the second moment of capePCA is one more release, with noise for the same epsilon and delta and
+    the printed sensitivity 1/N; for a replaced time point it is sqrt(2)/N. With one site (``n_sites`` 1) the adversary
+    sees only the output.
     """
     per_sensitivity = classical_multiplier(epsilon_round, delta_round)
     output = math.sqrt(2 * n_iter + 2 * with_pca) / per_sensitivity
@@ -92,7 +92,7 @@ def cape_djica(
 
 
 def clipped_infomax(
-    rows: Matrix,
+    rows: FloatArray,
     *,
     n_iter: int,
     clip: float,
@@ -100,11 +100,12 @@ def clipped_infomax(
     noise: float = 0.0,
     rng: Generator | None = None,
     learning_rate: float = 1.0,
-) -> Matrix:
-    """Run algorithm 6.1 on reduced, whitened rows and return its last unmixing.
+) -> FloatArray:
+    """Run algorithm 6.1 on reduced, whitened rows and return the final unmixing matrix.
 
-    ``noise`` is the papers' multiplier of the sensitivities 2 clip/N and 2 bias_clip/N; of N rows it is what is left in
-    the mean over the sites, where the zero-sum part has cancelled. The printed algorithm adds none to G, the text does.
+    ``noise`` is the papers' multiplier of the sensitivities 2 clip/N and 2 bias_clip/N for N rows in all. It describes
+    the noise that remains in the mean over the sites after the zero-sum part has cancelled. The printed algorithm adds
+    no noise to G; the text does.
     """
     n_rows, width = rows.shape
     scales = np.repeat([clip, bias_clip], [width**2, width]) * 2 * noise / n_rows
@@ -121,7 +122,7 @@ def clipped_infomax(
 
 
 def moments_claim(sensitivity: float, scale: float, n_releases: int, delta: float) -> float:
-    """Return the epsilon that section 6.3.2 prints, NaN where it has none. It can be far too small."""
+    """Return the epsilon of section 6.3.2, or NaN where its formula has no value. It can be far too small."""
     a = 1 / (2 * n_releases * sensitivity)
     b = -sensitivity / (2 * scale**2)
     c = math.log(delta) - n_releases * math.log(scale / math.sqrt(sensitivity))
@@ -131,36 +132,37 @@ def moments_claim(sensitivity: float, scale: float, n_releases: int, delta: floa
 
 
 def djica(
-    rows_by_site: Sequence[Matrix], *, n_iter: int, learning_rate: float | None = None, tolerance: float = 1e-6
-) -> Matrix:
-    """Return the unmixing of the non-private djICA on reduced, whitened rows (Baker et al. 2015)."""
+    rows_by_site: Sequence[FloatArray], *, n_iter: int, learning_rate: float | None = None, tolerance: float = 1e-6
+) -> FloatArray:
+    """Return the unmixing matrix of non-private djICA on reduced, whitened rows (Baker et al. 2015)."""
     return _gradient_ascent(rows_by_site, n_iter, learning_rate, tolerance, epsilon=None, rng=None)
 
 
 @dataclass(frozen=True)
 class DpDjica:
-    """The outcome of DP-djICA as published.
+    """The result of DP-djICA as published.
 
     Attributes
     ----------
-    unmixing : (components, voxels)
+    unmixing : ndarray
+        Unmixing matrix, (components, voxels).
     claimed_epsilon : float
-        eps_pca + J eps, per time point, "pure".
+        eps_pca + J eps, per time point, with delta 0.
     verified : str
         Always :data:`RETRACTED`, because of the Wishart step.
     verified_iterations : float
-        J eps, the part of the claim that holds per time point if the clipping is public (theorem 1); per person it is
-        larger by the number of time points.
+        J eps, the part of the claim that holds per time point if the clipping is public (theorem 1). Per person,
+        multiply it by the number of time points.
     """
 
-    unmixing: Matrix
+    unmixing: FloatArray
     claimed_epsilon: float
     verified: str
     verified_iterations: float
 
 
 def dp_djica(
-    rows_by_site: Sequence[Matrix],
+    rows_by_site: Sequence[FloatArray],
     n_components: int,
     *,
     epsilon_pca: float,
@@ -169,7 +171,7 @@ def dp_djica(
     rng: Generator,
     learning_rate: float | None = None,
 ) -> DpDjica:
-    """Run algorithms 1 to 3 of DP-djICA as printed, rows clipped to norm 1/(2 sqrt(D)); "no guarantee: retracted"."""
+    """Run algorithms 1 to 3 of DP-djICA as printed, with rows clipped to norm 1/(2 sqrt(D)); it has no guarantee."""
     width = rows_by_site[0].shape[1]
     clipped = [_clipped(rows, 1 / (2 * math.sqrt(width))) for rows in rows_by_site]
     directions = private_global_pca(clipped, n_components, epsilon=epsilon_pca, rng=rng)
@@ -183,30 +185,32 @@ def dp_djica(
     )
 
 
-def private_global_pca(rows_by_site: Sequence[Matrix], n_components: int, *, epsilon: float, rng: Generator) -> Matrix:
-    """Run PrivateGlobalPCA (algorithm 2), sites in random order; "no guarantee: retracted"."""
-    carried: Matrix | None = None
+def private_global_pca(
+    rows_by_site: Sequence[FloatArray], n_components: int, *, epsilon: float, rng: Generator
+) -> FloatArray:
+    """Run PrivateGlobalPCA (algorithm 2), sites in random order; it has no guarantee."""
+    carried: FloatArray | None = None
     for index in rng.permutation(len(rows_by_site)):
         local = _private_local_pca(rows_by_site[index].T, n_components, epsilon, rng)
         both = local if carried is None else np.hstack([local, carried])
-        # Perturbing what is already released gains no privacy, only error; kept, because it is what was published.
+        # Perturbing a released value again adds error but no privacy; kept because the paper does it.
         carried = local if carried is None else _private_local_pca(both, n_components, epsilon, rng)
     assert carried is not None
-    normed: Matrix = carried / np.linalg.norm(carried, axis=0)
+    normed: FloatArray = carried / np.linalg.norm(carried, axis=0)
     return normed
 
 
-def _private_local_pca(columns: Matrix, n_components: int, epsilon: float, rng: Generator) -> Matrix:
-    """Run PrivateLocalPCA (algorithm 1): add a Wishart matrix of d + 1 degrees of freedom and scale 1/(2 eps)."""
+def _private_local_pca(columns: FloatArray, n_components: int, epsilon: float, rng: Generator) -> FloatArray:
+    """Run PrivateLocalPCA (algorithm 1): add a Wishart matrix with d + 1 degrees of freedom and scale 1/(2 eps)."""
     width = len(columns)
     draws = rng.standard_normal((width, width + 1)) / math.sqrt(2 * epsilon)
     values, vectors = np.linalg.eigh(columns @ columns.T + draws @ draws.T)
-    result: Matrix = vectors[:, -n_components:] * np.sqrt(values[-n_components:])
+    result: FloatArray = vectors[:, -n_components:] * np.sqrt(values[-n_components:])
     return result
 
 
 def wishart_delta(epsilon: float, extra_degrees: int, scale: float) -> float:
-    """Return the exact delta of adding Wishart_d(d + m, scale I) to a sum of x x', |x| <= 1, one record zeroed.
+    """Return the exact delta of adding Wishart_d(d + m, scale I) to a sum of x x', |x| <= 1, for one record set to 0.
 
     With m = 1 and scale = 1/(2 eps) this is the published mechanism: delta is 1 - exp(-eps) at *every* epsilon.
     Sound choices need more degrees of freedom (Sheffet 2019), e.g. m = 33 at scale 1 for (1, 1e-5). The loss
@@ -227,27 +231,27 @@ def wishart_delta(epsilon: float, extra_degrees: int, scale: float) -> float:
     return max(_expected(lost, extra_degrees + 1, 1 / scale), _expected(gained, extra_degrees + 1, 1 / scale))
 
 
-def _expected(value: object, degrees: int, edge: float) -> float:
-    """Integrate a function of a chi-squared variable, in pieces that meet where it is not smooth."""
+def _expected(value: Callable[[float], float], degrees: int, edge: float) -> float:
+    """Return the mean of a function of a chi-squared variable, integrated between the points where it is not smooth."""
     law = chi2(degrees)
     points = sorted({0.0, edge, *law.ppf([1e-15, 1e-9, 1e-6, 1e-4, 0.01, 0.1, 0.5, 0.9]), float(law.isf(1e-15))})
 
     def weighted(y: float) -> float:
-        return float(value(y) * law.pdf(y))  # type: ignore[operator]  # a function
+        return float(value(y) * law.pdf(y))
 
     return sum(quad(weighted, low, high, limit=200)[0] for low, high in pairwise(points))
 
 
 def _gradient_ascent(
-    rows_by_site: Sequence[Matrix],
+    rows_by_site: Sequence[FloatArray],
     n_iter: int,
     learning_rate: float | None,
     tolerance: float,
     *,
     epsilon: float | None,
     rng: Generator | None,
-) -> Matrix:
-    """Run algorithm 3: natural-gradient infomax, with Laplace noise inside Z if an epsilon is given."""
+) -> FloatArray:
+    """Run algorithm 3: natural-gradient infomax, with Laplace noise in Z if an epsilon is given."""
     width = rows_by_site[0].shape[1]
     n_rows = sum(len(rows) for rows in rows_by_site)
     turn, bias, last = np.eye(width), np.zeros(width), np.zeros((width, width))
@@ -257,7 +261,7 @@ def _gradient_ascent(
         for rows in rows_by_site:
             sources = rows @ turn.T + bias
             if epsilon is not None and rng is not None:
-                # |W|_1 is the largest column sum; the noised Z is used everywhere, or z would be revealed.
+                # |W|_1 is the largest column sum. The noisy Z must be used everywhere, or Z would be revealed.
                 sources = sources + rng.laplace(scale=np.abs(turn).sum(axis=0).max() / epsilon, size=sources.shape)
             scores = -np.tanh(sources / 2)
             gradient += scores.T @ sources
@@ -274,7 +278,7 @@ def _gradient_ascent(
     return turn
 
 
-def _clipped(rows: Matrix, bound: float) -> Matrix:
+def _clipped(rows: FloatArray, bound: float) -> FloatArray:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    result: Matrix = rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+    result: FloatArray = rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
     return result

@@ -1,8 +1,8 @@
-"""capePCA and DPdisPCA as published, and the epsilon their noise really has. For comparison only.
+"""capePCA and DPdisPCA as published, and the epsilon their noise really provides. For comparison only.
 
-Noise is sized by the classical formula for a sensitivity of 1/n (dissertation, section 4.2), which is the distance
-between two second moments when a record is blanked; replacing it moves them by sqrt(2)/n. Nothing here is used to
-protect records; generators are handed in by the caller.
+The noise follows the classical formula for a sensitivity of 1/n (dissertation, section 4.2). That is the distance
+between two second moments if a record is set to zero; if it is replaced, the distance is up to sqrt(2)/n. Nothing here
+is used to protect records. The caller supplies the generators.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.privacy import epsilon_of
 from dpcape_papers.published.regression import classical_multiplier
 
-Matrix = NDArray[np.float64]
-
-# Times n and the squared bound: as printed (blank one record), and for the papers' neighbours (replace one record).
+# Times n, divided by the squared bound: as printed (one record set to zero), and for the papers' neighbours (one
+# record replaced).
 PRINTED_SENSITIVITY = 1.0
 REPLACE_ONE_SENSITIVITY = math.sqrt(2)
 
@@ -41,63 +40,65 @@ def verified_epsilon(
 
     Parameters
     ----------
+    epsilon, delta : float
+        As claimed.
     exposure : float
-        How much more than one release the adversary sees, see `cape_exposure`; 1 for a site's own noise.
+        Ratio of mu to that of a single release, see `cape_exposure`; 1 if each site adds independent noise.
     copies : int
-        How often each record was repeated before it was counted: a person then owns that many records.
+        How often each record was repeated; a person then has that many records.
     sensitivity : float
-        What the noise was sized for, times the number of records.
+        Sensitivity for which the noise was sized, times the number of records.
     """
     mu = REPLACE_ONE_SENSITIVITY / sensitivity * exposure * copies / classical_multiplier(epsilon, delta)
     return epsilon_of(delta, mu)
 
 
-def symmetric_noise(rng: Generator, size: int, scale: float) -> Matrix:
+def symmetric_noise(rng: Generator, size: int, scale: float) -> FloatArray:
     """Return a symmetric matrix whose upper triangle, diagonal included, is independent with one scale (AG)."""
     upper = np.triu(rng.normal(scale=scale, size=(size, size)))
-    result: Matrix = upper + np.triu(upper, 1).T
+    result: FloatArray = upper + np.triu(upper, 1).T
     return result
 
 
-def cape_moment(moments: Sequence[Matrix], *, scale: float, rng: Generator) -> Matrix:
-    """Return the aggregate of algorithm 4.1, whose sites use ``scale``.
+def cape_moment(moments: Sequence[FloatArray], *, scale: float, rng: Generator) -> FloatArray:
+    """Return the aggregate of algorithm 4.1 for sites with noise of this scale.
 
-    The terms E_s cancel, and the mean of S symmetric matrices of scale tau/sqrt(S) has scale tau/S: it is drawn at
-    once.
+    The terms E_s cancel, and the mean of S symmetric matrices of scale tau/sqrt(S) has scale tau/S, so one matrix of
+    that scale is drawn.
     """
-    mean: Matrix = np.mean(moments, axis=0)
+    mean: FloatArray = np.mean(moments, axis=0)
     return mean + symmetric_noise(rng, len(mean), scale / len(moments))
 
 
-def conventional_moments(moments: Sequence[Matrix], *, scale: float, rng: Generator) -> list[Matrix]:
-    """Return what sites send without correlated noise: each its moment with noise of this scale."""
+def conventional_moments(moments: Sequence[FloatArray], *, scale: float, rng: Generator) -> list[FloatArray]:
+    """Return the messages of sites without correlated noise: each site's moment with noise of this scale."""
     return [moment + symmetric_noise(rng, len(moment), scale) for moment in moments]
 
 
-def leading_directions(matrix: Matrix, n_components: int) -> Matrix:
-    """Return rows: directions of the largest *singular* values, as algorithm 4.1 has it (step 8).
+def leading_directions(matrix: FloatArray, n_components: int) -> FloatArray:
+    """Return as rows the directions of the largest *singular* values (algorithm 4.1, step 8).
 
     A noisy moment is indefinite, so this may pick directions whose eigenvalue is large and negative.
     """
     values, vectors = np.linalg.eigh(matrix)
     order = np.argsort(-np.abs(values))[:n_components]
-    rows: Matrix = vectors[:, order].T
+    rows: FloatArray = vectors[:, order].T
     return rows
 
 
-def partial_square_root(matrix: Matrix, rank: int) -> Matrix:
-    """Return what a site of DPdisPCA sends: leading directions (columns) times the roots of their singular values."""
+def partial_square_root(matrix: FloatArray, rank: int) -> FloatArray:
+    """Return the message of a DPdisPCA site: leading directions (columns) times the roots of their singular values."""
     values, vectors = np.linalg.eigh(matrix)
     order = np.argsort(-np.abs(values))[:rank]
-    root: Matrix = vectors[:, order] * np.sqrt(np.abs(values[order]))
+    root: FloatArray = vectors[:, order] * np.sqrt(np.abs(values[order]))
     return root
 
 
-def dpdis_pca(noisy_moments: Sequence[Matrix], n_components: int, *, rank: int | None = None) -> Matrix:
-    """Return directions (rows) of DPdisPCA from the sites' noisy moments.
+def dpdis_pca(noisy_moments: Sequence[FloatArray], n_components: int, *, rank: int | None = None) -> FloatArray:
+    """Return the directions (rows) of DPdisPCA, computed from the sites' noisy moments.
 
-    Each site sends a partial square root of rank ``rank`` (default: twice the number of directions), the aggregator
-    averages the products. Pure post-processing.
+    Each site sends a partial square root of rank ``rank`` (default: twice the number of directions), and the aggregator
+    sums their products. This is post-processing.
 
     References
     ----------

@@ -1,8 +1,8 @@
-"""The dissertation's calibration of capeFM and of the network, and what it really guarantees.
+"""The dissertation's calibration of capeFM and of the network, and the guarantee it really provides.
 
-Each degree of the loss gets noise for the whole budget (algorithm 8.2, theorem 8.1), and the protocol's own theorem
-(3.1) is relied upon against the aggregator. Here the adversary's view is computed instead. For comparison only:
-nothing in this file is used to protect records.
+The dissertation gives each degree of the loss noise for the whole budget (algorithm 8.2, theorem 8.1) and relies on
+theorem 3.1 against the aggregator. This module computes the adversary's view instead. For comparison only: nothing
+here is used to protect records.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dpcape_papers.published.cape import cape_exposure
 LINEAR_SENSITIVITIES = (1.0, 4.0, math.sqrt(2))
 LOGISTIC_SENSITIVITIES = (0.0, 1.0, math.sqrt(2) / 8)
 
-# How far replacing one record moves all degrees together, each in units of its own sensitivity. Linear: x and x'
+# How much replacing one record changes all degrees together, each in units of its own sensitivity. Linear: x and x'
 # orthogonal, y = 1 and y' = 0 give 1 + 1/4 + 1 = 2.25. Logistic: found in the same way, (5/4)^2 (tests/vectors).
 JOINT_NORMALISED = {"linear": 1.5, "logistic": 1.25}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a paper claims, and what holds.
+    """The epsilon that a paper claims, and the one that holds.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Comparison:
     verified_epsilon : float
         Against the aggregator with the stated number of colluding sites, at the same delta.
     verified_output_only : float
-        Against somebody who sees nothing but the result.
+        Against someone who sees only the result.
     """
 
     claimed_epsilon: float
@@ -49,10 +49,10 @@ def classical_multiplier(epsilon: float, delta: float) -> float:
 
 
 def degree_scales(model: str, *, epsilon: float, delta: float, n_records: int) -> tuple[float, float, float]:
-    """Return the papers' noise of the degrees 0, 1 and 2 (algorithms 8.1 and 8.2), each given the whole budget."""
+    """Return the papers' noise scales of degrees 0, 1 and 2 (algorithms 8.1 and 8.2), each for the whole budget."""
     sensitivities = {"linear": LINEAR_SENSITIVITIES, "logistic": LOGISTIC_SENSITIVITIES}
     if model not in sensitivities:
-        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}.")
+        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}. Choose one of the two.")
     per_sensitivity = classical_multiplier(epsilon, delta) / n_records
     constant, linear, quadratic = sensitivities[model]
     return per_sensitivity * constant, per_sensitivity * linear, per_sensitivity * quadratic
@@ -61,20 +61,21 @@ def degree_scales(model: str, *, epsilon: float, delta: float, n_records: int) -
 def capefm(
     model: str, *, epsilon: float, delta: float, n_sites: int, n_colluding: int, pooled: bool = False
 ) -> Comparison:
-    """Compare the claim of theorem 8.1 with what holds.
+    """Compare the claim of theorem 8.1 with the guarantee that holds.
 
     Parameters
     ----------
-    model : "linear" or "logistic"
+    model : {'linear', 'logistic'}
+        Which loss is perturbed.
     epsilon, delta : float
         As in algorithm 8.2.
     n_sites, n_colluding : int
-        Of the protocol, noise split as in the papers.
+        Number of sites, and of colluding sites; the noise is split as in the papers.
     pooled : bool
-        True for algorithm 8.1, one holder of all records; likewise where every site adds the whole noise.
+        True for algorithm 8.1 (one holder of all records), and if every site adds the whole noise.
     """
     if model not in JOINT_NORMALISED:
-        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}.")
+        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}. Choose one of the two.")
     one_release = JOINT_NORMALISED[model] / classical_multiplier(epsilon, delta)
     view = one_release if pooled else one_release * cape_exposure(n_sites, n_colluding)
     return Comparison(epsilon, delta, epsilon_of(delta, view), epsilon_of(delta, one_release))
@@ -83,16 +84,20 @@ def capefm(
 def network(
     *, epsilon: float, delta: float, n_iter: int, n_sites: int, n_colluding: int, noise_delta: float = 0.01
 ) -> Comparison:
-    """Compare the network of section 3.4 with what holds after all rounds.
+    """Compare the claim for the network of section 3.4 with the guarantee that holds after all rounds.
 
     Parameters
     ----------
     epsilon : float
         Per round, as plotted; the claim for all rounds is n_iter times as large.
     delta : float
-        At which the totals are compared.
+        Delta at which the totals are compared.
+    n_iter : int
+        Number of rounds.
+    n_sites, n_colluding : int
+        Number of sites, and of colluding sites.
     noise_delta : float
-        The delta in the papers' noise, 0.01 there; the claim's delta would be n_iter times it.
+        Delta in the papers' noise formula, 0.01 there; the delta of the claim would be n_iter times as large.
     """
     one_round = 1 / classical_multiplier(epsilon, noise_delta)
     all_rounds = one_round * math.sqrt(n_iter)

@@ -1,9 +1,9 @@
-"""capeAGN as published (dissertation, chapter 5), and what its noise really guarantees. For comparison only.
+"""capeAGN as published (dissertation, chapter 5), and the guarantee its noise really provides. For comparison only.
 
-Nothing here is used to protect records. Mixtures: the printed sensitivity of the second moment, 1/N, is a spectral norm
-and too small by sqrt(2) for one replaced record; that of the third moment is too large. Topics: the printed moments
-t1 t2' and t1 (x) t2 (x) t3 are not symmetric while the noise that stays in the sum is, so the difference of the
-released matrix and its transpose carries no noise at all. Generators are handed in by the caller.
+Nothing here is used to protect records. Mixtures: the printed sensitivity of the second moment, 1/N, is a spectral
+norm, and too small by a factor of sqrt(2) if a record is replaced; that of the third moment is too large. Topics: the
+printed moments t1 t2' and t1 (x) t2 (x) t3 are not symmetric, but the noise that remains in the sum is. So the
+difference between the released matrix and its transpose has no noise at all. The caller supplies the generators.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.postprocessing.tensor_power import multilinear, power_method
 from dpcape.privacy import AdversaryView, compose, epsilon_of
+from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.statistic import BLOCK_ROWS
-from dpcape.statistics.tensor_packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.third_moments import corrected, longest
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.pca import symmetric_noise
-
-Array = NDArray[np.float64]
 
 MODELS = ("mixture", "topics")
 SCHEMES = ("CAPE", "conventional", "local", "pooled")
@@ -32,21 +30,23 @@ SCHEMES = ("CAPE", "conventional", "local", "pooled")
 
 @dataclass(frozen=True)
 class AgnNoise:
-    """The noise of eqs. 5.3 and 5.4, half of epsilon and delta for each moment, and what it is worth.
+    """The noise of eqs. 5.3 and 5.4, with half of epsilon and delta for each moment, and the epsilons it provides.
 
     Attributes
     ----------
     second_scale, third_scale : float
         Standard deviation of every distinct entry of the moments that are decomposed.
     claimed_epsilon : float
-        Theorem 5.1 (and plain composition for the other schemes), at ``delta``.
+        By theorem 5.1 (basic composition for the other schemes), at ``delta``.
+    delta : float
+        Delta of all epsilons.
     verified_epsilon : float
-        At the same delta, one record replaced, against the aggregator and the colluding sites; infinite for topics as
-        printed. For mixtures an upper bound, which adds up the worst cases of both moments.
+        At the same delta, for one replaced record, against the aggregator and the colluding sites. Infinite for topics
+        as printed. For mixtures an upper bound, which adds up the worst cases of both moments.
     verified_second : float
-        The same for the second moment alone, exactly: no less can be true of both.
+        The exact value for the second moment only: a lower bound for both together.
     verified_symmetrised : float
-        The same if topics' moments were made symmetric before noise is added.
+        As ``verified_epsilon``, if the moments of topics were made symmetric before noise is added.
     """
 
     second_scale: float
@@ -77,12 +77,23 @@ def agn_noise(
     model : str
         "mixture" (rows of norm at most one) or "topics".
     scheme : str
-        "CAPE" (algorithm 5.1), "conventional" (every site full noise), "local" (one site alone) or "pooled".
+        "CAPE" (algorithm 5.1), "conventional" (every site adds full noise), "local" (a single site) or "pooled".
+    epsilon, delta : float
+        As claimed for both moments together.
+    site_size : int
+        Number of records per site.
+    n_sites, n_colluding : int
+        Number of sites, and of colluding sites.
+    n_features : int
+        Number of columns, or of words in the vocabulary.
     noise_variance : float
-        Of the mixture, in units of rows of norm at most one.
+        Noise variance of the mixture, for rows scaled to norm at most one.
     """
     if model not in MODELS or scheme not in SCHEMES:
-        raise InvalidParameter(f"model and scheme must be of {MODELS} and {SCHEMES}; got {model!r} and {scheme!r}.")
+        raise InvalidParameter(
+            f"model must be one of {MODELS} and scheme one of {SCHEMES}; got {model!r} and {scheme!r}. "
+            "Choose from these lists."
+        )
     per_sensitivity = math.sqrt(2 * math.log(1.25 / (delta / 2))) / (epsilon / 2)
     claimed = claimed_sensitivities(model, n_features, noise_variance)
     true = true_sensitivities(model, n_features, noise_variance)
@@ -106,17 +117,17 @@ def claimed_sensitivities(model: str, n_features: int, noise_variance: float = 0
 
 
 def true_sensitivities(model: str, n_features: int, noise_variance: float = 0.0) -> tuple[float, float]:
-    """Return the true ones for one replaced record; for topics those of symmetric moments."""
+    """Return the true sensitivities for one replaced record; for topics, those of symmetric moments."""
     if model == "topics":
         return math.sqrt(2), math.sqrt(2)
     return math.sqrt(2), 2 * longest(1.0, np.ones(1), square=float(n_features), variance=noise_variance)
 
 
 def asymmetry_exposure(n_sites: int, *, cancelling: bool) -> float:
-    """Return the exposure of one entry of an asymmetric moment whose mirror image carries the same noise.
+    """Return the exposure of an entry of an asymmetric moment if the mirrored entry has the same noise.
 
-    Every site sends the entry and its mirror image: both with its symmetric noise, and, if ``cancelling``, with
-    zero-sum noise that differs between the two. A replaced document moves the entry and not the image.
+    Every site sends both entries with the same own noise and, if ``cancelling``, with zero-sum noise that differs
+    between the two. A replaced document changes the entry but not the mirrored one.
     """
     same = np.eye(n_sites)
     zero_sum = same - 1 / n_sites if cancelling else 0 * same
@@ -128,13 +139,13 @@ def asymmetry_exposure(n_sites: int, *, cancelling: bool) -> float:
 
 @dataclass(frozen=True)
 class Moments:
-    """Second and third moments of one holder's records, as the papers form them."""
+    """Second and third moments of a set of records, as in the papers."""
 
-    second: Array
-    third: Array
+    second: FloatArray
+    third: FloatArray
 
 
-def mixture_moments(rows: Array, noise_variance: float) -> Moments:
+def mixture_moments(rows: FloatArray, noise_variance: float) -> Moments:
     """Return M2 and M3 of rows (section 5.1.2), rows clipped to norm one."""
     clipped = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
     n_rows, width = clipped.shape
@@ -146,8 +157,8 @@ def mixture_moments(rows: Array, noise_variance: float) -> Moments:
     return Moments(second, unpack_tensor(packed / n_rows, width))
 
 
-def word_moments(words: NDArray[np.int64], n_words: int) -> Moments:
-    """Return M2 and M3 of documents' first three words, in their order and so not symmetric (section 5.2)."""
+def word_moments(words: IntArray, n_words: int) -> Moments:
+    """Return M2 and M3 of the documents' first three words in order, which are not symmetric (section 5.2)."""
     first, second, third = words[:, 0], words[:, 1], words[:, 2]
     pairs = np.bincount(first * n_words + second, minlength=n_words**2)
     triples = np.bincount((first * n_words + second) * n_words + third, minlength=n_words**3)
@@ -156,45 +167,48 @@ def word_moments(words: NDArray[np.int64], n_words: int) -> Moments:
     )
 
 
-def agn(moments: Moments, n_components: int, *, noise: AgnNoise | None, rng: Generator) -> tuple[Array, Array]:
-    """Return (strengths, rows sqrt(w_k) a_k) of algorithm 5.1 and the tensor power method; no noise if None.
+def agn(
+    moments: Moments, n_components: int, *, noise: AgnNoise | None, rng: Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Run algorithm 5.1 and the tensor power method; return the strengths and, as rows, sqrt(w_k) a_k.
 
-    The zero-sum noise of the sites cancels in the mean that is decomposed here; it enters the accounting only.
+    With ``noise`` None no noise is added. The zero-sum noise of the sites cancels in the mean that is decomposed here,
+    so it matters only for the accounting.
     """
     second, third = (moments.second + moments.second.T) / 2, _symmetric(moments.third)
     if noise is not None:
         second = second + symmetric_noise(rng, len(second), noise.second_scale)
         third = third + symmetric_tensor_noise(rng, len(second), noise.third_scale)
     values, vectors = np.linalg.eigh(second)
-    # The papers take singular values: the largest in size, whatever their sign.
+    # The papers use singular values: the eigenvalues of largest magnitude, whatever their sign.
     order = np.argsort(-np.abs(values))[:n_components]
     roots = np.sqrt(np.maximum(np.abs(values[order]), 1e-12))
     strengths, found = power_method(multilinear(third, vectors[:, order] / roots), n_components)
     return strengths, ((vectors[:, order] * roots) @ found).T
 
 
-def mixture_means(strengths: Array, halves: Array) -> Array:
+def mixture_means(strengths: FloatArray, halves: FloatArray) -> FloatArray:
     """Return the component means a_k."""
-    means: Array = halves * strengths[:, None]
+    means: FloatArray = halves * strengths[:, None]
     return means
 
 
-def topic_vectors(halves: Array) -> Array:
-    """Return probability vectors: negative entries set to zero, then scaled to sum one (section 5.4.2)."""
+def topic_vectors(halves: FloatArray) -> FloatArray:
+    """Return probability vectors: negative entries become zero, then rows are scaled to sum to one (section 5.4.2)."""
     upright = halves * np.where(halves.sum(axis=1) < 0, -1.0, 1.0)[:, None]
     positive = np.maximum(upright, 0.0)
-    vectors: Array = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
+    vectors: FloatArray = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
     return vectors
 
 
-def symmetric_tensor_noise(rng: Generator, size: int, scale: float) -> Array:
-    """Return a symmetric tensor of iid distinct entries."""
+def symmetric_tensor_noise(rng: Generator, size: int, scale: float) -> FloatArray:
+    """Return a symmetric tensor whose distinct entries are independent with the same scale."""
     entries = rng.normal(scale=scale, size=packed_tensor_size(size))
-    # Packed entries carry the root of their multiplicity, which the papers' noise does not.
+    # Packed entries are multiplied by the root of their multiplicity; the papers' noise is not.
     return unpack_tensor(entries * root_multiplicities(size), size)
 
 
-def _symmetric(tensor: Array) -> Array:
+def _symmetric(tensor: FloatArray) -> FloatArray:
     orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-    mean: Array = np.mean([np.transpose(tensor, order) for order in orders], axis=0)
+    mean: FloatArray = np.mean([np.transpose(tensor, order) for order in orders], axis=0)
     return mean

@@ -1,34 +1,37 @@
-"""How a claim of a paper becomes a verdict: one set of rules for every figure.
+"""The rules by which a claim of a paper becomes a verdict; they are the same for every figure.
 
-Points. Two curves are compared at every panel and x they share, run by run, because a run has the same data under
-every scheme. A difference counts if Student's t over the paired runs finds it (two-sided, 5 %) and if it also exceeds
-a relative tolerance, 1 % unless the figure states another. With one run only the tolerance decides; with three, as in
-most quick runs, the mean difference must be 2.5 times the standard deviation of the differences. Differences are taken
-of the values, or of their logarithms where errors span orders of magnitude. The tests are not corrected for the number
-of points: of 40 points without any difference, one is expected to look better and one worse.
+Points. Two curves are compared at every panel and x they share. They are compared run by run, because a run uses the
+same data under every scheme. A difference counts if Student's t test over the paired runs finds it (two-sided, 5%) and
+if it exceeds a relative tolerance, 1% unless the figure states another. With a single run only the tolerance decides.
+With three runs, as in most quick runs, the mean difference must be 2.5 times the standard deviation of the
+differences. Differences are those of the values, or of their logarithms where errors span orders of magnitude. The
+tests are not corrected for the number of points: of 40 points without any difference, one is expected to look better
+and one worse.
 
-"A is better than B" holds if A is nowhere worse and better at half of the points or more. It fails if A is not better
-more often than worse, and is not shown if no point differs either way: more runs may tell. In between it holds under
-conditions. The typical ratio is the median over the points, above 1 where A is better.
+"A is better than B" holds if A is nowhere worse, and better at half of the points or more. It is not shown if no point
+differs either way; more runs may show a difference. It fails if points differ, but A is better at no more points than
+it is worse. Otherwise it holds under conditions. The typical ratio is the median over the points, above 1 where A is
+better.
 
-"A is as good as B", "A is never worse than B" holds if A falls short nowhere, fails if it falls short at more than
-half of the points, and holds under conditions in between. Where a margin is stated ("within 5 %"), A falls short where
-its mean lies outside, so that a wide spread proves nothing equal; otherwise where it is worse as above.
+"A is as good as B" or "A is never worse than B" holds if A falls short nowhere, fails if it falls short at more than
+half of the points, and otherwise holds under conditions. If a margin is stated ("within 5%"), A falls short where its
+mean lies outside the margin, so that a wide spread does not count as equality. If no margin is stated, A falls short
+where it is worse by the rule above.
 
-"A grows with x" is judged from end to end: in every panel the last point against the first, by the rule of "better".
-A single step between neighbouring points that goes the other way leaves conditions of what holds by its ends, and
-nothing of what is not shown by them.
+"A grows with x" is judged by the ends: in every panel the last point is compared with the first, by the rule for
+"better". If any step between neighbouring points goes the other way, "holds" becomes "holds under conditions" and "not
+shown" becomes "fails".
 
-A statement that is true or false of every setting, such as a formula or a count of bytes, holds if it is true of all,
-fails if it is true of none, and holds under conditions in between. That something happens for some parameters holds if
-one setting shows it. Without a single point or setting that tells, a claim is not shown, whatever it says.
+A statement that is true or false of each setting, such as a formula or a count of bytes, holds if it is true of all
+settings, fails if it is true of none, and otherwise holds under conditions. A statement that something happens for some
+parameters holds if one setting shows it. If no point or setting can decide a claim, it is not shown.
 
-A guarantee of privacy fails if it is broken at any setting shown, however many it keeps: the numbers say how many
-break it, which is the worst, and where it is kept because the classical formula has noise to spare.
+A guarantee of privacy fails if it is broken at any setting shown. The numbers say how many settings break it, which is
+the worst, and where it is kept because the classical formula adds more noise than needed.
 
-Where a claim does not say whose noise it speaks of, it is judged apart for the published and for the verified
-calibration: it holds if it holds for both, fails if it fails for one and holds for neither, is not shown if shown for
-neither, and otherwise holds under conditions.
+If a claim does not say which noise it refers to, it is judged separately for the published and for the verified
+calibration. If both outcomes agree, that is the outcome. If one is "fails" and the other "not shown", the claim fails.
+Otherwise it holds under conditions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two curves, or two points of one curve, compared run by run."""
+"""Comparison of two curves, or of two points of one curve, run by run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.results import Results, number
 from dpcape_papers.verdicts.outcomes import Tally
 
@@ -20,7 +20,7 @@ Runs = Mapping[int, float]
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve of a figure."""
+    """The name and calibration of a curve."""
 
     name: str
     calibration: str
@@ -36,12 +36,12 @@ class Yardstick:
 
     Parameters
     ----------
-    better : Literal['larger', 'smaller']
-        {'larger', 'smaller'}.
+    better : {'larger', 'smaller'}
+        Which values are better.
     log : bool
-        Whether logarithms are compared: values must be positive.
+        Whether logarithms are compared; values must then be positive.
     tolerance : float
-        Relative difference that does not count, however little the runs differ.
+        Relative difference up to which two means count as equal, however little the runs vary.
     """
 
     better: Literal["larger", "smaller"]
@@ -49,14 +49,14 @@ class Yardstick:
     tolerance: float = TOLERANCE
 
     def compare(self, first: Runs, second: Runs) -> Tally:
-        """Return one point: whether the first is better than the second, over the runs they share."""
+        """Return the tally of one point: whether the first is better than the second, over the runs they share."""
         runs = sorted(first.keys() & second.keys())
         if not runs:
             return Tally()
         one, two = (np.array([values[run] for run in runs], dtype=np.float64) for values in (first, second))
         lost = bool(np.isnan(one).any()), bool(np.isnan(two).any())
         if any(lost):
-            # No number is no point left out: a method that fails at one is worse there.
+            # NaN means that a method failed. It counts as worse; leaving the point out would favour the method.
             return Tally(better=int(lost == (False, True)), worse=int(lost == (True, False)))
         sign = 1.0 if self.better == "larger" else -1.0
         change = sign * (np.log(one) - np.log(two) if self.log else one - two)
@@ -64,15 +64,15 @@ class Yardstick:
         mean, least = float(change.mean()), max(least, _chance(change))
         return Tally(int(mean > least), int(abs(mean) <= least), int(mean < -least), self._ratio(one, two, sign))
 
-    def _ratio(self, one: NDArray[np.float64], two: NDArray[np.float64], sign: float) -> tuple[float, ...]:
+    def _ratio(self, one: FloatArray, two: FloatArray, sign: float) -> tuple[float, ...]:
         if self.log:
             return (math.exp(sign * float(np.mean(np.log(one) - np.log(two)))),)
         means = float(one.mean()), float(two.mean())
         return ((means[0] / means[1]) ** sign,) if min(means) > 0 else ()
 
 
-def _chance(change: NDArray[np.float64]) -> float:
-    """Return how far a mean of so many differences strays by chance; one run alone cannot tell."""
+def _chance(change: FloatArray) -> float:
+    """Return the half-width of the confidence interval of the mean difference; 0 for a single run."""
     if change.size < 2:
         return 0.0
     error = float(change.std(ddof=1)) / math.sqrt(change.size)
@@ -80,7 +80,7 @@ def _chance(change: NDArray[np.float64]) -> float:
 
 
 def by_point(rows: Results, curve: Curve) -> dict[str, dict[float, dict[int, float]]]:
-    """Return the values of a curve: panel -> x, ascending -> run -> value."""
+    """Return the values of a curve as panel -> x (ascending) -> run -> value."""
     found: dict[str, dict[float, dict[int, float]]] = {}
     for row in curve.of(rows):
         points = found.setdefault(str(row["panel"]), {})
@@ -89,7 +89,7 @@ def by_point(rows: Results, curve: Curve) -> dict[str, dict[float, dict[int, flo
 
 
 def compare_curves(rows: Results, first: Curve, second: Curve, yardstick: Yardstick) -> Tally:
-    """Count the points of rows of one measure at which the first curve is better than the second."""
+    """Count the points at which the first curve is better than the second; rows must have one measure."""
     left, right = by_point(rows, first), by_point(rows, second)
     pairs = [
         yardstick.compare(runs, right.get(panel, {}).get(x, {}))
@@ -106,7 +106,7 @@ def change(rows: Results, curve: Curve, yardstick: Yardstick, *, start: float, e
 
 
 def ratios(rows: Results, first: Curve, second: Curve) -> dict[str, dict[float, float]]:
-    """Return the mean of the first curve over that of the second, for every panel and x they share."""
+    """Return the mean of the first curve divided by that of the second, for every panel and x they share."""
     left, right = by_point(rows, first), by_point(rows, second)
     return {
         panel: {x: _mean(runs) / _mean(right[panel][x]) for x, runs in points.items() if x in right[panel]}

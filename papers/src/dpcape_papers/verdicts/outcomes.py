@@ -1,4 +1,4 @@
-"""From counted points to an outcome."""
+"""Outcomes of claims, from counts of points."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dpcape_papers.experiments.experiment import Outcome
 
 
 def outcome_of(n_true: int, n: int) -> Outcome:
-    """Return what becomes of a statement that is true of ``n_true`` of ``n`` settings: it fails if true of none."""
+    """Return the verdict on a claim that holds in ``n_true`` of ``n`` settings."""
     if n == 0:
         return "not shown"
     return "fails" if n_true == 0 else "holds" if n_true == n else "holds under conditions"
 
 
 def as_good(flags: Sequence[bool]) -> Outcome:
-    """Return what becomes of "as good as", told for every point whether it is."""
+    """Return the verdict on "as good as", given for every point whether it is true there."""
     n_short = len(flags) - sum(flags)
     if not flags:
         return "not shown"
@@ -31,12 +31,12 @@ def as_good(flags: Sequence[bool]) -> Outcome:
 
 @dataclass(frozen=True)
 class Tally:
-    """At how many points one curve is better than another, level with it, and worse."""
+    """The number of points at which one curve is better than another, level with it, or worse."""
 
     better: int = 0
     level: int = 0
     worse: int = 0
-    # Of each point, above 1 where the first curve is better.
+    # One per point, above 1 where the first curve is better.
     ratios: tuple[float, ...] = field(default=(), compare=False)
 
     def __add__(self, other: Tally) -> Tally:
@@ -51,23 +51,23 @@ class Tally:
 
     @property
     def typical(self) -> float:
-        """Median ratio, above 1 where better; nan without ratios."""
+        """Median ratio, above 1 where the first curve is better; NaN without ratios."""
         return float(np.median(self.ratios)) if self.ratios else math.nan
 
     @property
     def outcome(self) -> Outcome:
-        """What becomes of "better"."""
+        """Verdict on "better"."""
         if self.better <= self.worse:
             return "fails" if self.worse else "not shown"
         return "holds" if self.worse == 0 and 2 * self.better >= self.n else "holds under conditions"
 
     @property
     def never_worse(self) -> Outcome:
-        """What becomes of "never worse"."""
+        """Verdict on "never worse"."""
         return as_good([True] * (self.better + self.level) + [False] * self.worse)
 
     def counts(self, unit: str) -> str:
-        """Return the three numbers in words."""
+        """Return the three counts in words."""
         return f"better at {self.better}, level at {self.level}, worse at {self.worse} of {self.n} {unit}"
 
     def __str__(self) -> str:
@@ -75,15 +75,18 @@ class Tally:
 
 
 class Judged(Protocol):
-    """Something counted that has an outcome."""
+    """Interface of counts that have an outcome."""
 
     @property
     def outcome(self) -> Outcome:
-        """What becomes of the claim."""
+        """Verdict on the claim."""
 
 
 def agreed(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return what is left of a claim that was judged apart for every calibration: their outcome, or conditions."""
+    """Return the joint verdict on a claim judged separately for each calibration.
+
+    It is their common verdict; "fails" if they are "fails" and "not shown"; otherwise "holds under conditions".
+    """
     different = set(outcomes)
     if different == {"fails", "not shown"}:
         return "fails"
@@ -91,5 +94,5 @@ def agreed(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def together(parts: Mapping[str, Judged]) -> tuple[Outcome, str]:
-    """Return what is left of a claim that was counted apart for every calibration, and all of them in words."""
+    """Return the joint verdict on a claim counted separately for each calibration, and the counts in words."""
     return agreed(part.outcome for part in parts.values()), "; ".join(f"{kind}: {one}" for kind, one in parts.items())

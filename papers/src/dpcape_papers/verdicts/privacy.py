@@ -1,4 +1,4 @@
-"""Whether the noise of a published curve has the epsilon it was sold with."""
+"""Verdicts on privacy: whether the noise of a published curve provides the claimed epsilon."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class _Setting(NamedTuple):
 
     def __str__(self) -> str:
         real = "infinite" if math.isinf(self.real) else f"{self.real:.3g}"
-        return f"claimed {self.claimed:.3g} is really {real}" + (f" at delta {self.delta:g}" if self.delta else "")
+        return f"claimed {self.claimed:.3g}, real {real}" + (f" at delta {self.delta:g}" if self.delta else "")
 
 
 def judge_privacy(results: Results, *, theorem: str, where: str, curve: str = "CAPE") -> Verdict:
-    """Judge the noise of a published curve against the theorem it was calibrated by."""
+    """Judge whether a published curve's noise provides what its theorem states."""
     outcome, numbers = privacy_claim(results, curve)
     return Verdict(f"The noise gives the stated (epsilon, delta) ({theorem}).", where, outcome, numbers)
 
 
 def privacy_claim(results: Results, curve: str, *, pure: bool = False) -> tuple[Outcome, str]:
-    """Compare claimed with verified epsilon over all published settings of a curve: one broken claim fails.
+    """Compare claimed and verified epsilon at all published settings of a curve; one broken claim fails.
 
-    With ``pure`` no delta is claimed, whatever delta the rows are about.
+    With ``pure`` the claim is for delta 0, whatever delta the rows have.
     """
     rows = [r for r in Curve(curve, PUBLISHED).of(results) if r["claimed_epsilon"] is not None]
     settings = sorted({_setting(r, pure) for r in rows})
     broken = [one for one in settings if one.broken]
     if not broken:
         tightest = max(settings, key=lambda one: one.real / one.claimed)
-        return "holds", f"kept at all {len(settings)} settings; nearest to its limit: {tightest}"
+        return "holds", f"kept at all {len(settings)} settings; closest to its limit: {tightest}"
     worst = max(broken, key=lambda one: one.real / one.claimed)
     kept = [one for one in settings if not one.broken]
     return "fails", f"broken at {len(broken)} of {len(settings)} settings; worst: {worst}{_kept(kept)}"
@@ -55,9 +55,9 @@ def _setting(row: Row, pure: bool) -> _Setting:
 
 
 def _kept(kept: Sequence[_Setting]) -> str:
-    """Say where the claim is true: at small epsilon the classical formula adds more noise than it need."""
+    """Return in words where the claim is kept: at small epsilon the classical formula adds more noise than needed."""
     if not kept:
         return ""
     low, high = kept[0].claimed, kept[-1].claimed
     where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    return f"; kept at the other {len(kept)}, claimed {where}, where the classical formula has noise to spare"
+    return f"; kept at the other {len(kept)}, claimed {where}, where the classical formula adds more noise than needed"

@@ -1,4 +1,4 @@
-"""Whether a curve gets better along x."""
+"""Verdicts on trends: whether a curve gets better along x."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Trend:
 
     @property
     def outcome(self) -> Outcome:
-        """What becomes of "better and better": the ends decide, a step the other way leaves conditions."""
+        """Verdict on "better and better", decided by the ends; a worse step lowers "holds" and "not shown"."""
         outcome = self.ends.outcome
         if not self.steps.worse:
             return outcome
@@ -32,11 +32,11 @@ class Trend:
 
     def __str__(self) -> str:
         ratio = f", typical ratio {self.ends.typical:.3g}" if self.ends.ratios else ""
-        return f"from end to end {self.ends.counts('curves')}{ratio}; {self.steps.counts('steps')}"
+        return f"from first to last point {self.ends.counts('curves')}{ratio}; {self.steps.counts('steps')}"
 
 
 def trend(rows: Results, curve: Curve, yardstick: Yardstick) -> Trend:
-    """Follow a curve along x in every panel; rows are of one measure."""
+    """Return the trend of a curve along x in every panel; rows must have one measure."""
     found = Trend(Tally(), Tally())
     for points in by_point(rows, curve).values():
         values = list(points.values())

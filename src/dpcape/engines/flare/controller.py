@@ -12,6 +12,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.signal import Signal
 
+from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, STATUS_TOPIC
 from dpcape.engines.flare.job import RESULT_FOLDER, STUDY_FOLDER, read_heads
 from dpcape.engines.flare.push_carrier import PushCarrier, core_cell_of
@@ -48,7 +49,8 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         workspace: Any = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         job = fl_ctx.get_job_id()
         config = Path(workspace.get_app_config_dir(job))
-        self._study, self._heads = Study.load(config / STUDY_FOLDER / "study.toml"), read_heads(config)
+        self._study = Study.load(config / STUDY_FOLDER / "study.toml", packages=ANY_PACKAGE)
+        self._heads = read_heads(config)
         local = Path(workspace.get_site_config_dir())
         known = json.loads((local / IDENTITIES).read_text(encoding="utf-8"))
         self._call = Call(

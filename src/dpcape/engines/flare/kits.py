@@ -19,12 +19,13 @@ from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, authorizati
 from dpcape.engines.flare.registration import Registration, certified
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.files import write_private
+from dpcape.protocols.dealer import DEALER
 from dpcape.secure_sum import Identity
 
 PROJECT = "dpcape"
 ADMIN = "coordinator@dpcape.org"
 SERVER_KIT, ADMIN_KIT = "server", "admin"
-_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", "dealer", "coordinator"}
+_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", DEALER, "coordinator"}
 # FLARE reads a dot as a level of its names.
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _PROVISION_SECONDS = 120

@@ -16,6 +16,7 @@ from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import RESULT_FOLDER, JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
 from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
+from dpcape.protocols import PLANNABLE
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.study_run import EVENTS, HEADS, OUTCOME, RESULTS
 from dpcape.study import Study
@@ -154,9 +155,12 @@ def job_settings(study: Study, *, only_check: bool) -> JobSettings:
         raise InvalidParameter(f"carrier of [federation] must be 'push' or 'tasks'; got {carrier!r}.")
     if isinstance(start, bool) or not isinstance(start, int | float) or not 1 <= start <= 86400:
         raise InvalidParameter(f"start of [federation] must be seconds between 1 and 86400; got {start!r}.")
-    if study.protocol().name == "dealer":
+    protocol = study.protocol()
+    if protocol.needs_dealer:
+        others = ", ".join(name for name, entry in PLANNABLE.items() if not entry.needs_dealer)
         raise InvalidParameter(
-            "protocol must be one without a noise dealer on a FLARE federation; got 'dealer'. Use cape or secure-sum."
+            f"protocol must be one without a noise dealer on a FLARE federation; got {protocol.name!r}. "
+            f"Use one of {others}."
         )
     return JobSettings(carrier=carrier, only_check=only_check, start=float(start))
 

@@ -23,7 +23,7 @@ _CERTIFICATES = ("client.crt", "rootCA.pem")
 class SiteKit:
     """A kit as it came from the coordinator; nothing in it decides what the site may do.
 
-    Parameters
+    Attributes
     ----------
     path : Path
         The kit's folder, which is only read.

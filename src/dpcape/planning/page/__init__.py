@@ -1,4 +1,4 @@
-"""The planner as one offline page."""
+"""The planner as one self-contained offline page."""
 
 from dpcape.planning.page.planner_page import write_planner
 

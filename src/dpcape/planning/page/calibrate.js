@@ -1,4 +1,4 @@
-// From releases to their noise, and what could be promised: dpcape.protocols and .privacy.calibrate.
+// From releases to their noise and the guarantee: dpcape.protocols and .privacy.calibrate.
 
 function checkColluding(colluding, sites) {
   if (colluding > sites - 1) {
@@ -19,45 +19,35 @@ function checkMinimum(minimum, sites, least, why) {
 // Protocol parameters checked for so many sites; the words are those of dpcape.protocols.
 function settingsOf(protocol, sites) {
   const { name, colluding, minimum } = protocol;
-  if (name === "independent") {
+  const { python, parameters, refused, least_sites, too_few } = PROTOCOLS[name];
+  if (minimum !== null && "minimum_sites" in refused) {
+    throw new Refused(`minimum_sites must be left out for ${name}: ${refused.minimum_sites}.`);
+  }
+  if (sites < least_sites) {
+    throw new Refused(`${python} must have at least ${least_sites} sites; got ${sites}. ${too_few}`);
+  }
+  // Without a number of colluding sites all others may collude; without a least number all sites must finish.
+  if (!("n_colluding" in parameters)) {
     return { colluding: sites - 1, minimum: checkMinimum(minimum, sites, 1, ""), honest: 1 };
   }
-  if (name === "dealer") {
-    if (minimum !== null) throw new Refused("minimum_sites must be left out for dealer: all sites must finish.");
-    if (sites < 2) throw new Refused(`Dealer must have at least 2 sites; got ${sites}. Use Independent().`);
-    checkColluding(colluding, sites);
-    return { colluding, minimum: sites, honest: sites - colluding };
-  }
-  const title = name === "cape" ? "Cape" : "SecureSum";
-  if (sites < 3) {
-    throw new Refused(`${title} must have at least 3 sites; got ${sites}. ` +
-      "A sum over two tells each the other's value: use Independent().");
-  }
   checkColluding(colluding, sites);
+  if (!("minimum_sites" in parameters)) return { colluding, minimum: sites, honest: sites - colluding };
+  // With both, survivors sign what is opened: the rules of a secure sum.
   if (colluding > sites - 2) {
-    throw new Refused(`n_colluding must be at most ${sites - 2} for ${title} with ${sites} sites; got ${colluding}. ` +
+    throw new Refused(`n_colluding must be at most ${sites - 2} for ${python} with ${sites} sites; got ${colluding}. ` +
       "If all other sites may collude, use Independent(): it needs no more noise.");
   }
   const why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding).";
-  const least = checkMinimum(minimum, sites, Math.max(3, Math.floor((sites + colluding) / 2) + 1), why);
+  const least = checkMinimum(minimum, sites, Math.max(least_sites, Math.floor((sites + colluding) / 2) + 1), why);
   return { colluding, minimum: least, honest: least - colluding };
 }
 
 // Own and shared scales up to a common factor, and how exposed a site then is to the worst coalition.
-// Zero-sum noise: releases are known up to their own noise along the sum of the honest sites, and up to own and shared
-// noise in all other directions (the closed form of protocols.cape.zero_sum_view with equal scales).
 function scheme(protocol, sites, demands) {
-  const honest = settingsOf(protocol, sites).honest;
-  if (protocol.name === "independent") {
-    return { own: demands, shared: demands.map(() => 0), exposures: demands.map((demand) => 1 / demand) };
-  }
-  const ones = demands.map(() => 1);
-  if (protocol.name === "secure-sum") {
-    return { own: ones, shared: ones.map(() => 0), exposures: ones.map(() => 1 / Math.sqrt(honest)) };
-  }
-  const square = sites * protocol.ratio;
-  const exposure = Math.sqrt(1 / honest + (1 - 1 / honest) / (1 + square));
-  return { own: ones, shared: ones.map(() => Math.sqrt(square)), exposures: ones.map(() => exposure) };
+  const { closed_form, equal_demands } = PROTOCOLS[protocol.name];
+  const [shared, exposure] = closed_form(sites, settingsOf(protocol, sites).honest, protocol.ratio);
+  const own = equal_demands ? demands.map(() => 1) : demands;
+  return { own, shared: own.map((scale) => shared * scale), exposures: own.map((scale) => exposure / scale) };
 }
 
 function calibrate(protocol, sensitivities, mu) {
@@ -103,10 +93,10 @@ function fits(needed, noise, step, slack) {
 
 function doesNotFit(entry, needed, noise) {
   return new Refused(
-    `the release '${entry.name}' must fit into 64-bit integers on a grid of at least 2^24 steps per own_scale; got ` +
+    `The release '${entry.name}' must fit into 64-bit integers on a grid of at least 2^24 steps per own_scale; got ` +
     `sums of up to ${general(needed, 3)} under noise of ${general(Math.min(...noise.own), 3)} to ` +
-    `${general(Math.max(...noise.own), 3)}. Ask for another epsilon or delta, fewer releases, fewer records per ` +
-    "release, or less unequal sites.");
+    `${general(Math.max(...noise.own), 3)}. Change epsilon or delta, make fewer releases, ` +
+    "use fewer records, or make the sites' sizes more equal.");
 }
 
 function gridStep(study, entry, noise, shares) {
@@ -149,7 +139,7 @@ function checkStudy(study) {
   }
   requireDelta(study.delta);
   if (!study.sizes.length || study.sizes.some((n) => n < 1)) {
-    throw new Refused("every site must hold at least one record; got a site with none. Leave it out.");
+    throw new Refused("Every site must have at least one record; got a site without records. Leave it out.");
   }
 }
 
@@ -192,7 +182,7 @@ function entryOf(study, release, plan, { settings, total, smallest }) {
 const siteEpsilon = (study, mu) =>
   printedEpsilon(study.delta, mu, epsilonReserve(study.epsilon), tailReserve(study.delta));
 
-// Against somebody who sees nothing but the results: own noise of the fewest sites covers them.
+// Against someone who sees only the results: own noise of the fewest sites covers them.
 function outputOnly(study, releases, plans, least) {
   return Math.max(...study.sizes.map((_, site) => {
     const mus = releases.flatMap((release, index) => {
@@ -205,14 +195,14 @@ function outputOnly(study, releases, plans, least) {
 }
 
 function adversary(protocol) {
-  const forms = CONSTANTS.adversaries[protocol.name];
+  const forms = PROTOCOLS[protocol.name].adversaries;
   return forms[Math.min(protocol.colluding, 2)].replace("{n}", protocol.colluding);
 }
 
 // The sentence dpcape.guarantee.guarantee prints.
 function sentence(study, plan) {
   const sites = study.sizes.length;
-  const assumed = [CONSTANTS.one_site_each, ...CONSTANTS.assumptions[study.protocol.name]];
+  const assumed = [CONSTANTS.one_site_each, ...PROTOCOLS[study.protocol.name].assumptions];
   const { unit, owner_note: note } = CONSTANTS.analyses[study.analysis];
   return `(${roundUp(plan.epsilon)}, ${roundUp(study.delta, 6)})-differentially private per ${unit}` +
     `${note ? ` (${note})` : ""}, when one ${unit} of one site is replaced, against ${adversary(study.protocol)}; ${plan.n_releases} ` +

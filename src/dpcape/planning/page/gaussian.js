@@ -62,7 +62,7 @@ function bisect(holds, low, high) {
 }
 
 function requireDelta(delta) {
-  if (!(delta > 0 && delta < 1)) throw new Refused(`delta must be strictly between 0 and 1; got ${pyNumber(delta)}.`);
+  if (!(delta > 0 && delta < 1)) throw new Refused(`delta must be strictly between 0 and 1; got ${pyNumber(delta)}. Write for example 1e-6.`);
 }
 
 function epsilonOf(delta, mu) {

@@ -19,19 +19,19 @@ function shown(error, unit) {
 
 function scenarioTitle(key, study) {
   const largest = new Set(study.sizes).size > 1;
-  return { pooled: "Pooled data", chosen: TITLES[study.protocol.name], conventional: "Conventional (independent noise)",
+  return { pooled: "Pooled data", chosen: PROTOCOLS[study.protocol.name].title, conventional: "Conventional (independent noise)",
     alone: largest ? "The largest site alone" : "One site alone" }[key];
 }
 
 // What a noise scale is compared with.
 function yardstick(study) {
   const bound = Math.hypot(...study.bounds);
-  if (study.analysis === "mean" || study.analysis === "kmeans") return { size: bound, words: "of the bound" };
-  if (study.analysis === "network-classifier") return { size: study.options.clip, words: "of the clip" };
-  if (study.analysis.endsWith("topic-model")) return { size: 1, words: "of the largest entry" };
-  if (study.analysis === "polynomial-loss") return { size: releasesOf(study)[0].statistic.radius, words: "of their bound" };
-  if (study.analysis.startsWith("subject-")) return { size: releasesOf(study)[0].statistic.radius, words: "of its bound" };
-  return { size: bound ** 2, words: "of the squared bound" };
+  const { yardstick: words } = describedAs(study);
+  const sizes = {
+    "of the bound": () => bound, "of the squared bound": () => bound ** 2, "of the clip": () => study.options.clip,
+    "of the largest entry": () => 1, "of its largest length": () => releasesOf(study)[0].statistic.radius,
+  };
+  return { size: sizes[words](), words };
 }
 
 function pairsInto(target, pairs) {
@@ -101,13 +101,13 @@ function strong(text) {
 
 function rest({ study, errors, unit }) {
   const sites = study.sizes.length;
-  const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== "independent")
+  const others = ["pooled", "conventional", "alone"].filter((key) => key !== "conventional" || study.protocol.name !== INDEPENDENT)
     .map((key) => `${scenarioTitle(key, study).toLowerCase().replace(/ \(.*/, "")} ${shown(errors[key], unit)}`);
-  return ` ${TITLES[study.protocol.name]}, ${grouping(sum(study.sizes))} ${countedUnits(study.analysis)} at ${sites} ` +
+  return ` ${PROTOCOLS[study.protocol.name].title}, ${grouping(sum(study.sizes))} ${countedUnits(study.analysis)} at ${sites} ` +
     `site${sites > 1 ? "s" : ""}, epsilon ${roundUp(study.epsilon)}. Under the same guarantee: ${others.join(", ")}.`;
 }
 
-// What a site has so many of.
+// The units a site counts.
 function countedUnits(analysis) {
   const { kind, unit } = CONSTANTS.analyses[analysis];
   return unit === "subject" ? "subjects" : kind === "subjects" ? "time points" : kind === "documents" ? "documents" : "records";
@@ -115,7 +115,7 @@ function countedUnits(analysis) {
 
 function megabytes(study, plan) {
   const entries = sum(plan.releases.map((release) => release.times * release.entries));
-  return 8e-6 * entries * (study.protocol.name === "independent" ? 1 : 2);
+  return 8e-6 * entries * PROTOCOLS[study.protocol.name].vectors;
 }
 
 function epsilonRange(epsilon) {
@@ -129,7 +129,7 @@ function showErrors(state) {
   const curves = Object.entries(state.scenarios).map(([key, scenario]) =>
     [key, epsilons.map((epsilon) => [epsilon, errorAt(scenario, measured, epsilon)])]);
   byId("error-title").textContent = measure.is_error ? "Expected error" : "Noise";
-  byId("error-lead").textContent = `${sentenceCase(measure.title)}, over epsilon. Lower is better.`;
+  byId("error-lead").textContent = `${sentenceCase(measure.title)}, against epsilon. Lower is better.`;
   showLegend(state);
   drawErrors(state, curves, range);
   const some = epsilons.map((_, index) => index).filter((index) => index % 4 === 0);
@@ -154,7 +154,7 @@ function drawErrors({ study, errors, unit, measure }, curves, range) {
   const usable = (value) => value !== null && Number.isFinite(value) && value > 0;
   const values = curves.flatMap(([, points]) => points.map(([, value]) => value)).filter(usable);
   if (!values.length) {
-    byId("error-chart").textContent = "No error can be drawn here.";
+    byId("error-chart").textContent = "There is nothing to draw for these numbers.";
     return;
   }
   const ceiling = unit === "share" ? 1 : Infinity;
@@ -174,16 +174,16 @@ function drawErrors({ study, errors, unit, measure }, curves, range) {
 
 function showWanted({ study, unit, scenarios, measured, measure }) {
   const percent = isPercent(unit);
-  byId("wanted-title").textContent = `Smallest epsilon for a wanted ${measure.is_error ? "error" : "noise"}`;
+  byId("wanted-title").textContent = `Smallest epsilon for a target ${measure.is_error ? "error" : "noise"}`;
   byId("wanted-name").textContent = `${sentenceCase(measure.title)}, at most`;
   byId("wanted-unit").textContent = percent ? "%" : "";
-  const wanted = positive("wanted", `wanted ${measure.is_error ? "error" : "noise"}`) / (percent ? 100 : 1);
+  const wanted = positive("wanted", `target ${measure.is_error ? "error" : "noise"}`) / (percent ? 100 : 1);
   const rows = Object.entries(scenarios).map(([key, scenario]) => {
     const epsilon = smallestEpsilon(scenario, measured, wanted);
     return [scenarioTitle(key, study), epsilon === null ? "not reached" : roundUp(epsilon, 3)];
   });
-  tableInto(byId("wanted-table"), ["Way to compute", "Smallest epsilon"], rows,
-    `At delta ${roundUp(study.delta, 6)}, looked for between 0.001 and 1000, rounded up.`);
+  tableInto(byId("wanted-table"), ["Method", "Smallest epsilon"], rows,
+    `At delta ${roundUp(study.delta, 6)}, searched between 0.001 and 1000, rounded up.`);
 }
 
 function showGuarantee({ study, plan }) {
@@ -191,7 +191,7 @@ function showGuarantee({ study, plan }) {
   byId("sentence").textContent = sentence(study, plan);
   pairsInto(byId("guarantee"), [
     ["epsilon", `${roundUp(plan.epsilon)} at delta ${roundUp(study.delta, 6)} (mu ${roundUp(plan.mu, 5)})`],
-    ["result alone", `epsilon ${roundUp(plan.output_only)}, against somebody who sees nothing but the result`],
+    ["result only", `epsilon ${roundUp(plan.output_only)}, against someone who sees only the result`],
     ["protects", `one ${unit} of one site, replaced${owner_note ? `; ${owner_note}` : ""}`],
     ["against", adversary(study.protocol)],
     ["must finish", `${plan.settings.minimum} of ${study.sizes.length} sites`],
@@ -252,17 +252,17 @@ function update() {
   }
 }
 
-// Only the fields that mean something for the analysis and protocol at hand.
+// Show only the fields that apply to the chosen analysis and protocol.
 function showFields() {
   const analysis = byId("analysis").value;
   const { kind } = CONSTANTS.analyses[analysis];
-  const protocol = byId("protocol").value;
+  const { n_colluding, minimum_sites } = PROTOCOLS[byId("protocol").value].parameters;
   const shape = byId("shape").value;
-  const spectral = SPECTRAL.includes(analysis);
+  const { spectral, explained } = CONSTANTS.analyses[analysis];
   const wanted = {
     one: true, views: kind === "views", bounded: kind !== "documents", spectrum: spectral,
     decay: ["power", "geometric"].includes(shape), energy: shape !== "own", own: shape === "own",
-    explained: analysis.endsWith("regression"), colluding: protocol !== "independent", minimum: protocol !== "dealer",
+    explained, colluding: Boolean(n_colluding), minimum: Boolean(minimum_sites),
   };
   for (const field of document.querySelectorAll("[data-for]")) field.hidden = !wanted[field.dataset.for];
   byId("declared").hidden = !spectral;
@@ -270,7 +270,7 @@ function showFields() {
   byId("records-name").textContent = `${sentenceCase(countedUnits(analysis))} per site`;
   const bounded = kind === "subjects" ? "time point" : "record";
   byId("bound-note").textContent =
-    `The bound is the largest length a ${bounded} may have; longer ones are shortened at the site.`;
+    `The bound is the maximum norm of a ${bounded}; longer ones are scaled down at the site.`;
   byId("bound-name").textContent = kind === "views" ? "Bound of X" : "Bound";
   byId("decay-name").textContent = shape === "geometric" ? "Factor r" : "Exponent a";
 }
@@ -278,7 +278,7 @@ function showFields() {
 function showOptions() {
   const { options, measured_in, unit } = CONSTANTS.analyses[byId("analysis").value];
   byId("wanted").value = isPercent(measured_in) ? "5" : "0.5";
-  // People are fewer than records; a number somebody put in stays.
+  // There are fewer people than records; a number the user entered stays.
   const usual = { record: "6000", subject: "200" };
   if (Object.values(usual).includes(byId("records").value)) byId("records").value = usual[unit];
   byId("options").replaceChildren(...Object.entries(options).map(([name, usual]) => {
@@ -289,12 +289,12 @@ function showOptions() {
       label.className = "check";
       input.type = "checkbox";
       input.checked = usual;
-      label.append(input, ` ${OPTION_TITLES[name]}`);
+      label.append(input, ` ${OPTIONS[name].title}`);
     } else {
       label.className = "field";
       input.inputMode = "decimal";
-      if (usual === null) input.placeholder = LEFT_OUT[name]; else input.value = usual;
-      label.append(`${OPTION_TITLES[name]} `, input);
+      if (usual === null) input.placeholder = OPTIONS[name].left_out; else input.value = usual;
+      label.append(`${OPTIONS[name].title} `, input);
     }
     return label;
   }));

@@ -1,17 +1,7 @@
-// What the controls say.
+// Reads the controls.
 
 const byId = (id) => document.getElementById(id);
-const TITLES = { cape: "CAPE", "secure-sum": "Secure sum", dealer: "Dealer", independent: "Independent noise" };
-const OPTION_TITLES = {
-  n_components: "Components", fit_intercept: "With an intercept", n_clusters: "Clusters", n_iter: "Rounds",
-  n_hidden: "Hidden units", clip: "Clip of a gradient", n_classes: "Classes", n_words: "Words kept",
-  document_length: "Words in a document", noise_variance: "Noise variance", n_basis: "Public basis, columns",
-  n_timepoints: "Time points each",
-};
-// What an empty field means.
-const LEFT_OUT = { n_words: "all", document_length: "not used", n_basis: "none" };
-const SPECTRAL = ["pca", "centred-pca", "cca", "centred-cca", "linear-regression", "logistic-regression", "topic-model",
-  "whitened-topic-model", "mixture-model", "whitened-mixture-model"];
+const OPTIONS = CONSTANTS.options;
 const LARGEST = 1e9;
 
 class Unreadable extends Refused {
@@ -66,26 +56,32 @@ function readSizes() {
   return Array(sites).fill(records[0]);
 }
 
+const OPTION_READERS = { whole, positive, number: zeroOrMore };
+
 function readOptions(analysis) {
   const read = {};
   for (const [name, usual] of Object.entries(CONSTANTS.analyses[analysis].options)) {
     const id = `option-${name}`;
     if (typeof usual === "boolean") read[name] = byId(id).checked;
     else if (usual === null && byId(id).value.trim() === "") read[name] = null;
-    else if (name === "clip") read[name] = positive(id, OPTION_TITLES[name].toLowerCase());
-    else if (name === "noise_variance") read[name] = zeroOrMore(id, OPTION_TITLES[name].toLowerCase());
-    else read[name] = whole(id, OPTION_TITLES[name].toLowerCase(), name === "n_classes" ? 2 : 1);
+    else read[name] = OPTION_READERS[OPTIONS[name].kind](id, OPTIONS[name].title.toLowerCase(), OPTIONS[name].least);
   }
   return read;
+}
+
+function readProtocol() {
+  const name = byId("protocol").value;
+  const { n_colluding, minimum_sites, cancelling_ratio } = PROTOCOLS[name].parameters;
+  const count = (id, { title, least }) => whole(id, title.toLowerCase(), least);
+  const minimum = !minimum_sites || byId("minimum").value.trim() === "" ? null : count("minimum", minimum_sites);
+  const colluding = n_colluding ? count("colluding", n_colluding) : 0;
+  return { name, colluding, minimum, ratio: cancelling_ratio ? cancelling_ratio.default : null };
 }
 
 function readStudy() {
   const analysis = byId("analysis").value;
   const kind = CONSTANTS.analyses[analysis].kind;
   const views = kind === "views";
-  const name = byId("protocol").value;
-  const minimum = name === "dealer" || byId("minimum").value.trim() === "" ? null
-    : whole("minimum", "sites that must finish");
   return {
     analysis,
     widths: views ? [whole("features", "features of X"), whole("features-y", "features of Y")]
@@ -93,8 +89,7 @@ function readStudy() {
     bounds: kind === "documents" ? [1] : views ? [positive("bound", "bound of X"), positive("bound-y", "bound of Y")]
       : [positive("bound", "bound")],
     sizes: readSizes(),
-    protocol: { name, colluding: name === "independent" ? 0 : whole("colluding", "sites that may collude", 0), minimum,
-      ratio: 100 },
+    protocol: readProtocol(),
     epsilon: positive("epsilon", "epsilon"),
     delta: positive("delta", "delta"),
     options: readOptions(analysis),
@@ -103,10 +98,10 @@ function readStudy() {
 
 function readDeclared(study) {
   const usual = { shape: "power", decay: 1, energy: 0.5, values: [], explained: 0.5 };
-  if (!SPECTRAL.includes(study.analysis)) return usual;
+  if (!describedAs(study).spectral) return usual;
   const shape = byId("shape").value;
-  const explained = study.analysis.endsWith("regression") ? positive("explained", "explained variance") : usual.explained;
+  const explained = describedAs(study).explained ? positive("explained", "explained variance") : usual.explained;
   if (shape === "own") return { ...usual, values: numbers("values", "eigenvalues"), explained };
   const decay = shape === "flat" ? usual.decay : positive("decay", "decay");
-  return { shape, decay, energy: positive("energy", "mean squared length"), values: [], explained };
+  return { shape, decay, energy: positive("energy", "mean squared norm"), values: [], explained };
 }

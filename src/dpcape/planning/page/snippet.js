@@ -2,12 +2,10 @@
 
 const pyValue = (value) => typeof value === "string" ? `"${value}"` : value === true ? "True" : value === false ? "False"
   : String(value);
-const PROTOCOL_CLASSES = { cape: "Cape", "secure-sum": "SecureSum", dealer: "Dealer", independent: "Independent" };
 
-function protocolCall({ name, colluding, minimum }) {
-  const given = name === "independent" ? [] : [`n_colluding=${colluding}`];
-  if (minimum !== null) given.push(`minimum_sites=${minimum}`);
-  return `${PROTOCOL_CLASSES[name]}(${given.join(", ")})`;
+function protocolCall(protocol) {
+  const given = protocolParameters(protocol).map(([name, value]) => `${name}=${pyValue(value)}`);
+  return `${PROTOCOLS[protocol.name].python}(${given.join(", ")})`;
 }
 
 function analysisCall(study) {
@@ -17,7 +15,7 @@ function analysisCall(study) {
   return `${python}(${[...given, `epsilon=${study.epsilon}`, `delta=${study.delta}`].join(", ")})`;
 }
 
-// One line that makes records up; people put their own simulation there.
+// One line that simulates records; users replace it by their own simulation.
 function madeUp(study) {
   const { kind, unit } = CONSTANTS.analyses[study.analysis];
   const [width, bound] = [study.widths[0], study.bounds[0]];
@@ -26,13 +24,14 @@ function madeUp(study) {
   const table = rows(`(n, ${width})`);
   const classes = study.options.n_classes || 2;
   if (kind === "documents") return `documents(source.multinomial(60, np.full(${width}, 1 / ${width}), size=n))`;
-  if (kind === "labelled" && study.analysis === "polynomial-loss") {
-    return `labelled(${table}, source.integers(11, size=n), bound=${bound}, response=(0, 10))`;
-  }
+  const { labels } = describedAs(study);
+  if (labels === "counts") return `labelled(${table}, source.integers(11, size=n), bound=${bound}, response=(0, 10))`;
+  if (labels === "response") return `labelled(${table}, source.uniform(size=n), bound=${bound}, response=(0, 1))`;
   if (kind === "labelled") return `labelled(${table}, source.integers(${classes}, size=n), bound=${bound}, classes=range(${classes}))`;
   if (kind === "rows") return `rows(${table}, bound=${bound})`;
   const series = unit === "record" ? `[${table}]` : `[${rows(`(${study.options.n_timepoints}, ${width})`)} for _ in range(n)]`;
-  return `subjects(${series}, bound=${bound}, unit="${unit}")`;
+  const longest = unit === "subject" ? `, rows_per_subject=${study.options.n_timepoints}` : "";
+  return `subjects(${series}, bound=${bound}, unit="${unit}"${longest})`;
 }
 
 function sizesText(sizes) {
@@ -43,7 +42,7 @@ function sizesText(sizes) {
 
 function rehearsal(study) {
   const { kind, python } = CONSTANTS.analyses[study.analysis];
-  const names = [PROTOCOL_CLASSES[study.protocol.name], "Federation", python, "in_process", kind];
+  const names = [PROTOCOLS[study.protocol.name].python, "Federation", python, "in_process", kind];
   return [
     "import numpy as np",
     "",

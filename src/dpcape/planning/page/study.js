@@ -14,39 +14,42 @@ function tomlValue(value) {
   return typeof value === "string" ? `"${value}"` : String(value);
 }
 
-const FRACTIONS = ["clip", "noise_variance"];
-
 // Names and values as the analysis takes them.
 function parametersOf(study) {
   const given = Object.entries(study.options).filter(([name, value]) =>
-    value !== null && name !== "n_classes" && name !== "n_basis");
+    value !== null && !OPTIONS[name].is_fact);
   return [...given, ...Object.entries(CONSTANTS.analyses[study.analysis].fixed)];
 }
 
 function parameterLines(study) {
   const given = parametersOf(study).map(([name, value]) =>
-    `${name} = ${FRACTIONS.includes(name) ? decimal(value) : tomlValue(value)}`);
+    `${name} = ${name in OPTIONS && ["positive", "number"].includes(OPTIONS[name].kind) ? decimal(value) : tomlValue(value)}`);
   // Refused until it is filled in: a study without its basis would be another one.
   const basis = `basis = []  # your public basis: ${study.widths[0]} lists of ${study.options.n_basis} numbers`;
   return study.options.n_basis ? [...given, basis] : given;
 }
 
+// Parameters of the protocol that are not what they are if left out.
+function protocolParameters({ name, colluding, minimum, ratio }) {
+  const values = { n_colluding: colluding, minimum_sites: minimum, cancelling_ratio: ratio };
+  return Object.values(PROTOCOLS[name].parameters).map((parameter) => [parameter.name, values[parameter.name], parameter])
+    .filter(([, value, parameter]) => value !== parameter.default);
+}
+
 function protocolLines(study) {
-  const { name, colluding, minimum, ratio } = study.protocol;
-  const lines = [`kind = "${name}"`];
-  if (name !== "independent") lines.push(`n_colluding = ${colluding}`);
-  if (minimum !== null) lines.push(`minimum_sites = ${minimum}`);
-  if ((name === "cape" || name === "dealer") && ratio !== 100) lines.push(`cancelling_ratio = ${decimal(ratio)}`);
-  return lines;
+  const given = protocolParameters(study.protocol).map(([name, value, { kind }]) =>
+    `${name} = ${kind === "number" ? decimal(value) : value}`);
+  return [`kind = "${study.protocol.name}"`, ...given];
 }
 
 const FEATURES_NOTE = "  # or columns = [\"...\", ...], by name";
 
 function labelLines(study) {
-  if (study.analysis === "polynomial-loss") {
+  const { labels } = describedAs(study);
+  if (labels === "counts") {
     return ["target = \"y\"  # the column of the counts", "response = [0.0, 10.0]  # their public range, from 0"];
   }
-  if (study.analysis === "linear-regression") {
+  if (labels === "response") {
     return ["target = \"y\"  # the column of the response", "response = [0.0, 1.0]  # its public range"];
   }
   const names = Array.from({ length: study.options.n_classes || 2 }, (_, index) => `"class-${index + 1}"`);
@@ -63,6 +66,9 @@ function dataLines(study) {
   lines.push(`features = ${study.widths[0]}${FEATURES_NOTE}`);
   if (kind !== "documents") lines.push(`bound = ${decimal(study.bounds[0])}`);
   if (kind === "subjects") lines.push(`unit = "${CONSTANTS.analyses[study.analysis].unit}"`);
+  if (describedAs(study).unit === "subject") {
+    lines.push(`rows_per_subject = ${study.options.n_timepoints}  # the public largest number of time points of a person`);
+  }
   return kind === "labelled" ? [...lines, ...labelLines(study)] : lines;
 }
 

@@ -51,12 +51,16 @@ def open_file(path: str | Path, plan: DataPlan) -> Holding:
 def fingerprint(path: Path) -> str:
     """Return a digest of a data set's content, to notice the same one under another name; stays at the site."""
     total = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(path.iterdir() if path.is_dir() else path.parent.glob(path.name))
-    for file in files:
-        if file.is_file():
-            with file.open("rb") as stream:
-                total.update(hashlib.file_digest(stream, "sha256").digest())
+    for file in series_files(path, hidden=True):
+        with file.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
     return total.hexdigest()
+
+
+def series_files(path: Path, *, hidden: bool = False) -> list[Path]:
+    """Return the files of a data set: one, those of a folder, or those of a pattern."""
+    found = [path] if path.is_file() else sorted(path.iterdir() if path.is_dir() else path.parent.glob(path.name))
+    return [file for file in found if file.is_file() and (hidden or file.name[0] != ".")]
 
 
 class _ByColumn(ABC):
@@ -129,6 +133,10 @@ class CsvFile(_ByColumn):
             raise InvalidParameter(f"the header of {self._path.name} must name every column once; got duplicates.")
         return names
 
+    def texts(self) -> dict[str, NDArray[Any]]:
+        """Return all columns as text."""
+        return self._read(dict.fromkeys(self._names(), True))
+
     def _read(self, texts: Mapping[str, bool]) -> dict[str, NDArray[Any]]:
         names = self._names()
         places = {name: names.index(name) for name in texts}
@@ -151,6 +159,10 @@ class CsvFile(_ByColumn):
 
 class ParquetFile(_ByColumn):
     """A Parquet file, read with pyarrow, or with polars where that is what is installed."""
+
+    def texts(self) -> dict[str, NDArray[Any]]:
+        """Return all columns as text."""
+        return self._read(dict.fromkeys(self._names(), True))
 
     def _read(self, texts: Mapping[str, bool]) -> dict[str, NDArray[Any]]:
         try:
@@ -310,10 +322,15 @@ def _between(values: NDArray[Any], offsets: NDArray[Any]) -> list[NDArray[Any]]:
     return [values[start:stop] for start, stop in pairwise(offsets.tolist())]
 
 
+def is_missing(text: str) -> bool:
+    """Tell whether a cell stands for a value that is not there."""
+    return text.strip().lower() in _MISSING
+
+
 def _cell(cell: str, is_text: bool, name: str) -> Any:
     """Return one cell; the message names the column and nothing of the cell."""
     stripped = cell.strip()
-    if stripped.lower() in _MISSING:
+    if is_missing(stripped):
         return None if is_text else float("nan")
     if is_text:
         return stripped

@@ -27,6 +27,13 @@ def masked_series(path: Path, mask: Path | None) -> NDArray[Any]:
     return series
 
 
+def whole_series(path: Path) -> NDArray[Any]:
+    """Return (time points, voxels) of one volume, all voxels of its grid."""
+    values = np.asarray(_nibabel().load(path).dataobj, dtype=np.float32)
+    series: NDArray[Any] = values.reshape(-1, values.shape[-1]).T if values.ndim == 4 else values.reshape(1, -1)
+    return series
+
+
 def _nibabel() -> Any:
     try:
         import nibabel

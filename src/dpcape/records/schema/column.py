@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.schema.table import NUMERIC_KINDS, Values, is_missing, kind_of, to_numbers
 
-FloatArray = npt.NDArray[np.float64]
 Level = str | int | float
 
 NARROWEST_HALF_WIDTH = 1e-300

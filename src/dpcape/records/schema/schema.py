@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.schema.column import Column, FloatArray, check_finite, column_of, map_to_unit, middle_and_half
+from dpcape.records.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.records.schema.table import ArrayTable, Values, read_table
 
 

@@ -35,9 +35,9 @@ NUMERIC_KINDS = "biuf"
 class ArrayTable:
     """A two-dimensional numeric array and the names of its columns, if any."""
 
-    def __init__(self, data: object, *, subject: str) -> None:
+    def __init__(self, data: object, *, subject: str, lenient: bool = False) -> None:
         self.subject = subject
-        self._array = _numeric_array(data, subject=subject)
+        self._array = _numeric_array(data, subject=subject, lenient=lenient)
         self.shape: tuple[int, int] = (self._array.shape[0], self._array.shape[1])
         self.names: tuple[str, ...] = ()
 
@@ -130,7 +130,9 @@ class PolarsTable:
 Table = ArrayTable | ColumnTable | PandasTable | PolarsTable
 
 
-def read_table(data: object, *, subject: str, feature_names: Sequence[str] | None = None) -> Table:
+def read_table(
+    data: object, *, subject: str, feature_names: Sequence[str] | None = None, lenient: bool = False
+) -> Table:
     """Return `data` as a table with at least one row and one column.
 
     Parameters
@@ -141,8 +143,10 @@ def read_table(data: object, *, subject: str, feature_names: Sequence[str] | Non
         What messages call it, e.g. "X".
     feature_names : sequence of str or None
         Names of the columns; for a pandas or polars table they replace its own.
+    lenient : bool
+        Rows of lists that hold something else than numbers, or of another length, become infinite: invalid as records.
     """
-    table = _open(data, subject=subject)
+    table = _open(data, subject=subject, lenient=lenient)
     if 0 in table.shape:
         raise InvalidParameter(
             f"{subject} must have at least one row and one column; got shape {table.shape}. "
@@ -157,10 +161,15 @@ def read_table(data: object, *, subject: str, feature_names: Sequence[str] | Non
     return table
 
 
-def to_numbers(values: Values, *, subject: str) -> Values:
-    """Return a column as numbers with NaN where a value is missing; refuse text, dates and the like."""
+def to_numbers(values: Values, *, subject: str, lenient: bool = False) -> Values:
+    """Return a column as numbers with NaN where a value is missing; refuse text, dates and the like.
+
+    If ``lenient``, single values of an object column that are no numbers become infinite instead.
+    """
     if values.dtype.kind in NUMERIC_KINDS:
         return values
+    if lenient and values.dtype.kind == "O":
+        return np.fromiter((_lenient_number(value) for value in values), dtype=np.float64, count=len(values))
     if values.dtype.kind != "O":
         raise _not_numeric(subject, kind_of(values))
     return np.fromiter((_to_number(value, subject) for value in values), dtype=np.float64, count=len(values))
@@ -187,11 +196,15 @@ def is_missing(value: object) -> bool:
         return True
 
 
-def vector(data: object, *, subject: str, n_rows: int) -> Values:
-    """Return a response or label column as a one-dimensional array of `n_rows` values."""
+def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) -> Values:
+    """Return a response or label column as a one-dimensional array of `n_rows` values.
+
+    If ``lenient``, a list of mixed values stays one of objects, so that a single text does not make all of them text.
+    """
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
-    values = _column_values(data)
+    mixed = lenient and isinstance(data, list | tuple) and len({isinstance(value, str) for value in data}) > 1
+    values = _objects(list(data)) if mixed else _column_values(data)  # type: ignore[call-overload]  # a list by now
     if values.shape != (n_rows,):
         raise InvalidParameter(
             f"{subject} must be one-dimensional with one entry per row of X ({n_rows}); "
@@ -200,7 +213,7 @@ def vector(data: object, *, subject: str, n_rows: int) -> Values:
     return values
 
 
-def _open(data: Any, *, subject: str) -> Table:
+def _open(data: Any, *, subject: str, lenient: bool = False) -> Table:
     """Choose the reader by what the object offers."""
     kind = type(data)
     if isinstance(data, Mapping):
@@ -214,15 +227,17 @@ def _open(data: Any, *, subject: str) -> Table:
         raise InvalidParameter(
             f"{subject} must be an array or a pandas or polars table; got {kind.__name__}. Collect or convert it first."
         )
-    return ArrayTable(data, subject=subject)
+    return ArrayTable(data, subject=subject, lenient=lenient)
 
 
-def _numeric_array(data: Any, *, subject: str) -> Values:
+def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> Values:
     """Return a two-dimensional numeric array, memory maps left mapped."""
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
     if issparse(data):
         raise InvalidParameter(f"{subject} must be a dense array; got a sparse one. Use documents() for word counts.")
+    if lenient and isinstance(data, list | tuple):
+        data = _rows_of_numbers(data)
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -237,6 +252,32 @@ def _numeric_array(data: Any, *, subject: str) -> Values:
             "Reshape it so that each record is one row."
         )
     return array
+
+
+def _rows_of_numbers(data: Sequence[Any]) -> Any:
+    """Return a list of rows with those that cannot be read as infinite ones; what is no list of rows as it is."""
+    if not data or not all(isinstance(row, list | tuple | np.ndarray) for row in data):
+        return data
+    lengths = [len(row) for row in data]
+    usual = max(set(lengths), key=lambda length: (lengths.count(length), -length))
+    return [
+        row if len(row) == usual and all(isinstance(value, Real) for value in row) else _lenient_row(row, usual)
+        for row in data
+    ]
+
+
+def _lenient_row(row: Sequence[Any], width: int) -> list[float]:
+    """Return a row as numbers: NaN where a value is missing, infinite where it is something else."""
+    if len(row) != width:
+        return [float("inf")] * width
+    return [_lenient_number(value) for value in row]
+
+
+def _lenient_number(value: Any) -> float:
+    try:
+        return _to_number(value, "")
+    except InvalidParameter:
+        return float("inf")
 
 
 def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tuple[str, ...]:

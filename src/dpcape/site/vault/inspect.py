@@ -24,7 +24,7 @@ class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     fingerprint: str
     keys: str
-    secrets: list[str]
+    secret_files: list[str]
     tls_key: str
 
 
@@ -54,7 +54,7 @@ def facts_of(question: Question) -> SiteFacts:
         name=place.name,
         fingerprint=place.identity.fingerprint(),
         keys=str(place.keys.resolve()),
-        secrets=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
+        secret_files=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
         tls_key=key.private_bytes(*encoding).decode("ascii"),
     )
 

@@ -25,7 +25,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    secrets : list of str
+    secret_files : list of str
         Files that must not be opened: keys, ledger, records.
     folder : str
         A folder that must not be listed.
@@ -41,7 +41,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
         A file of the Python environment that must not be written.
     """
 
-    secrets: list[str]
+    secret_files: list[str]
     folder: str
     decoy: str
     vault: int
@@ -53,7 +53,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
     """Return every attempt by its name; an attempt raises OSError if it fails."""
     made: dict[str, Callable[[], object]] = {}
-    for number, path in enumerate(probes.secrets, start=1):
+    for number, path in enumerate(probes.secret_files, start=1):
         made[f"read secret {number}"] = partial(_opened, path, os.O_RDONLY)
         made[f"write secret {number}"] = partial(_opened, path, os.O_WRONLY)
     return {

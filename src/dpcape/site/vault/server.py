@@ -206,7 +206,9 @@ def study_opener(folder: SiteFolder, settings: VaultSettings) -> Callable[[str],
         # Refused here if no study of this digest is approved; what the steward approved is what is run.
         check_approved(place.state(), digest, settings.data)
         noise = None if settings.replay_for_tests is None else Replay(settings.replay_for_tests)
-        return place.site_for(place.study(digest), settings.data, noise=noise, separation=settings.mode).answer
+        # Code of other packages never runs here.
+        study = place.study(digest, only_own=True)
+        return place.site_for(study, settings.data, noise=noise, separation=settings.mode).answer
 
     return opened
 

@@ -68,12 +68,12 @@ class Guarded:
 
     folder: Path
     keys: Path
-    secrets: tuple[Path, ...]
+    secret_files: tuple[Path, ...]
 
     def under(self, readable: list[str]) -> list[str]:
         """Return guarded paths that lie below a path which the engine may read."""
         places = [Path(entry).resolve() for entry in readable]
-        guarded = [self.folder, self.keys, *self.secrets]
+        guarded = [self.folder, self.keys, *self.secret_files]
         return [str(path) for path in guarded if any(path.resolve().is_relative_to(place) for place in places)]
 
 
@@ -349,7 +349,7 @@ class _Elsewhere:
 
     def probes(self, vault: int) -> Probes:
         return Probes(
-            secrets=[str(path) for path in self._serving.guarded.secrets],
+            secret_files=[str(path) for path in self._serving.guarded.secret_files],
             folder=str(self._serving.guarded.folder),
             decoy=str(self._serving.guarded.keys / SELF_TEST_FILE),
             vault=vault,

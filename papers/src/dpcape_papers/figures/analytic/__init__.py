@@ -1,4 +1,4 @@
-"""Chapter 3 of the dissertation and figure 6.1: what CAPE promises, gains, costs and sends."""
+"""Chapter 3 of the dissertation and figure 6.1: CAPE's guarantee, gain, cost and communication."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dpcape_papers.experiments.experiment import Experiment, late
 _THEOREM_NOTE = (
     "Records, sites, epsilon and scales are those of the authors' script (github.com/hafizimtiaz/cape, plots), "
     "because the text does not print them; the sensitivity of a site's mean is 1/N_s. The stated delta is theorem "
-    "3.1 in closed form; the true one follows from everything the aggregator and the colluding sites hold. Beyond "
-    "1e-30 deltas are too small to show."
+    "3.1 in closed form; the true one follows from everything the aggregator and the colluding sites see. Deltas "
+    "below 1e-30 are too small to show."
 )
 PROPOSITION_3_1 = Experiment(
     name="dissertation-prop-3.1",
@@ -17,41 +17,41 @@ PROPOSITION_3_1 = Experiment(
     title="Gain of CAPE over independent noise, measured in real runs",
     work=late("analytic.gain"),
     note=(
-        "The noise of real runs at epsilon 1, delta 1e-5: the private mean of rows of zeros. Published noise is run "
-        "through the same protocol, with the classical scale at each site and the papers' split. Without a "
-        "correction the messages are simulated, since dpcape always corrects. Where c of S sites may collude or drop "
-        "out the best possible gain is S - c."
+        "The noise is measured in real runs at epsilon 1 and delta 1e-5, as the private mean of rows of zeros. "
+        "Published noise uses the same protocol, with the classical scale at each site and the papers' split. Messages "
+        "without a correction are simulated, because dpcape always corrects. If c of S sites may collude or drop out, "
+        "the best possible gain is S - c."
     ),
 )
 TABLE_3_1 = Experiment(
     name="dissertation-table-3.1",
     paper="dissertation",
     label="Table 3.1",
-    title="Communication, as bytes really sent",
+    title="Communication, in bytes sent",
     work=late("analytic.bytes_sent"),
     note=(
-        "All messages of a run are counted as encoded for the network, set-up included: facts, terms, keys, shares, "
-        "masks, signatures and the release itself. The scheme of Heikkilä et al. is a formula, (S + 1) D M numbers "
-        "of 8 bytes with M = 5 compute nodes; it is not implemented."
+        "All messages of a run are counted as encoded for the network, including set-up: facts, terms, keys, shares, "
+        "masks, signatures and the release itself. The scheme of Heikkilä et al. is not implemented; its curve is the "
+        "formula (S + 1) D M numbers of 8 bytes with M = 5 compute nodes."
     ),
 )
 PROPOSITION_3_2 = Experiment(
     name="dissertation-prop-3.2",
     paper="dissertation",
     label="Proposition 3.2 and section 3.3.7",
-    title="Sites of unequal size: noise over that of pooled data, and the real epsilon of the published schemes",
+    title="Sites of unequal size: noise relative to pooled data, and the real epsilon of the published schemes",
     work=late("analytic.unequal"),
     note=(
-        "Five sites, sizes growing geometrically from 20; epsilon 1, delta 1e-5. Measured ratios are of the noise of "
-        "real runs with the same guarantee at every site, no site colluding. Published schemes draw noise by the "
-        "classical formula; their real epsilon follows from what the aggregator, alone or with one site, holds."
+        "Five sites with sizes growing geometrically from 20; epsilon 1, delta 1e-5. Ratios are measured in real runs "
+        "with the same guarantee at every site and no site colluding. Published schemes use the classical formula; "
+        "their real epsilon follows from everything that the aggregator sees, with no or one colluding site."
     ),
 )
 FIGURE_3_2 = Experiment(
     name="dissertation-3.2",
     paper="dissertation",
     label="Figure 3.2",
-    title="Delta of CAPE and of the conventional scheme, stated and true, by local noise",
+    title="Stated and true delta of CAPE and of the conventional scheme, by local noise",
     work=late("analytic.theorem", "BY_SCALE"),
     note=_THEOREM_NOTE,
 )
@@ -59,7 +59,7 @@ FIGURE_3_3 = Experiment(
     name="dissertation-3.3",
     paper="dissertation",
     label="Figure 3.3",
-    title="Delta of CAPE and of the conventional scheme, stated and true, by share of colluding sites",
+    title="Stated and true delta of CAPE and of the conventional scheme, by share of colluding sites",
     work=late("analytic.theorem", "BY_COLLUSION"),
     note=_THEOREM_NOTE,
 )
@@ -71,25 +71,25 @@ FIGURE_3_5 = Experiment(
     work=late("analytic.network"),
     extendable=True,
     note=(
-        "Simulated as in the authors' scripts (github.com/hafizimtiaz/cape): means apart by 0.5 in every coordinate "
-        "in the first two panels, by 1 in the others, five hidden units, 70 % for training; they use minibatches and "
-        "Adam and perturb each layer's gradient on its own, here 20 full rounds release all layers together, records "
-        "clipped jointly to length 1. Verified CAPE holds against the aggregator with one of four sites. At delta = "
-        "0.01 a small epsilon hardly matters: delta alone allows mu = 0.025, which is why verified noise stops "
-        "growing."
+        "Data are simulated as in the authors' scripts (github.com/hafizimtiaz/cape): the means differ by 0.5 in every "
+        "coordinate in the first two panels and by 1 in the others; five hidden units; 70% for training. The scripts "
+        "use minibatches and Adam and perturb each layer's gradient separately. Here 20 full-batch rounds release all "
+        "layers together, with each record's gradient clipped to norm 1. Verified CAPE holds against the aggregator "
+        "colluding with one of four sites. At delta = 0.01 a very small epsilon hardly matters: delta by itself allows "
+        "mu = 0.025, so verified noise stops growing."
     ),
 )
 FIGURE_6_1 = Experiment(
     name="dissertation-6.1",
     paper="dissertation",
     label="Figure 6.1",
-    title="Total epsilon by number of rounds, by every accountant of section 6.3 and exactly",
+    title="Total epsilon by number of rounds, for every accountant of section 6.3 and exactly",
     work=late("analytic.accountants"),
     note=(
-        "The figure states the noise variance 0.001 and delta = 1/N but not N: three are shown, 256,000 as in the "
-        "chapter's experiments. A gradient clipped to 1 has sensitivity 2/N. Epsilons are per time point; per person "
-        "they are larger (250 time points: mu is 250 times larger). The exact epsilon against the aggregator is for "
-        "four sites, one of them colluding, and the published split of the noise."
+        "The figure states the noise variance 0.001 and delta = 1/N but not N. Three values are shown, among them the "
+        "256,000 of the chapter's experiments. A gradient clipped to norm 1 has sensitivity 2/N. Epsilons are per time "
+        "point; per person they are larger (for 250 time points mu is 250 times larger). The exact epsilon against the "
+        "aggregator is for four sites, one of them colluding, and the published split of the noise."
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Figure 6.1: the total epsilon of capeDJICA by number of rounds, by every accountant of section 6.3 and exactly."""
+"""Figure 6.1: total epsilon of capeDJICA by number of rounds, for every accountant of section 6.3 and exactly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ N_SITES, N_COLLUDING = 4, 1
 
 
 def accounts(data: DataFolder, *, n_records: int, scale: float, panel: str, rounds: Sequence[int]) -> list[Row]:
-    """Return the total epsilon by every accountant; two gradients are released per round, each of sensitivity 2/N."""
+    """Return the total epsilon of every accountant; each round releases two gradients of sensitivity 2/N."""
     sensitivity, delta = 2 / n_records, 1 / n_records
     mu = sensitivity / scale
     seen = mu * math.sqrt(true_kappa(N_SITES, N_COLLUDING))
@@ -69,7 +69,7 @@ def accounts(data: DataFolder, *, n_records: int, scale: float, panel: str, roun
 
 
 def cells(setting: RunSetting) -> list[Cell]:
-    """Give the figure's noise variance for three numbers of records, and the noise of the chapter's experiments."""
+    """Return cells for the figure's noise variance with three values of N, and for the noise of the experiments."""
     rounds = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000]
     made = [
         Cell(accounts, {"n_records": n, "scale": math.sqrt(1e-3), "rounds": rounds,
@@ -105,10 +105,10 @@ def _unsafe_note(results: Results) -> str:
     short = [n for n in claims if claims[n] < exact[n]]
     gone = [n for n in exact if n not in claims]
     if not short:
-        return "section 6.3.2 never claims too little here"
+        return "section 6.3.2 never claims too small an ε here"
     worst = max(short, key=lambda n: exact[n] / claims[n])
     text = f"section 6.3.2 claims {claims[worst]:.2g} where the real ε is {exact[worst]:.2g} (J = {worst:g})"
-    return text + (f"\nand has no value from J = {min(gone):g} on" if gone else "")
+    return text + (f"\nand has no value from J = {min(gone):g}" if gone else "")
 
 
 def _by_round(results: Results, curve: str) -> dict[float, float]:
@@ -133,7 +133,7 @@ def _smaller(panels: dict[str, Results]) -> Verdict:
         "The moments accountant gives a much smaller total epsilon than basic composition.",
         "section 6.3.2, figure 6.1",
         outcome_of(*counted),
-        f"has a value, and a smaller one, at {'; '.join(parts)} numbers of rounds",
+        f"it has a value, and a smaller one, at {'; '.join(parts)} numbers of rounds",
     )
 
 
@@ -145,12 +145,12 @@ def _safe(panels: dict[str, Results]) -> Verdict:
         missing += len(exact) - len(moments)
         for n in moments:
             short += moments[n] < exact[n]
-            text = f"{moments[n]:.3g} for a real {exact[n]:.3g} ({name}, J = {n:g})"
+            text = f"{moments[n]:.3g}, real {exact[n]:.3g} ({name}, J = {n:g})"
             worst = max(worst, (exact[n] / moments[n], text))
     outcome: Outcome = "fails" if short + missing else "holds"  # a guarantee has no exceptions
-    numbers = f"too small at {short}, without value at {missing} of {n_points} points"
-    numbers += f"; furthest: {worst[1]}" if worst[1] else ""
-    return Verdict("The epsilon of the moments accountant is a guarantee.", "section 6.3.2", outcome, numbers)
+    numbers = f"too small at {short} and without a value at {missing} of {n_points} points"
+    numbers += f"; worst: {worst[1]}" if worst[1] else ""
+    return Verdict("The epsilon of the moments accountant is guaranteed.", "section 6.3.2", outcome, numbers)
 
 
 def _renyi(panels: dict[str, Results]) -> Verdict:
@@ -158,13 +158,13 @@ def _renyi(panels: dict[str, Results]) -> Verdict:
     for rows in panels.values():
         printed, exact = _by_round(rows, PRINTED_RENYI), _by_round(rows, EXACT)
         factors += [printed[n] / exact[n] for n in exact]
-    # Better: a guarantee, and one that says something.
+    # "Better" means a valid bound that is less than twice the exact epsilon.
     met = sum(1 <= factor < 2 for factor in factors)
     return Verdict(
-        "Rényi composition characterises the privacy loss better (noise taken for sensitivity 1).",
+        "Rényi composition characterises the privacy loss better (computed for sensitivity 1).",
         "section 6.3.1",
         outcome_of(met, len(factors)),
-        f"{min(factors):.2g} to {max(factors):.2g} times the exact epsilon, because the sensitivity is 2/N and not 1",
+        f"{min(factors):.2g} to {max(factors):.2g} times the exact epsilon, because the sensitivity is 2/N, not 1",
     )
 
 
@@ -178,7 +178,8 @@ def _linear(panels: dict[str, Results]) -> Verdict:
         "Basic composition grows linearly with the number of rounds.",
         "section 6.3.2",
         "holds" if max(growth) < 1.01 else "holds under conditions",
-        f"{max(growth):.2f} times linear from 1 to 1000 rounds at one delta for all: each round's delta shrinks too",
+        f"{max(growth):.2f} times linear growth from 1 to 1000 rounds at a fixed total delta, because each round's "
+        "delta shrinks too",
     )
 
 

@@ -1,4 +1,4 @@
-"""Table 3.1: how much each scheme sends, counted in real runs."""
+"""Table 3.1: bytes sent by each scheme, counted in real runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,6 +29,7 @@ from dpcape.federation import Federation
 from dpcape.noise import Replay
 from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
 from dpcape.records import labelled, rows, views
+from dpcape.records.kinds import Labelled, Records, Rows
 from dpcape.site.in_process import in_process
 from dpcape.statistics import first_moments
 from dpcape.transport.messages import Submit, decode_to_site
@@ -52,7 +53,7 @@ HEIKKILA, N_NODES = "Heikkilä et al. (formula, 5 nodes)", 5
 
 
 class CountingLine(Passing):
-    """A line that counts the bytes of every message, both ways."""
+    """A transport that counts the bytes of every message in both directions."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
@@ -70,16 +71,16 @@ class CountingLine(Passing):
         return replies, missing
 
     def of_a_site(self) -> int:
-        """Return the most that one site sends and receives."""
+        """Return the bytes of the site that sends and receives most."""
         return max(self.n_bytes[name] for name in self.sites)
 
     def of_the_aggregator(self) -> int:
-        """Return what passes through the aggregator, the dealer's messages among it."""
+        """Return the bytes that pass through the aggregator, including the dealer's messages."""
         return sum(self.n_bytes.values())
 
 
 def schemes(data: DataFolder, *, panel: str, n_sites: int, widths: Sequence[int], varies: str) -> list[Row]:
-    """Return what one release of so many numbers costs under every protocol."""
+    """Return the bytes of one release under every protocol, for several numbers of values released."""
     result: list[Row] = []
     for width in widths:
         for curve, make in SCHEMES.items():
@@ -111,13 +112,13 @@ def _rows(panel: str, curve: str, n_sites: int, width: int, varies: str, counts:
 
 
 def analyses(data: DataFolder, *, n_sites: int) -> list[Row]:
-    """Return what one site sends and receives in whole analyses under CAPE, 20 features."""
+    """Return the bytes that one site sends and receives in complete analyses under CAPE with 20 features."""
     rng = np.random.default_rng(0)  # protects nothing
     result = []
     for name, (make_records, estimator) in _analyses(rng).items():
         line = CountingLine(in_process({f"site-{k}": make_records() for k in range(n_sites)}, noise=Replay(0)))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UtilityWarning)  # only messages are counted
+            warnings.simplefilter("ignore", UtilityWarning)  # only bytes matter here
             model = estimator.fit(Federation(line, protocol=Cape(n_colluding=1)))
         result.append(
             row(
@@ -133,30 +134,37 @@ def analyses(data: DataFolder, *, n_sites: int) -> list[Row]:
     return result
 
 
-def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Any], FederatedEstimator]]:
-    X, y = rng.normal(size=(400, 20)) / 5, rng.integers(0, 2, 400)
-    promise: dict[str, Any] = {"epsilon": 10.0, "delta": DELTA}
+class Budget(TypedDict):
+    """The epsilon and delta of an estimator."""
 
-    def plain() -> Any:
+    epsilon: float
+    delta: float
+
+
+def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Records], FederatedEstimator]]:
+    X, y = rng.normal(size=(400, 20)) / 5, rng.integers(0, 2, 400)
+    budget: Budget = {"epsilon": 10.0, "delta": DELTA}
+
+    def plain() -> Rows:
         return rows(X, bound=1.0)
 
-    def classes() -> Any:
+    def classes() -> Labelled:
         return labelled(X, y, bound=1.0, classes=[0, 1])
 
     return {
-        "Mean": (plain, Mean(**promise)),
-        "PCA": (plain, PCA(3, **promise)),
-        "CCA": (lambda: views(X[:, :10], X[:, 10:], bounds=(1.0, 1.0)), CCA(2, **promise)),
-        "LinearRegression": (lambda: labelled(X, y, bound=1.0, response=(0, 1)), LinearRegression(**promise)),
-        "LogisticRegression": (classes, LogisticRegression(**promise)),
-        "MixtureModel": (plain, MixtureModel(2, noise_variance=0.04, **promise)),
-        "KMeans": (plain, KMeans(3, **promise)),
-        "NetworkClassifier": (classes, NetworkClassifier(20, **promise)),
+        "Mean": (plain, Mean(**budget)),
+        "PCA": (plain, PCA(3, **budget)),
+        "CCA": (lambda: views(X[:, :10], X[:, 10:], bounds=(1.0, 1.0)), CCA(2, **budget)),
+        "LinearRegression": (lambda: labelled(X, y, bound=1.0, response=(0, 1)), LinearRegression(**budget)),
+        "LogisticRegression": (classes, LogisticRegression(**budget)),
+        "MixtureModel": (plain, MixtureModel(2, noise_variance=0.04, **budget)),
+        "KMeans": (plain, KMeans(3, **budget)),
+        "NetworkClassifier": (classes, NetworkClassifier(20, **budget)),
     }
 
 
 def cells(setting: RunSetting) -> list[Cell]:
-    """Return cells by numbers released, by sites, and for whole analyses."""
+    """Return cells by number of values released, by number of sites, and for complete analyses."""
     widths = setting.choose((10, 100, 1000, 10_000), (10, 100, 1000, 10_000, 100_000))
     counts = setting.choose((3, 5, 10, 20), (3, 5, 10, 20, 40, 80))
     by_width = [
@@ -169,7 +177,7 @@ def cells(setting: RunSetting) -> list[Cell]:
 
 
 def draw(results: Results) -> Figure:
-    """Draw bytes by numbers and by sites, and those of whole analyses."""
+    """Draw bytes by number of values and of sites, and bytes of complete analyses."""
     figure = plt.figure(figsize=(14, 8), layout="constrained")
     grid = figure.subplots(2, 3)
     for line, measure in enumerate((SITE, AGGREGATOR)):
@@ -201,29 +209,29 @@ def judge(results: Results) -> list[Verdict]:
     """Judge the orders of growth of table 3.1."""
     verdicts = [
         _growth(results, "CAPE", SITE, "100 numbers", 1.0, "A site of CAPE sends O(S + D): linear in the sites."),
-        _growth(results, "CAPE", SITE, "5 sites", 1.0, "A site of CAPE sends O(S + D): linear in the numbers."),
+        _growth(results, "CAPE", SITE, "5 sites", 1.0, "A site of CAPE sends O(S + D): linear in the values."),
         _growth(
             results, "CAPE", AGGREGATOR, "100 numbers", 2.0,
-            "CAPE's aggregator handles O(S² + S D): at most quadratic in the sites.",
+            "CAPE's aggregator handles O(S² + S D): at most quadratic in the number of sites.",
         ),
         _growth(
             results, "CAPE", AGGREGATOR, "5 sites", 1.0,
-            "CAPE's aggregator handles O(S² + S D): at most linear in the numbers.",
+            "CAPE's aggregator handles O(S² + S D): at most linear in the number of values.",
         ),
         _growth(
             results, "conventional", RELEASES, "100 numbers", 1.0,
-            "Conventional averaging takes S D numbers: its releases are linear in the sites.",
+            "Conventional averaging sends S D numbers: its releases are linear in the number of sites.",
         ),
         _growth(
             results, "conventional", AGGREGATOR, "100 numbers", 1.0,
-            "All that conventional averaging sends, set-up included, is linear in the sites.",
+            "Everything that conventional averaging sends, including set-up, is linear in the number of sites.",
         ),
     ]  # fmt: skip
     return [*verdicts, _cheaper(results)]
 
 
 def _growth(results: Results, curve: str, measure: str, panel: str, order: float, claim: str) -> Verdict:
-    """Hold the claim if the steepest step between neighbouring points grows no faster than the order."""
+    """Judge whether the steepest step between neighbouring points grows no faster than the claimed order."""
     found = results.where(curve=curve, measure=measure, panel=panel)
     points = sorted(zip(found.numbers("x"), found.numbers("value"), strict=True))
     slopes = [math.log(after[1] / before[1]) / math.log(after[0] / before[0]) for before, after in pairwise(points)]
@@ -238,15 +246,15 @@ def _growth(results: Results, curve: str, measure: str, panel: str, order: float
 
 
 def _cheaper(results: Results) -> Verdict:
-    """Compare CAPE's aggregator with the formula for Heikkilä et al."""
+    """Compare the bytes of CAPE's aggregator with the formula for Heikkilä et al."""
     found = results.where(measure=AGGREGATOR, panel="5 sites")
     ratios = {n: found.mean(curve="CAPE", x=n) / found.mean(curve=HEIKKILA, x=n) for n in set(found.numbers("x"))}
     smaller = [n for n, ratio in ratios.items() if ratio < 1]
     return Verdict(
-        "CAPE sends less than the scheme of Heikkilä et al. (5 compute nodes, 8 bytes a number).",
+        "CAPE sends less than the scheme of Heikkilä et al. (5 compute nodes, 8 bytes per number).",
         "table 3.1",
         outcome_of(len(smaller), len(ratios)),
-        ", ".join(f"{ratio:.2g} times at {n:g} numbers" for n, ratio in sorted(ratios.items())),
+        ", ".join(f"{ratio:.2g} times as much at {n:g} numbers" for n, ratio in sorted(ratios.items())),
     )
 
 

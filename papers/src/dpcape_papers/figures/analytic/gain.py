@@ -33,7 +33,7 @@ CORRECTED = "same guarantee, corrected"
 
 
 def gains(data: DataFolder, *, n_sites: int, run: int, width: int) -> list[Row]:
-    """Return the gain over independent noise of CAPE in five forms, with and without a lost site."""
+    """Return the gain of several forms of CAPE over independent noise, with and without a lost site."""
     sizes, mu = equal_sizes(n_sites), mu_of(EPSILON, DELTA)
     lost = next(iter(sizes))
     tau = classical_multiplier(EPSILON, DELTA)
@@ -79,13 +79,13 @@ def gains(data: DataFolder, *, n_sites: int, run: int, width: int) -> list[Row]:
 
 
 def _same_noise(variance: Callable[[Cape | Independent, float], float], tau: float, real_mu: float) -> float:
-    """Both schemes with the papers' tau at each site; the papers' split of it in CAPE."""
+    """Return the gain if both schemes use the papers' tau at each site, and CAPE the papers' split of it."""
     split = Cape(n_colluding=0, cancelling_ratio=1.0)
     return variance(Independent(), 1 / tau) / variance(split, real_mu)
 
 
 def _uncorrected(n_sites: int, rng: np.random.Generator, width: int) -> float:
-    """Simulate the papers' messages without one of them: what the lost site's share was to cancel stays."""
+    """Simulate the gain without one message, so that the noise it should have cancelled remains."""
     draws = rng.normal(size=(n_sites, width))
     own = rng.normal(size=(n_sites, width)) / math.sqrt(n_sites)
     messages = draws - draws.mean(axis=0) + own
@@ -112,7 +112,7 @@ def draw(results: Results) -> Figure:
 
 
 def judge(results: Results) -> list[Verdict]:
-    """Judge proposition 3.1 and the remark on lost sites behind it."""
+    """Judge proposition 3.1 and the remark after it on lost sites."""
     return [
         _verdict(results, "With the same noise at each site the gain is S.", "proposition 3.1", SAME_NOISE),
         _verdict(results, "With the same guarantee the gain is S if no site colludes.", "proposition 3.1", SAFE),
@@ -144,7 +144,7 @@ def judge(results: Results) -> list[Verdict]:
 
 
 def _verdict(results: Results, claim: str, where: str, curve: str) -> Verdict:
-    """Hold the claim that the gain is S, give or take chance and the 1 % that draws of finite size leave."""
+    """Judge whether the gain is S, up to chance and the 1% that cancelling noise of finite size costs."""
     rows = results.where(curve=curve)
     by_sites = {n: rows.mean(x=n) / n for n in dict.fromkeys(rows.numbers("x"))}
     tolerance = 0.012 + 3 * standard_error(int(rows.numbers("width")[0]), len(rows.values("run")))

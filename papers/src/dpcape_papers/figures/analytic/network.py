@@ -1,20 +1,19 @@
-"""Figure 3.5: a network classifier by epsilon per round and by number of records.
+"""Figure 3.5: accuracy of a network classifier by epsilon per round and by number of records.
 
-A method of your own is given ``task.sites`` (site -> rows and labels 0 or 1) and the options ``n_rounds``, ``n_hidden``
-and ``bound``, and answers with a fitted model that has ``score(X, y)``; epsilon is per round.
+Your own method receives ``task.sites`` (site -> rows and labels 0 or 1) and the options ``n_rounds``, ``n_hidden`` and
+``bound``. It returns a fitted model with a method ``score(X, y)``. Epsilon is per round.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.estimators import NetworkClassifier
 from dpcape.federation import Federation
 from dpcape.noise import Replay
@@ -22,7 +21,7 @@ from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import labelled
 from dpcape.site.in_process import in_process
-from dpcape_papers.experiments.comparison import Method, MethodResult, Task, compare, load_method
+from dpcape_papers.experiments.comparison import Measure, Method, MethodResult, Task, compare, load_method
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
@@ -32,7 +31,6 @@ from dpcape_papers.published.regression import classical_multiplier
 from dpcape_papers.verdicts import Curve, Tally, Trend, Yardstick, compare_curves, privacy_claim, ratios, trend
 from dpcape_papers.verdicts.comparing import by_point
 
-Matrix = NDArray[np.float64]
 N_SITES, N_COLLUDING, WIDTH, N_HIDDEN, N_ROUNDS = 4, 1, 50, 5, 20
 DELTA = 0.01  # per round, in the papers' noise
 TRAIN, TEST = "train accuracy", "test accuracy"
@@ -42,14 +40,14 @@ ACCURACY = Yardstick("larger")
 CAPE, CONVENTIONAL, FREE = "CAPE", "conventional", "non-private"
 
 
-def sample(n_records: int, half_distance: float, rng: np.random.Generator) -> tuple[Matrix, NDArray[np.int64]]:
+def sample(n_records: int, half_distance: float, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
     """Return two unit Gaussians whose means differ by twice ``half_distance`` in every coordinate, and their labels."""
     labels = rng.integers(0, 2, n_records)
     return rng.standard_normal((n_records, WIDTH)) + half_distance * (2 * labels[:, None] - 1), labels
 
 
 def make_task(n_records: int, half_distance: float, run: int) -> Task:
-    """Return 70 % of the records at four sites, the rest for the test, as the authors' script has it."""
+    """Return 70% of the records at four sites and the rest for testing, as in the authors' script."""
     rng = np.random.default_rng([run, n_records])  # protects nothing
     X, y = sample(n_records, half_distance, rng)
     cut = round(0.7 * n_records)
@@ -57,7 +55,7 @@ def make_task(n_records: int, half_distance: float, run: int) -> Task:
     options = {
         "n_rounds": N_ROUNDS,
         "n_hidden": N_HIDDEN,
-        # Public: what a row of this law hardly ever exceeds.
+        # Public: rows of this distribution hardly ever exceed it.
         "bound": 1.2 * math.sqrt(WIDTH * (1 + half_distance**2)),
         "train": (X[:cut], y[:cut]),
         "test": (X[cut:], y[cut:]),
@@ -66,7 +64,7 @@ def make_task(n_records: int, half_distance: float, run: int) -> Task:
 
 
 def method(curve: str, kind: str, protocol: Protocol, mu_of_round: Callable[[float], float]) -> Method:
-    """Return a method that trains the network with noise of this mu per round and of this protocol."""
+    """Return a method that trains the network with this protocol, and with noise of this mu per round."""
 
     def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         mu = mu_of_round(epsilon)
@@ -76,11 +74,11 @@ def method(curve: str, kind: str, protocol: Protocol, mu_of_round: Callable[[flo
     return Method(curve, kind, fit)
 
 
-def train(task: Task, protocol: Protocol, mu: float, seed: int) -> Any:
-    """Train in a federation; ``mu`` is of one round against the aggregator and the colluding sites."""
+def train(task: Task, protocol: Protocol, mu: float, seed: int) -> NetworkClassifier:
+    """Train the network in a federation; ``mu`` is that of one round against the aggregator and the colluding sites."""
     records = {name: labelled(X, y, bound=task.options["bound"], classes=[0, 1]) for name, (X, y) in task.sites.items()}
     total = mu * math.sqrt(task.options["n_rounds"])
-    # Any pair on the curve of this mu describes the same noise; tiny epsilons need a small delta.
+    # All (epsilon, delta) pairs of this mu describe the same noise; tiny epsilons need a small delta.
     delta = 1e-2 if epsilon_of(1e-2, total) > 0.1 else 1e-6
     model = NetworkClassifier(
         task.options["n_hidden"],
@@ -93,7 +91,7 @@ def train(task: Task, protocol: Protocol, mu: float, seed: int) -> Any:
 
 
 def methods() -> list[Method]:
-    """Return the figure's methods, each with the published noise and with verified noise."""
+    """Return the figure's methods, each with published and with verified noise."""
     exposure = math.sqrt(true_kappa(N_SITES, N_COLLUDING))
     split, cape = Cape(n_colluding=N_COLLUDING, cancelling_ratio=1.0), Cape(n_colluding=N_COLLUDING)
     return [
@@ -108,7 +106,7 @@ def _free(task: Task, epsilon: float, seed: int) -> MethodResult:
     return MethodResult(train(task, Exact(), 1.0, seed), None)
 
 
-MEASURES: dict[str, Callable[[Any, Task], float]] = {
+MEASURES: dict[str, Measure] = {
     TRAIN: lambda model, task: model.score(*task.options["train"]),
     TEST: lambda model, task: model.score(*task.options["test"]),
 }
@@ -174,14 +172,14 @@ def draw(results: Results) -> Figure:
 
 
 def _fixed(results: Results, panel: str) -> str:
-    """Say what does not vary."""
+    """Return the fixed setting of a panel in words."""
     if panel == BY_EPSILON:
         return f"N = {results[0]['n_records']:,}"
     return f"ε per round {results.where(curve=CAPE)[0]['claimed_epsilon']:g}"
 
 
 def judge(results: Results) -> list[Verdict]:
-    """Judge the text of section 3.4."""
+    """Judge the claims of section 3.4."""
     test = results.where(measure=TEST)
     verdicts = []
     for kind in (PUBLISHED, VERIFIED):
@@ -213,7 +211,7 @@ def _counted(claim: str, found: Tally | Trend) -> Verdict:
 def _reaches(test: Results, cape: Curve, here: str) -> Verdict:
     found = ratios(test, cape, Curve(FREE, NON_PRIVATE))[BY_EPSILON]
     near = [epsilon for epsilon, ratio in found.items() if ratio > 0.99]
-    text = f"within 1 % from epsilon {min(near):g} on" if near else f"at best {max(found.values()):.3f} of it"
+    text = f"within 1% from epsilon {min(near):g}" if near else f"at best {max(found.values()):.3f} of it"
     return Verdict(
         f"CAPE reaches the non-private accuracy at moderate epsilon ({here}).",
         "section 3.4",
@@ -223,14 +221,14 @@ def _reaches(test: Results, cape: Curve, here: str) -> Verdict:
 
 
 def _gap(records: Results, kind: str, here: str) -> Verdict:
-    """Compare CAPE's lead over conventional where it is widest with that at the smallest N, run by run."""
+    """Compare CAPE's largest lead over conventional with its lead at the smallest N, run by run."""
     ours, theirs = (by_point(records, Curve(name, kind))[BY_RECORDS] for name in (CAPE, CONVENTIONAL))
     leads = {n: {run: value - theirs[n][run] for run, value in runs.items()} for n, runs in ours.items()}
     means = {n: float(np.mean(list(lead.values()))) for n, lead in leads.items()}
     least, widest = min(means), max(means, key=lambda n: means[n])
     found = ACCURACY.compare(leads[widest], leads[least]) if widest > least else Tally(worse=1)
     return Verdict(
-        f"When N is quite small CAPE leads conventional by less ({here}).",
+        f"CAPE's lead over conventional is smaller when N is quite small ({here}).",
         "section 3.4",
         found.outcome,
         "CAPE's lead in accuracy: " + ", ".join(f"{lead:+.3f} at N = {n:g}" for n, lead in means.items()),
@@ -240,7 +238,9 @@ def _gap(records: Results, kind: str, here: str) -> Verdict:
 def _private(test: Results) -> Verdict:
     outcome, numbers = privacy_claim(test, CAPE)
     total = epsilon_of(1e-5, math.sqrt(N_ROUNDS * true_kappa(N_SITES, N_COLLUDING)) / classical_multiplier(1.0, DELTA))
-    numbers += f", per round; {N_ROUNDS} rounds claimed 1 each are {total:.3g} in all at delta 1e-5"
+    numbers += (
+        f", per round; {N_ROUNDS} rounds with a claimed epsilon of 1 each have {total:.3g} in total at delta 1e-5"
+    )
     claim = "Each round is (epsilon, 0.01)-private for every site."
     return Verdict(claim, "section 3.4, theorem 3.1", outcome, numbers)
 

@@ -1,4 +1,4 @@
-"""The noise of real runs: the private mean of rows that are all zero is noise and nothing else."""
+"""Measurement of noise in real runs: the private mean of rows of zeros consists only of noise."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dpcape.site.in_process import in_process
 from dpcape.statistics import first_moments
 from dpcape.transport.transport import Transport
 
-# The guarantee behind a mu is written with this delta; any other would describe the same noise.
+# A mu is converted to an epsilon at this delta; any other delta would describe the same noise.
 _DELTA = 1e-6
 
 
 class LosingLine(Transport):
-    """A line that loses one site when releases are asked for, after the noise was agreed."""
+    """A transport that loses one site when releases are requested, after the noise was agreed."""
 
     def __init__(self, inner: Transport, lost: str) -> None:
         self._inner, self._lost, self._turn = inner, lost, 0
@@ -53,7 +53,7 @@ def noise_variance(
     weights: Mapping[str, float] | None = None,
     lose: str | None = None,
 ) -> float:
-    """Return the variance of the noise in a private mean, measured over ``width`` coordinates of one real run."""
+    """Return the noise variance of a private mean, measured over ``width`` coordinates of one real run."""
     held = {name: rows(np.zeros((size, width)), bound=1.0) for name, size in sizes.items()}
     line: Transport = in_process(held, noise=Replay(seed))
     federation = Federation(line if lose is None else LosingLine(line, lose), protocol=protocol, weights=weights)

@@ -1,16 +1,16 @@
-"""Figures 3.2 and 3.3: the delta that theorem 3.1 prints, and the delta its noise really has."""
+"""Figures 3.2 and 3.3: the delta stated by theorem 3.1, and the true delta of its noise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.privacy.gaussian import delta_of, epsilon_of
+from dpcape.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work
@@ -19,19 +19,29 @@ from dpcape_papers.published.cape import assumed_colluding, theorem_delta, theor
 from dpcape_papers.verdicts import outcome_of
 
 DELTA = "delta"
+
+
+class TheoremPanel(TypedDict):
+    """The fixed settings of a panel."""
+
+    n_records: int
+    n_sites: int
+    epsilon: float
+
+
 # Records, sites and epsilon of the two panels; scales of figure 3.3 (github.com/hafizimtiaz/cape, plots).
-PANELS: tuple[dict[str, Any], ...] = (
+PANELS: tuple[TheoremPanel, ...] = (
     {"n_records": 1000, "n_sites": 10, "epsilon": 1e-3},
     {"n_records": 5000, "n_sites": 30, "epsilon": 0.1},
 )
 SCALES = (50.0, 0.5)
-_TINY = 1e-30  # pictures and comparisons end here, as the figures' note says
+_TINY = 1e-30  # smaller deltas are neither drawn nor compared, as the figures' note says
 
 
 def deltas(
     data: DataFolder, *, n_records: int, n_sites: int, epsilon: float, scales: Sequence[float], colluding: Sequence[int]
 ) -> list[Row]:
-    """Return all four deltas for every noise scale and number of colluding sites."""
+    """Return the stated and the true delta of both schemes for every noise scale and number of colluding sites."""
     rows: list[Row] = []
     varied = "tau" if len(scales) > 1 else "colluding"
     for scale in scales:
@@ -41,10 +51,10 @@ def deltas(
 
 
 def _point(n_records: int, n_sites: int, epsilon: float, scale: float, n_colluding: int, varied: str) -> list[Row]:
-    lone = n_sites / n_records / scale  # mu of one site's message alone: sensitivity 1/N_s over tau
+    lone = n_sites / n_records / scale  # mu of a single message: sensitivity 1/N_s divided by tau
     printed_mu = math.sqrt(theorem_kappa(n_sites, n_colluding)) * lone
     real_mu = math.sqrt(true_kappa(n_sites, n_colluding)) * lone
-    # As little noise as pooled data, from independent draws: tau / sqrt(S) at each site.
+    # Independent noise with the variance of pooled data in the mean: tau / sqrt(S) at each site.
     conventional_mu = math.sqrt(n_sites) * lone
     values = {
         ("CAPE", PUBLISHED): (theorem_delta(epsilon, printed_mu), real_mu),
@@ -71,14 +81,17 @@ def _point(n_records: int, n_sites: int, epsilon: float, scale: float, n_colludi
 
 
 def _real_epsilon(delta: float, mu: float, epsilon: float, calibration: str) -> float:
-    """Return the epsilon the noise has at the delta that is stated; none where that is no probability."""
+    """Return the epsilon that the noise provides at the stated delta.
+
+    Infinite where the stated delta is not a probability, or so small that no epsilon can be computed for it.
+    """
     if calibration == VERIFIED:
         return epsilon
-    return epsilon_of(delta, mu) if 0 < delta < 1 else math.inf
+    return epsilon_of(delta, mu) if SMALLEST_DELTA <= delta < 1 else math.inf
 
 
 def scale_cells(setting: RunSetting) -> list[Cell]:
-    """Vary tau, as many sites colluding as the theorem allows."""
+    """Return cells that vary tau, with as many colluding sites as the theorem allows."""
     n_scales = setting.choose(25, 50)
     cells = []
     for panel, (low, high) in zip(PANELS, ((0.01, 100.0), (0.01, 10.0)), strict=True):
@@ -88,7 +101,7 @@ def scale_cells(setting: RunSetting) -> list[Cell]:
 
 
 def collusion_cells(setting: RunSetting) -> list[Cell]:
-    """Vary the share of colluding sites up to what the theorem allows."""
+    """Return cells that vary the share of colluding sites up to what the theorem allows."""
     return [
         Cell(deltas, {**panel, "scales": [scale], "colluding": list(range(assumed_colluding(panel["n_sites"]) + 1))})
         for panel, scale in zip(PANELS, SCALES, strict=True)
@@ -122,19 +135,21 @@ def _draw(results: Results, look: Look) -> Figure:
 
 
 def worst_note(results: Results, axis: str) -> str:
-    """Return in words how far the stated delta is from the true one where it is furthest below."""
+    """Return in words where the stated delta is furthest below the true one, and by how much."""
     lines = []
     for panel in results.values("panel"):
         pairs = stated_and_true(results.where(panel=panel))
         broken = {x: pair for x, pair in pairs.items() if _TINY < pair[0] < min(pair[1], 1)}
         if broken:
             x, (stated, true) = max(broken.items(), key=lambda item: item[1][1] / item[1][0])
-            lines.append(f"{panel}: theorem 3.1 states δ = {stated:.2g} for a true δ of {true:.2g} ({axis} = {x:.3g})")
-    return "\n".join(lines) or "theorem 3.1 states no δ below the true one here"
+            lines.append(
+                f"{panel}: theorem 3.1 states δ = {stated:.2g} where the true δ is {true:.2g} ({axis} = {x:.3g})"
+            )
+    return "\n".join(lines) or "theorem 3.1 nowhere states a δ below the true one here"
 
 
 def stated_and_true(results: Results, curve: str = "CAPE") -> dict[float, tuple[float, float]]:
-    """Return x -> (delta as stated, true delta) of one panel."""
+    """Return x -> (stated delta, true delta) of one panel."""
     stated, true = (_values(results.where(curve=curve, calibration=kind)) for kind in (PUBLISHED, VERIFIED))
     return {x: (stated[x], true[x]) for x in stated}
 
@@ -144,12 +159,12 @@ def _values(rows: Results) -> Mapping[float, float]:
 
 
 def judge_by_scale(results: Results) -> list[Verdict]:
-    """Judge what the text says of figure 3.2, where the noise varies from too little to plenty."""
+    """Judge the claims about figure 3.2, where the noise scale varies."""
     return [*judge_by_collusion(results), _probability(_panels(results))]
 
 
 def judge_by_collusion(results: Results) -> list[Verdict]:
-    """Judge what the text says of figure 3.3."""
+    """Judge the claims about figure 3.3."""
     panels = _panels(results)
     return [_smaller(panels, PUBLISHED), _smaller(panels, VERIFIED), _guaranteed(panels)]
 
@@ -163,15 +178,15 @@ def _smaller(panels: Sequence[Results], kind: str) -> Verdict:
     for panel in panels:
         cape, conventional = (_values(panel.where(curve=curve, calibration=kind)) for curve in ("CAPE", "conventional"))
         pairs += [(cape[x], conventional[x]) for x in cape]
-    # Where the printed formula is no probability nothing is stated; both at 0 or 1 cannot be told apart.
+    # Where the printed formula is not a probability, it states nothing; deltas near 0 or 1 cannot be compared.
     stated = [(ours, theirs) for ours, theirs in pairs if _TINY < ours < 1]
     smaller = sum(ours < theirs for ours, theirs in stated)
-    how = "as stated" if kind == PUBLISHED else "in truth"
+    how = "stated" if kind == PUBLISHED else "true"
     return Verdict(
-        f"For the noise of pooled data CAPE's delta is always smaller than the conventional scheme's ({how}).",
+        f"At the noise of pooled data CAPE's delta is always smaller than the conventional scheme's ({how}).",
         "section 3.3.4",
         outcome_of(smaller, len(stated)),
-        f"smaller at {smaller} of {len(stated)} points where CAPE's says something",
+        f"smaller at {smaller} of {len(stated)} points at which CAPE's delta is between 1e-30 and 1",
     )
 
 
@@ -181,10 +196,10 @@ def _guaranteed(panels: Sequence[Results]) -> Verdict:
     text = f"the true delta is larger at {len(broken)} of {len(pairs)} points"
     if broken:
         stated, true = max(broken, key=lambda pair: pair[1] / pair[0])
-        text += f"; furthest: stated {stated:.2g}, true {true:.2g}"
+        text += f"; worst: stated {stated:.2g}, true {true:.2g}"
     outcome: Outcome = "fails" if broken else "holds"  # a theorem has no exceptions
     return Verdict(
-        "Algorithm 3.2 is (epsilon, delta)-private with the delta stated (theorem 3.1).", "theorem 3.1", outcome, text
+        "Algorithm 3.2 is (epsilon, delta)-private with the stated delta (theorem 3.1).", "theorem 3.1", outcome, text
     )
 
 

@@ -26,7 +26,7 @@ SCHEME_EQUAL, SCHEME_SIZE = "section 3.3.7, equal weights", "section 3.3.7, weig
 
 
 def ratios(data: DataFolder, *, skew: float, run: int, width: int) -> list[Row]:
-    """Return the ratios of noise variances, formula and measured, and the real epsilons of the published schemes."""
+    """Return the computed and measured ratios of noise variances, and the real epsilons of the published schemes."""
     sizes = geometric_sizes(N_SITES, skew, SMALLEST)
     return [*_measured(sizes, skew, run, width), *(_formulas(sizes, skew) if run == 0 else [])]
 
@@ -56,7 +56,7 @@ def _formulas(sizes: list[int], skew: float) -> list[Row]:
     for curve, chosen in weights.items():
         for n_colluding in (0, 1):
             mu = weighted_mu(chosen, sizes, tau, n_colluding)
-            if mu is None:  # negative variances: the scheme does not exist here
+            if mu is None:  # negative variances: the scheme is infeasible
                 continue
             name = curve + (", one colludes" if n_colluding else "")
             found = epsilon_of(DELTA, mu)
@@ -80,7 +80,7 @@ def _row(panel: str, curve: str, kind: str, skew: float, measure: str, value: fl
 
 
 def cells(setting: RunSetting) -> list[Cell]:
-    """Return one cell per skewness and run."""
+    """Return one cell per skew and run."""
     skews = setting.choose((1.0, 2.0, 5.0, 20.0), (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0))
     width = setting.choose(6000, 10_000)
     return [
@@ -89,7 +89,7 @@ def cells(setting: RunSetting) -> list[Cell]:
 
 
 def draw(results: Results) -> Figure:
-    """Draw noise and real epsilon against the skewness of the sizes."""
+    """Draw noise and real epsilon against the skew of the sizes."""
     figure, grid = plt.subplots(1, 2, figsize=(11, 4.9), layout="constrained")
     for axes, (panel, label, log) in zip(
         grid, ((NOISE_PANEL, "H(n)", True), (EPSILON_PANEL, "real ε at the same δ", False)), strict=True
@@ -129,7 +129,7 @@ def _least(results: Results) -> Verdict:
 
 
 def _measured_formula(results: Results) -> Verdict:
-    """Compare the formula with what the same guarantee for every site costs."""
+    """Compare the formula with the measured noise of the same guarantee at every site."""
     formula = _values(results.where(panel=NOISE_PANEL), EQUAL, PUBLISHED)
     measured = _values(results, EQUAL, VERIFIED)
     tolerance = _tolerance(results)
@@ -139,8 +139,8 @@ def _measured_formula(results: Results) -> Verdict:
         "proposition 3.2",
         outcome_of(sum(met), len(met)),
         "measured "
-        + ", ".join(f"{measured[x]:.3g} for {formula[x]:.3g} at {x:g}" for x in sorted(formula))
-        + ": the smallest site needs more cover than its own share gives",
+        + ", ".join(f"{measured[x]:.3g} (formula {formula[x]:.3g}) at {x:g}" for x in sorted(formula))
+        + ": the smallest site needs more noise than its share provides",
     )
 
 
@@ -179,7 +179,7 @@ def _private(results: Results) -> Verdict:
     kept = [r for r in schemes if number(r, "value") <= EPSILON]
     worst = max(schemes, key=lambda r: number(r, "value"))
     return Verdict(
-        "Unequal sites: noise of the stated variance at a site guarantees (epsilon, delta) to it.",
+        "Unequal sites: noise of the stated variance guarantees (epsilon, delta) to each site.",
         "section 3.3.7",
         "holds" if len(kept) == len(schemes) else "fails",
         f"real epsilon within the claimed 1 at {len(kept)} of {len(schemes)} settings; largest {worst['value']:.3g} "

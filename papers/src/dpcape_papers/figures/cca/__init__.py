@@ -1,7 +1,7 @@
-"""CCA of two views spread over sites: chapter 7, the paper on capeCCA, and the poster (one site).
+"""CCA of two views divided among sites: chapter 7, the capeCCA paper, and the poster (one site).
 
-A method of your own is given ``task.sites``, per site a pair of arrays whose rows have norms of at most 1/sqrt(2), and
-``task.options["pairs"].n_components``; its result is a pair of matrices, the directions of both views as columns.
+Your own method receives ``task.sites``, for each site a pair of arrays whose rows have norms of at most 1/sqrt(2), and
+``task.options["pairs"].n_components``. It returns a pair of matrices with the directions of both views as columns.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from __future__ import annotations
 from dpcape_papers.experiments.experiment import Experiment, late
 
 _SUBSTITUTES = (
-    "MOCHA-TIMIT (two speakers, articulators and acoustics, 1,000 frames of each speaker) for XRMB; smooth maps and "
-    "potentials of our own for those of simTB and EEGIFT."
+    "MOCHA-TIMIT (two speakers, articulators and acoustics, 1,000 frames of each speaker) for XRMB; our own smooth "
+    "maps and potentials for those of simTB and EEGIFT."
 )
 _NOTE = (
-    "Centres and principal directions come from records apart instead of the very records, and every view of a record "
-    "has norm 1/sqrt(2), so that nothing but the noisy moment depends on the records. Grids, fixed values, 25 (MNIST) "
-    "and 10 (speech) directions are those of the authors' public scripts, github.com/hafizimtiaz/capeCCA; so is "
-    "repeating MNIST ten times, without which CH would be a tenth of what is plotted there. Only published "
-    "calibrations count copies as people. K-means runs on the first view's projection on at most 10,000 records (1,500 "
-    "in quick runs); CH is stated for all N p. Quick runs leave out panels b, d, g, i and k."
+    "Centres and principal directions come from separate records, and every view of a record has norm 1/sqrt(2), so "
+    "that only the noisy moment depends on the records of the experiment. Grids, fixed values and the 25 (MNIST) and "
+    "10 (speech) directions are those of the authors' public scripts, github.com/hafizimtiaz/capeCCA. The same holds "
+    "for repeating MNIST ten times, without which CH would be a tenth of the plotted values. Only published "
+    "calibrations count copies as people. K-means runs on the first view's projection of at most 10,000 records (1,500 "
+    "in quick runs); CH is stated for all N p. Quick runs omit panels b, d, g, i and k."
 )
 _POSTER_NOTE = (
-    "The poster prints neither data nor fixed values: a mixture simulated after Chaudhuri et al. (2009), MNIST and "
-    "speech are used, without copies, at epsilon 0.5 (by records) and 0.1 (by delta). K-means as for capeCCA."
+    "The poster gives neither data nor fixed values. Here a mixture simulated after Chaudhuri et al. (2009), MNIST and "
+    "speech are used, without copies, at epsilon 0.5 (by records) and 0.1 (by delta). K-means is used as for capeCCA."
 )
-_SIZE_TITLE = "Clusters and correlations found by CCA, by epsilon and by number of records"
+_SIZE_TITLE = "Clusters and correlations found by CCA, by epsilon and number of records"
 _DELTA_TITLE = "Clusters and correlations found by CCA, by delta"
 
 
 def _of_capecca(name: str, label: str, scheme: str, by: str) -> Experiment:
     adversary = (
-        " Verified CAPE holds against the aggregator with three of ten sites (theorem 7.1)."
+        " Verified CAPE holds against the aggregator colluding with three of ten sites (theorem 7.1)."
         if scheme == "chapter"
-        else " Verified CAPE has a trusted dealer of noise and holds against the aggregator with eight of ten sites: "
-        "the paper assumes two honest ones."
+        else " Verified CAPE uses a trusted dealer of noise and holds against the aggregator colluding with eight of "
+        "ten sites, because the paper assumes two honest sites."
     )
     return Experiment(
         name=name,
@@ -54,7 +54,7 @@ def _of_poster(number: int, by: str) -> Experiment:
         label=f"Performance variation, plot {number}",
         title=f"Clusters found by private CCA on one site, by {by}",
         work=late("cca.work", f"POSTER_BY_{by}".upper()),
-        substitutes="MOCHA-TIMIT for XRMB, of which the authors' paper of 2017 makes use.",
+        substitutes="MOCHA-TIMIT for XRMB, which the authors' paper of 2017 uses.",
         note=_POSTER_NOTE,
         extendable=True,
     )

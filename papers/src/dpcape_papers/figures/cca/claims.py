@@ -1,4 +1,4 @@
-"""What chapter 7 and the paper on capeCCA say about their figures, and what the poster says, judged from the rows."""
+"""Verdicts on the claims of chapter 7, the capeCCA paper and the poster about their figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dpcape_papers.verdicts import (
 
 @dataclass(frozen=True)
 class Text:
-    """Where a text makes its claims, by subject."""
+    """The sections in which a text makes its claims, and the number of sites it allows to collude."""
 
     trade_off: str
     size: str
@@ -50,7 +50,7 @@ def _panels(results: Results, *by: str) -> Results:
 
 
 def _against(rows: Results, left: Curve, right: Curve) -> Tally:
-    """Compare clusters by separation and correlations by error."""
+    """Compare two curves: by separation for clusters, by error for correlations."""
     clusters = compare_curves(rows.where(measure=RATIO), left, right, SEPARATION)
     return clusters + compare_curves(rows.where(measure=ERROR), left, right, MISTAKE)
 
@@ -100,7 +100,7 @@ def _by_delta(text: Text, results: Results) -> list[Verdict]:
 
 
 def _private(results: Results, text: Text) -> Verdict:
-    """Say apart what copies cost: a person owns all copies of a record."""
+    """Judge privacy, and report separately what copies cost: a person has all copies of a record."""
     verdict = judge_privacy(results, theorem=text.theorem, where=text.proved)
     rows = Curve("CAPE", PUBLISHED).of(results)
     claimed, delta = max((number(r, "claimed_epsilon"), number(r, "delta")) for r in rows)
@@ -110,7 +110,7 @@ def _private(results: Results, text: Text) -> Verdict:
         exposure=cape_exposure(_N_SITES, text.n_colluding),
         sensitivity=CAPECCA_SENSITIVITY,
     )
-    without = f"; without copies of records claimed {claimed:g} would be {alone:.3g} at delta {delta:g}"
+    without = f"; without copies the real epsilon for a claimed {claimed:g} would be {alone:.3g} at delta {delta:g}"
     return replace(verdict, numbers=verdict.numbers + without)
 
 
@@ -136,19 +136,19 @@ def _improves(rows: Results, curve: str, claim: str, where: str) -> Verdict:
 
 
 def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float = REACHED) -> Verdict:
-    """Ask for a share of the non-private utility at the last point of every panel."""
+    """Judge whether the last point of every panel has enough of the non-private utility."""
     last = {
         kind: {panel: points[max(points)] for panel, points in utility(rows, Curve(curve, kind)).items()}
         for kind in KINDS
     }
     outcome = agreed(as_good([value >= enough for value in found.values()]) for found in last.values())
     numbers = "; ".join(f"{kind}: {_shares(found)}" for kind, found in last.items())
-    numbers += f" of the non-private utility (asked: {100 * enough:.0f} %)"
+    numbers += f" of the non-private utility (required: {100 * enough:.0f}%)"
     return Verdict(claim, where, outcome, numbers)
 
 
 def _shares(found: dict[str, float]) -> str:
-    return ", ".join(f"{100 * value:.0f} % in {panel[:3]}" for panel, value in found.items())
+    return ", ".join(f"{100 * value:.0f}% in {panel[:3]}" for panel, value in found.items())
 
 
 def _outperforms(results: Results, other: str, where: str) -> Verdict:
@@ -156,7 +156,7 @@ def _outperforms(results: Results, other: str, where: str) -> Verdict:
     outcome, numbers = together({kind: _against(results, *pair) for kind, pair in pairs.items()})
     rows = results.where(measure=KEPT)
     kept = sum((compare_curves(rows, *pair, CORRELATION) for pair in pairs.values()), Tally())
-    numbers += f"; by the correlation its directions keep: {kept}"
+    numbers += f"; by the correlation that its directions retain: {kept}"
     return Verdict(f"capeCCA outperforms {other}.", where, outcome, numbers)
 
 
@@ -174,7 +174,7 @@ def _small_epsilon(rows: Results, where: str) -> Verdict:
 
 
 def _small_delta(results: Results, where: str) -> Verdict:
-    """Look at the smallest delta, which is below 1/N in every panel if copies are not counted."""
+    """Judge at the smallest delta, which is below 1/N in every panel if copies are not counted."""
     first = {
         kind: {panel: points[min(points)] for panel, points in utility(results, Curve("CAPE", kind)).items()}
         for kind in KINDS
@@ -188,11 +188,11 @@ def _small_delta(results: Results, where: str) -> Verdict:
 
 
 def _pooled(results: Results, where: str) -> Verdict:
-    """Ask for at most five points of utility less than pooled, at every point."""
+    """Judge whether utility is at most five percentage points below pooled everywhere."""
     ours, pooled = (utility(results, Curve(name, VERIFIED)) for name in ("CAPE", "pooled"))
     gaps = [pooled[panel][x] - value for panel, points in ours.items() for x, value in points.items()]
     near = [gap <= 0.05 for gap in gaps]
-    numbers = f"verified: within 5 points of pooled utility at {sum(near)} of {len(near)} points, at worst "
+    numbers = f"verified: at most 5 percentage points below pooled at {sum(near)} of {len(near)} points, at worst "
     numbers += f"{100 * max(gaps):.0f} below"
     claim = "With the same guarantee capeCCA has the utility of private CCA on pooled data."
-    return Verdict(claim, where, as_good(near), f"{numbers}; at the published noise they are equal")
+    return Verdict(claim, where, as_good(near), f"{numbers}; in the published calibration they are equal")

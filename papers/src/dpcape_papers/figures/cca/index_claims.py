@@ -1,4 +1,4 @@
-"""Claims that hang on CH, an index that counts records: copies of them, and those of one site."""
+"""Verdicts on claims that depend on CH, an index that grows with the number of records and of their copies."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dpcape_papers.verdicts import Curve, Yardstick, outcome_of, ratios, trend
 
 
 def own_records(results: Results, where: str) -> Verdict:
-    """Show what becomes of CH if a site's directions are judged on its own records only, as the authors' scripts do."""
+    """Judge CH of a site's directions on that site's records only, as in the authors' scripts."""
     index = results.where(measure=CH)
     pairs = ratios(index, Curve(OWN_RECORDS, PUBLISHED), Curve("local", PUBLISHED))
     values = [value for points in pairs.values() for value in points.values()]
-    claim = "A low CH of local means worse directions (in the authors' scripts it is computed on the site's records)."
+    claim = "A low CH of local means worse directions (the authors' scripts compute it on the site's records)."
     numbers = (
-        f"the same directions score {100 * min(values):.0f} to {100 * max(values):.0f} % of their CH when judged on "
-        "one site's records instead of all: CH counts records"
+        f"on one site's records the same directions have {100 * min(values):.0f}% to {100 * max(values):.0f}% of their "
+        "CH on all records: CH grows with the number of records"
     )
     return Verdict(claim, where, outcome_of(sum(value > 0.8 for value in values), len(values)), numbers)
 
 
 def index_measures(results: Results, where: str) -> Verdict:
-    """Set the separation of clusters against the correlation kept, over all private points with clusters."""
+    """Compare the separation of clusters with the correlation retained, at all private points with clusters."""
     curves = [Curve(name, kind) for kind in KINDS for name in ("CAPE", "conventional", "local")]
     shares, kept = [], []
     for curve in curves:
@@ -33,31 +33,33 @@ def index_measures(results: Results, where: str) -> Verdict:
         shares += [value for points in of_panels.values() for value in points.values()]
         kept += [value for points in correlation.values() for value in points.values()]
     misled = [(share, part) for share, part in zip(shares, kept, strict=True) if share >= REACHED > part]
-    claim = "CH of K-means on the projections tells how good the CCA subspaces are."
+    claim = "CH of K-means on the projections measures how good the CCA subspaces are."
     numbers = (
-        f"of {len(shares)} private points {len(misled)} reach 95 % of the non-private separation without 95 % of its "
+        f"of {len(shares)} private points, {len(misled)} reach 95% of the non-private separation without 95% of its "
     )
-    numbers += "correlation" + (f", down to {100 * min(part for _, part in misled):.0f} %" if misled else "")
+    numbers += "correlation" + (f" (as little as {100 * min(part for _, part in misled):.0f}%)" if misled else "")
     agreed = [not (share >= REACHED > part) for share, part in zip(shares, kept, strict=True) if share >= REACHED]
     return Verdict(claim, where, outcome_of(sum(agreed), len(agreed)), numbers)
 
 
 def index_grows(rows: Results, where: str) -> Verdict:
-    """CH of the non-private result grows with N, and with copies, though its clusters are separated no better."""
+    """Judge whether clusters are separated better when CH of the non-private result grows with N or copies."""
     coarse = Yardstick("larger", tolerance=0.05)
     index, separation = (trend(rows.where(measure=measure), OPTIMUM, coarse) for measure in (CH, RATIO))
     claim = "A larger CH at larger N means better clusters (non-private CCA)."
-    return Verdict(claim, where, separation.outcome, f"CH: {index}; separation between over within: {separation}")
+    return Verdict(
+        claim, where, separation.outcome, f"CH: {index}; ratio of spread between to within clusters: {separation}"
+    )
 
 
 def copies(rows: Results, where: str) -> Verdict:
-    """Repeating records lowers the noise only if copies are counted as people."""
+    """Judge repeated records: they lower the noise only if copies are counted as people."""
     found = {kind: along(rows, Curve("CAPE", kind)) for kind in KINDS}
     published = Curve("CAPE", PUBLISHED).of(rows)
     real, claimed = published.numbers("verified_epsilon"), sorted(set(published.numbers("claimed_epsilon")))
     numbers = "; ".join(f"{kind}: separation {one}" for kind, one in found.items())
     numbers += (
-        f"; claimed epsilon {', '.join(f'{value:g}' for value in claimed)} is really {min(real):.3g} to {max(real):.3g}"
+        f"; claimed epsilon {', '.join(f'{value:g}' for value in claimed)}, real {min(real):.3g} to {max(real):.3g}"
     )
     claim = "Repeating the samples p times improves capeCCA at the same epsilon."
     return Verdict(claim, where, found[VERIFIED].outcome, numbers)

@@ -1,48 +1,58 @@
-"""The schemes of the CCA figures: each by dpcape's protocols, and as published; and how their directions are judged."""
+"""The schemes of the CCA figures, with dpcape's protocols and as published, and the measures of their directions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape import CCA, Cape, Dealer, Exact, Federation, Independent, Replay, in_process, views
+from dpcape.arrays import FloatArray
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.postprocessing.eigen import canonical
 from dpcape.protocols.protocol import Protocol
-from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
+from dpcape_papers.experiments.comparison import (
+    NON_PRIVATE,
+    PUBLISHED,
+    VERIFIED,
+    Fit,
+    Measure,
+    Method,
+    MethodResult,
+    Task,
+)
 from dpcape_papers.figures.cca.pairs import VIEW_BOUND, Pairs
 from dpcape_papers.published import pca as moments
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
-from dpcape_papers.published.cca import (
-    CAPECCA_HONEST,
-    CAPECCA_SENSITIVITY,
-    POSTER_SENSITIVITY,
-    canonical_directions,
-)
+from dpcape_papers.published.cca import CAPECCA_HONEST, CAPECCA_SENSITIVITY, POSTER_SENSITIVITY, canonical_directions
 
-Matrix = NDArray[np.float64]
-Directions = tuple[Matrix, Matrix]
-Sites = Mapping[str, tuple[Matrix, Matrix]]
+Directions = tuple[FloatArray, FloatArray]
+Sites = Mapping[str, tuple[FloatArray, FloatArray]]
 
 CH, RATIO, KEPT, ERROR = "CH", "between over within", "correlation kept", "err_corr"
 OWN_RECORDS = "local on its own records"
 
 
 def task(pairs: Pairs, *, n_sites: int, delta: float, copies: int, scheme: str, seed: int, n_judged: int) -> Task:
-    """Return the records spread over sites, with what every scheme and measure needs.
+    """Return the records divided among sites, with everything that schemes and measures need.
 
     Parameters
     ----------
+    pairs : Pairs
+        The records of all sites.
+    n_sites : int
+        Number of sites, which have equal size.
+    delta : float
+        Delta of all methods.
     copies : int
         How often the papers repeat each record; only published calibrations count copies as people.
-    scheme : str
-        "chapter" (section 7.2), "paper" (capeCCA) or "poster".
+    scheme : {'chapter', 'paper', 'poster'}
+        Section 7.2, the capeCCA paper or the poster.
+    seed : int
+        Seed of K-means.
     n_judged : int
-        At most so many records are clustered; the index is then stated for all of them.
+        Maximum number of records to cluster; the index is stated for all records.
     """
     parts = [tuple(np.split(view, n_sites)) for view in (pairs.x, pairs.y)]
     sites = {f"site {index}": (parts[0][index], parts[1][index]) for index in range(n_sites)}
@@ -58,18 +68,18 @@ def task(pairs: Pairs, *, n_sites: int, delta: float, copies: int, scheme: str, 
     return Task(sites=sites, delta=delta, options=options)
 
 
-def measures(task_: Task) -> dict[str, Callable[[Any, Task], float]]:
-    """Return the measures of a task: correlations if the truth is known, clusters otherwise."""
+def measures(task_: Task) -> dict[str, Measure]:
+    """Return the measures of a task: of correlations if the true ones are known, otherwise of clusters."""
     known = task_.options["pairs"].correlations is not None
     return {name: _taken(name) for name in ((ERROR, KEPT) if known else (CH, RATIO, KEPT))}
 
 
-def _taken(name: str) -> Callable[[Any, Task], float]:
+def _taken(name: str) -> Measure:
     return lambda result, _: float(result[name])
 
 
 def judged(directions: Directions, task_: Task, *, own: bool = False) -> dict[str, float]:
-    """Return all measures of a pair of directions; ``own`` judges them on the last site's records alone."""
+    """Return all measures of a pair of directions; with ``own``, on the last site's records only."""
     pairs: Pairs = task_.options["pairs"]
     x, y = list(task_.sites.values())[-1] if own else (pairs.x, pairs.y)
     kept = _correlation_kept(directions, task_)
@@ -92,8 +102,8 @@ def judging(method: Method) -> Method:
     return Method(method.curve, method.calibration, fit)
 
 
-def separation(scores: Matrix, n_clusters: int, seed: int) -> float:
-    """Return spread between over spread within the clusters K-means finds; CH is this times (N - K)/(K - 1)."""
+def separation(scores: FloatArray, n_clusters: int, seed: int) -> float:
+    """Return the ratio of spread between to spread within K-means clusters; CH is this times (N - K)/(K - 1)."""
     from sklearn.cluster import KMeans
 
     labels = KMeans(n_clusters, n_init=2, random_state=seed).fit_predict(scores)
@@ -101,14 +111,14 @@ def separation(scores: Matrix, n_clusters: int, seed: int) -> float:
     return index * (n_clusters - 1) / (len(scores) - n_clusters)
 
 
-def _correlation(first: Matrix, second: Matrix) -> float:
+def _correlation(first: FloatArray, second: FloatArray) -> float:
     scale = math.sqrt(float(first @ first) * float(second @ second))
     return float(first @ second) / scale if scale > 0 else 0.0
 
 
 def _correlation_kept(directions: Directions, task_: Task) -> float:
-    """Return the canonical correlations within the found subspaces, summed, relative to the non-private ones."""
-    moment: Matrix = np.mean(task_.options["moments"], axis=0)
+    """Return the sum of canonical correlations within the subspaces found, divided by the non-private sum."""
+    moment: FloatArray = np.mean(task_.options["moments"], axis=0)
     u, v = (np.linalg.qr(one)[0] for one in directions)
     width, count = len(u), u.shape[1]
     both = np.block([[u, np.zeros((width, count))], [np.zeros((len(v), count)), v]])
@@ -127,7 +137,7 @@ def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Pro
     def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         made = protocol(task_)
         directions, model = _fitted(chosen(task_), made, task_, epsilon, seed)
-        return MethodResult(judged(directions, task_), None if isinstance(made, Exact) else model.guarantee_.epsilon)
+        return MethodResult(judged(directions, task_), model.guarantee_.epsilon if made.adds_noise else None)
 
     return fit
 
@@ -153,7 +163,7 @@ def n_colluding(task_: Task) -> int:
 
 
 def _cape(task_: Task) -> Protocol:
-    # The paper has a trusted generator of zero-sum noise, the chapter has sites agree on it.
+    # The paper uses a trusted generator of zero-sum noise; in the chapter the sites agree on it.
     kind = Dealer if task_.options["scheme"] == "paper" else Cape
     return kind(n_colluding=n_colluding(task_))
 
@@ -180,11 +190,11 @@ def _as_published(curve: str) -> Fit:
     return fit
 
 
-def _noisy_moment(curve: str, held: list[Matrix], scale: float, rng: np.random.Generator) -> Matrix:
+def _noisy_moment(curve: str, held: list[FloatArray], scale: float, rng: np.random.Generator) -> FloatArray:
     if curve == "CAPE":
         return moments.cape_moment(held, scale=scale, rng=rng)
     if curve == "conventional":
-        mean: Matrix = np.mean(moments.conventional_moments(held, scale=scale, rng=rng), axis=0)
+        mean: FloatArray = np.mean(moments.conventional_moments(held, scale=scale, rng=rng), axis=0)
         return mean
     return moments.conventional_moments(held[-1:], scale=scale, rng=rng)[0]
 

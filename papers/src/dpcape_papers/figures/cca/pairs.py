@@ -1,9 +1,9 @@
-"""Pairs of views for the CCA figures, prepared with public numbers only.
+"""Pairs of views for the CCA figures, prepared with public values only.
 
-The papers centre, project and scale by the very records, which no epsilon covers. Here centre and principal directions
-come from rows apart (the test part of MNIST, every fourth utterance, a second simulated cohort), and each view of each
-record gets norm 1/sqrt(2), so that the stacked record has norm one as in the papers. Simulated fMRI and EEG, whose
-correlations must survive, are scaled by one public number per view and clipped instead.
+The papers centre, project and scale the records by values computed from them, which no epsilon covers. Here centre and
+principal directions come from separate rows (the test set of MNIST, every fourth utterance, a second simulated cohort).
+Each view of each record is scaled to norm 1/sqrt(2), so that the stacked record has norm one as in the papers.
+Simulated fMRI and EEG are scaled by one public number per view and clipped instead, to preserve their correlations.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.fusion import simulated_fusion
-
-Matrix = NDArray[np.float64]
 
 FILES = {"MNIST": "mnist.npz", "MOCHA-TIMIT": "mocha_timit_two_view.npz"}
 VIEW_BOUND = math.sqrt(0.5)
@@ -27,21 +26,21 @@ VIEW_BOUND = math.sqrt(0.5)
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two views of the same records, each row of a view with norm at most 1/sqrt(2).
+    """Two views of the same records; each row of a view has norm at most 1/sqrt(2).
 
-    ``groups`` says which class a record belongs to and ``correlations`` what is true of simulated profiles, if known.
+    ``groups`` contains the class of each record, and ``correlations`` the true correlations of simulated profiles.
     """
 
     name: str
-    x: Matrix
-    y: Matrix
+    x: FloatArray
+    y: FloatArray
     groups: NDArray[np.intp]
     n_clusters: int
     n_components: int
-    correlations: Matrix | None = None
+    correlations: FloatArray | None = None
 
     def draw(self, n_records: int, seed: Sequence[int]) -> Pairs:
-        """Return so many records: equally many of each group, in random order."""
+        """Return ``n_records`` records, equally many of each group, in random order."""
         rng = np.random.default_rng(seed)  # protects nothing
         names = np.unique(self.groups)
         sizes = [n_records // names.size + (index < n_records % names.size) for index in range(names.size)]
@@ -60,7 +59,7 @@ class Pairs:
 
 @cache
 def clustered(data: DataFolder, name: str) -> Pairs:
-    """Return MNIST, MOCHA-TIMIT (or a simulated stand-in of the same shape) or the Synthetic mixture."""
+    """Return MNIST, MOCHA-TIMIT or the Synthetic mixture; simulated records of the same shape if a file is missing."""
     if name == "Synthetic":
         return _mixture("Synthetic", n_features=20, n_clusters=5, n_components=4, n_records=60000)
     if name == "MNIST":
@@ -71,11 +70,11 @@ def clustered(data: DataFolder, name: str) -> Pairs:
 
 
 def fusion_pairs(n_people: int, seed: Sequence[int]) -> Pairs:
-    """Return simulated people, each modality reduced to five principal directions of a second cohort."""
+    """Return simulated people, with each modality reduced to five principal directions of a second cohort."""
     # The generator protects nothing.
     people, others = (simulated_fusion(np.random.default_rng([*seed, index]), n_people=n_people) for index in range(2))
     views = []
-    # The second cohort has maps of its own; only its profiles are used: the maps are public, as a template is.
+    # Only the profiles of the second cohort are used. The maps are public, like a template.
     for profiles, spare, components in (
         (people.fmri_profiles, others.fmri_profiles, people.maps),
         (people.eeg_profiles, others.eeg_profiles, people.potentials),
@@ -88,28 +87,28 @@ def fusion_pairs(n_people: int, seed: Sequence[int]) -> Pairs:
     return Pairs("simulated fMRI+EEG", views[0], views[1], groups, 1, n_components, people.correlations)
 
 
-def _reduced(profiles: Matrix, components: Matrix) -> Matrix:
+def _reduced(profiles: FloatArray, components: FloatArray) -> FloatArray:
     """Return the components in the principal directions of profiles @ components, without forming that product."""
     within = np.linalg.qr(components.T)[1].T
     turn = np.linalg.svd(profiles @ within, full_matrices=False)[2]
-    mixing: Matrix = within @ turn.T
+    mixing: FloatArray = within @ turn.T
     return mixing
 
 
-def _clipped(rows: Matrix) -> Matrix:
-    result: Matrix = rows * np.minimum(
+def _clipped(rows: FloatArray) -> FloatArray:
+    result: FloatArray = rows * np.minimum(
         1.0, VIEW_BOUND / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     )
     return result
 
 
-def _scaled(rows: Matrix) -> Matrix:
-    """Give every row the norm 1/sqrt(2): a function of the record alone."""
-    result: Matrix = rows * (VIEW_BOUND / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+def _scaled(rows: FloatArray) -> FloatArray:
+    """Return rows scaled to norm 1/sqrt(2), which depends only on the record itself."""
+    result: FloatArray = rows * (VIEW_BOUND / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
     return result
 
 
-def _projected(records: Matrix, public: Matrix, width: int, *, standardise: bool = False) -> Matrix:
+def _projected(records: FloatArray, public: FloatArray, width: int, *, standardise: bool = False) -> FloatArray:
     centre = public.mean(axis=0)
     spread = np.maximum(public.std(axis=0), 1e-12) if standardise else np.ones(centre.size)
     moved = (public - centre) / spread
@@ -118,7 +117,7 @@ def _projected(records: Matrix, public: Matrix, width: int, *, standardise: bool
 
 
 def _mnist(data: DataFolder) -> Pairs:
-    """Upper and lower halves of the digits, 50 principal directions each."""
+    """Return the upper and lower halves of the digits, with 50 principal directions each."""
     with np.load(data.file(FILES["MNIST"])) as held:
         train, test, labels = held["X_train"], held["X_test"], held["y_train"].astype(np.intp)
     halves = []
@@ -129,7 +128,7 @@ def _mnist(data: DataFolder) -> Pairs:
 
 
 def _speech(data: DataFolder) -> Pairs:
-    """Seven frames of articulators and of acoustics (MFCC with first and second differences), 25 directions each."""
+    """Return seven frames of articulators and of acoustics (MFCC, first and second differences), 25 directions each."""
     with np.load(data.file(FILES["MOCHA-TIMIT"])) as held:
         sound, mouth = held["mfcc"].astype(np.float64), held["ema"].astype(np.float64)
         speaker, utterance = held["speaker"].astype(np.intp), held["utterance"].astype(np.intp)
@@ -147,7 +146,7 @@ def _speech(data: DataFolder) -> Pairs:
     return Pairs(name, views[0], views[1], speaker[inside][~apart], n_clusters=2, n_components=10)
 
 
-def _differences(frames: Matrix, run: NDArray[np.intp]) -> Matrix:
+def _differences(frames: FloatArray, run: NDArray[np.intp]) -> FloatArray:
     """Return half the difference of the neighbours, zero at the ends of an utterance."""
     result = np.zeros_like(frames)
     same = run[2:] == run[:-2]
@@ -156,7 +155,7 @@ def _differences(frames: Matrix, run: NDArray[np.intp]) -> Matrix:
 
 
 def _mixture(name: str, n_features: int, n_clusters: int, n_components: int, n_records: int) -> Pairs:
-    """Views that are independent given the cluster, under stronger noise of their own (Chaudhuri et al. 2009)."""
+    """Return views that are independent given the cluster, each with noise of its own (Chaudhuri et al. 2009)."""
     rng = np.random.default_rng([7, n_features, n_clusters])  # protects nothing
     groups = rng.integers(n_clusters, size=n_records)
     views = []

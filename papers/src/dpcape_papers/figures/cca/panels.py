@@ -1,11 +1,11 @@
-"""The panels of figures 7.1 and 7.2, of capeCCA's figures 2 and 3 and of the poster's plots."""
+"""The panels of figures 7.1 and 7.2, of figures 2 and 3 of the capeCCA paper, and of the poster's plots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 from matplotlib.figure import Figure
 
@@ -27,23 +27,35 @@ _DELTAS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2)
 
 @dataclass(frozen=True)
 class CcaPanel:
-    """What is held fixed in a panel, and the points along its horizontal axis (all of them, and for a quick run)."""
+    """The fixed settings of a panel, and the points of its horizontal axis in full and in quick runs."""
 
     letter: str
     dataset: str
     by: str
     points: tuple[float, ...]
-    quick: tuple[float, ...] = ()  # empty: left out of quick runs
+    quick: tuple[float, ...] = ()  # empty: omitted from quick runs
     n_records: int = 0
     epsilon: float = 0.0
     copies: int = 1
     delta: float = 0.01
 
 
+class _Named(TypedDict):
+    dataset: str
+
+
+class _Copied(_Named):
+    copies: int
+
+
+class _Sized(_Named):
+    n_records: int
+
+
 _QUICK_EPSILONS = (0.05, 1.0, 10.0)
-_MNIST: dict[str, Any] = {"dataset": "MNIST", "copies": 10}
-_SPEECH: dict[str, Any] = {"dataset": "MOCHA-TIMIT", "n_records": 2000}
-_BOTH: dict[str, Any] = {"dataset": FUSION}
+_MNIST: _Copied = {"dataset": "MNIST", "copies": 10}
+_SPEECH: _Sized = {"dataset": "MOCHA-TIMIT", "n_records": 2000}
+_BOTH: _Named = {"dataset": FUSION}
 BY_EPSILON_AND_SIZE = (
     CcaPanel("a", by=BY_EPSILON, points=_EPSILONS, quick=_QUICK_EPSILONS, n_records=30000, **_MNIST),
     CcaPanel("b", by=BY_EPSILON, points=_EPSILONS, n_records=50000, **_MNIST),
@@ -83,7 +95,7 @@ POSTER_PANELS = {
 
 
 def cells(panels: Sequence[CcaPanel], scheme: str, *, quick_runs: int) -> Callable[[RunSetting], list[Cell]]:
-    """Return the function that lists a cell per panel and run."""
+    """Return a function that returns one cell per panel and run."""
     return partial(_cells, panels, scheme, quick_runs)
 
 
@@ -115,7 +127,7 @@ def compute(
     n_judged: int,
     methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the rows of one run of one panel; ``methods`` are further ones, by name."""
+    """Return the rows of one run of one panel; ``methods`` names additional methods."""
     found: list[Row] = []
     for point in points:
         size = int(point) if by == BY_RECORDS else n_records
@@ -149,7 +161,7 @@ def _records(data: DataFolder, dataset: str, n_records: int, run: int) -> Pairs:
 
 
 def draw(panels: Sequence[CcaPanel], n_columns: int) -> Callable[[Results], Figure]:
-    """Return the function that draws these panels."""
+    """Return a function that draws these panels."""
     return partial(_draw, panels, n_columns)
 
 

@@ -1,4 +1,4 @@
-"""What the figures of CCA are measured by: separation of clusters, error of correlations, share of the best result."""
+"""Measures of the CCA figures: separation of clusters, error of correlations, share of the non-private utility."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dpcape_papers.verdicts import Curve, Trend, Yardstick, ratios, trend
 OPTIMUM = Curve("non-private", NON_PRIVATE)
 KINDS = (PUBLISHED, VERIFIED)
 SEPARATION, CORRELATION, MISTAKE = Yardstick("larger"), Yardstick("larger"), Yardstick("smaller")
-# "Approaches", "performs like": this share of the non-private utility.
+# "Approaches" and "performs like" mean at least this share of the non-private utility.
 REACHED = 0.95
-# What err_corr is if no correlation is found at all.
+# The value of err_corr if no correlation is found.
 _NOTHING = float(np.linalg.norm(CORRELATIONS)) / len(CORRELATIONS)
 
 
 def utility(rows: Results, curve: Curve) -> dict[str, dict[float, float]]:
     """Return a curve's share of the non-private utility, by panel and point.
 
-    Of clusters: their separation relative to the non-private one, which unlike CH does not grow with the number of
-    records. Of correlations: 1 for the error of the non-private result, 0 for that of finding none.
+    For clusters it is the ratio of their separation to the non-private one, which unlike CH does not grow with the
+    number of records. For correlations it is 1 at the error of the non-private result, and 0 if none is found.
     """
     found = ratios(rows.where(measure=RATIO), curve, OPTIMUM)
     errors = rows.where(measure=ERROR)
@@ -36,5 +36,5 @@ def utility(rows: Results, curve: Curve) -> dict[str, dict[float, float]]:
 
 
 def along(rows: Results, curve: Curve) -> Trend:
-    """Follow clusters by separation and correlations by error."""
+    """Return the trend of a curve along x: of separation for clusters, of the error for correlations."""
     return trend(rows.where(measure=RATIO), curve, SEPARATION) + trend(rows.where(measure=ERROR), curve, MISTAKE)

@@ -1,4 +1,4 @@
-"""The work behind the figures on CCA."""
+"""The code of the figures on CCA: cells, drawing and verdicts."""
 
 from __future__ import annotations
 

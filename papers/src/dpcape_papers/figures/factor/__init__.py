@@ -1,6 +1,6 @@
 """Figures 2 to 4 of Kundu and Suthaharan: predictions from released latent factors.
 
-The release has no formal guarantee; beside the errors of the paper stand attacks on what is handed out.
+The release has no formal guarantee. In addition to the paper's errors, the figures report attacks on the release.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from dpcape_papers.experiments.experiment import Experiment, late
 
 _NOTE = (
-    "Chains are shorter than the paper's 20,000 sweeps (R-hat of the likelihood is near 1 well before). The paper does"
-    " not say how loadings were drawn; here they are standard normal. Formulas are the corrected ones of"
-    " docs/factor_release.md. There is no noise and no epsilon to claim: the release has no guarantee."
+    "Chains are shorter than the paper's 20,000 sweeps (R-hat of the likelihood is near 1 long before that). The paper"
+    " does not say how loadings were drawn; here they are standard normal. Formulas are the corrected ones of"
+    " docs/factor_release.md. There is no noise and no epsilon: the release has no guarantee."
 )
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -18,7 +18,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         name="factor-2",
         paper="factor",
         label="Figure 2",
-        title="Prediction from released factors over the sample size",
+        title="Prediction from released factors, by sample size",
         work=late("factor.work", "BY_SIZE"),
         note=_NOTE,
     ),
@@ -26,7 +26,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         name="factor-3",
         paper="factor",
         label="Figure 3",
-        title="Prediction from released factors over the number of factors",
+        title="Prediction from released factors, by number of factors",
         work=late("factor.work", "BY_NUMBER"),
         note=_NOTE,
     ),
@@ -34,12 +34,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         name="factor-4",
         paper="factor",
         label="Figure 4",
-        title="Prediction from released factors of brain images over the number of factors",
+        title="Prediction from released factors of brain images, by number of factors",
         work=late("factor.work", "OF_IMAGES"),
         substitutes="ABIDE for the Philadelphia cohort: age (with sex as covariate) from 6,670 connections (quick runs:"
         " a third of them) instead of anxiety (with age and gender) from 100,000 voxels; 49 subjects as in the paper."
-        " Without the files: simulated subjects.",
-        note=_NOTE + " The paper chose the number of factors by the test error; so does this picture, and its lowest"
-        " point is therefore too good.",
+        " If the files are missing, subjects are simulated.",
+        note=_NOTE
+        + " The paper chose the number of factors by the test error. This picture does the same, so its lowest"
+        " point is too optimistic.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What figures 2 to 4 compute: fits of the release and its competitors, and attacks on what is released."""
+"""The computation of figures 2 to 4: fits of the release and its competitors, and attacks on the release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOUND, CHANCE = "people found by 20 features", "the same by guessing"
 N_FACTORS = "number of factors"
 PROPOSED, SVD, TWO_STAGE = "proposed", "SVD", "two-stage"
 BEST, WORST = "ridge on features", "covariates only"
-# The release's own names of the two bounds.
+# The names that the release uses for the two bounds.
 _NAMES = {"best case: ridge on features": BEST, "worst case: covariates only": WORST}
 
 
@@ -31,7 +31,7 @@ def simulation(
     n_draws: int,
     attack: bool,
 ) -> list[Row]:
-    """Fit one simulated data set; ``along`` says which of "n" and "n_factors" is the horizontal coordinate."""
+    """Return the rows of one simulated data set; ``along`` is the horizontal coordinate, "n" or "n_factors"."""
     subjects = prepared.simulated(n, n_features, run)
     model, errors = prepared.fit(subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run)
     panel = f"simulated, p = {n_features:,}" + ("" if along == "n" else f", n = {n}")
@@ -42,7 +42,7 @@ def simulation(
 def connectivity(
     data: DataFolder, *, n: int, n_factors: int, run: int, every: int, n_burn_in: int, n_draws: int, attack: bool
 ) -> list[Row]:
-    """Fit one split of ABIDE (each ``every``-th connection), or of simulated subjects if the files are absent."""
+    """Return the rows of one split of ABIDE (each ``every``-th connection), or of simulated subjects."""
     if data.has(prepared.CONNECTIVITY) and data.has(prepared.PHENOTYPES):
         subjects = prepared.abide(data, n, run, every=every)
         name = f"ABIDE (for PNC): age from {subjects.X.shape[1]:,} connections"
@@ -71,7 +71,7 @@ def _rows(model: FactorRelease, errors: dict[str, float], *, panel: str, x: floa
 
 
 def _row(panel: str, curve: str, x: float, measure: str, value: float, run: int) -> Row:
-    """Return a row; the released schemes have no noise and no claim in numbers, so no epsilon holds."""
+    """Return a row; released schemes have no noise and claim no epsilon, so their real epsilon is infinite."""
     bound = curve in (BEST, WORST)
     return row(
         panel=panel,

@@ -1,4 +1,4 @@
-"""What the text says about figures 2 to 4, judged from their rows."""
+"""Verdicts on the paper's claims about figures 2 to 4."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpcape_papers.verdicts import Curve, Yardstick, as_good, change, compare_cu
 
 ERRORS = Yardstick("smaller", log=True)
 RELEASE = Curve(PROPOSED, PUBLISHED)
-# "Minimal deterioration", "plateaus" and "no significant change": at most this share.
+# "Minimal deterioration", "plateaus" and "no significant change" mean at most this relative change.
 SMALL = 0.05
 
 
@@ -77,7 +77,7 @@ def _falls_with_size(rows: Results) -> Verdict:
 
 
 def _minimal_loss(rows: Results) -> Verdict:
-    """Compare with ridge regression on the features themselves, as section V defines the loss of accuracy."""
+    """Compare with ridge regression on the original features, which section V uses to define the loss of accuracy."""
     shares = {x: _mean(rows, PROPOSED, x) / _mean(rows, BEST, x) - 1 for x in _places(rows)}
     outcome = as_good([share <= SMALL for share in shares.values()])
     shown = ", ".join(f"{share:+.1%} at n = {x:g}" for x, share in shares.items())
@@ -85,11 +85,14 @@ def _minimal_loss(rows: Results) -> Verdict:
 
 
 def _guarantee(results: Results) -> Verdict:
-    """Attack the release: anything rebuilt or found beyond chance contradicts a full guarantee, nothing proves one."""
+    """Judge by attacks: success beyond chance refutes a full guarantee; failure would not prove one."""
     rebuilt, shuffled, found, chance = (results.mean(measure=name) for name in (REBUILT, GUESSED, FOUND, CHANCE))
     outcome: Outcome = "fails" if rebuilt > max(shuffled, 0.0) + SMALL or found > 2 * chance else "not shown"
-    numbers = f"with some records known, {max(rebuilt, 0.0):.0%} of the variance of other people's features is rebuilt"
-    numbers += f"; {found:.0%} of them are found by noisy knowledge of 20 features (guessing {chance:.1%}); no epsilon"
+    numbers = (
+        f"with some records known, {max(rebuilt, 0.0):.0%} of the variance of other people's features is reconstructed"
+    )
+    numbers += f"; {found:.0%} of them are identified from noisy values of 20 features (guessing: {chance:.1%}); "
+    numbers += "no epsilon holds"
     return Verdict("The privacy of the original features is fully guaranteed", "abstract", outcome, numbers)
 
 
@@ -114,7 +117,7 @@ def _flat_beyond(rows: Results) -> Verdict:
 
 
 def _lowest_at(rows: Results, number: int, claim: str, where: str) -> Verdict:
-    """Holds if the mean is lowest there; under conditions if no number is clearly lower."""
+    """Judge "holds" if the mean is lowest there, and "holds under conditions" if no other number is clearly lower."""
     means = {x: _mean(rows, PROPOSED, x) for x in _places(rows)}
     best = min(means, key=lambda x: means[x])
     clear = best != number and change(rows, RELEASE, ERRORS, start=float(number), end=best).better
@@ -129,7 +132,7 @@ def _nearer_the_best(rows: Results) -> Verdict:
     low, mine, high = (_mean(rows, curve, best) for curve in (BEST, PROPOSED, WORST))
     outcome: Outcome = "holds" if low < high and mine - low < high - mine else "fails"
     numbers = f"best case {low:.3g}, proposed {mine:.3g} with {best:g} factors, worst case {high:.3g}"
-    return Verdict("The release comes nearer the best case than the worst case", "section V.B", outcome, numbers)
+    return Verdict("The release is closer to the best case than to the worst case", "section V.B", outcome, numbers)
 
 
 def _places(rows: Results) -> list[float]:

@@ -30,7 +30,7 @@ _COLOURS = {PROPOSED: "#000000", SVD: "#0072B2", TWO_STAGE: "#D55E00", BEST: "#0
 
 
 def draw_size(results: Results) -> Figure:
-    """Draw figure 2: over the sample size."""
+    """Draw figure 2: errors by sample size."""
     figure, right = _draw(Results(r for r in results if r["curve"] != WORST), "sample size n")
     numbers = ", ".join(f"{value:g}" for value in results.where(measure=N_FACTORS).values("value") if value is not None)
     right.set_title(f"{right.get_title()}; factors chosen: {numbers}", fontsize="medium")
@@ -38,20 +38,20 @@ def draw_size(results: Results) -> Figure:
 
 
 def draw_number(results: Results) -> Figure:
-    """Draw figure 3: over the number of factors."""
+    """Draw figure 3: errors by number of factors."""
     return _draw(Results(r for r in results if r["curve"] != WORST), "number of factors K")[0]
 
 
 def draw_connectivity(results: Results) -> Figure:
-    """Draw figure 4: over the number of factors, between best and worst case."""
+    """Draw figure 4: errors by number of factors, with the best and the worst case."""
     return _draw(results, "number of factors K")[0]
 
 
 def _draw(results: Results, label: str) -> tuple[Figure, Axes]:
-    """Draw the error, and beside it the excess over ridge regression on the features, run by run.
+    """Draw the error on the left, and on the right its excess over ridge regression on the features.
 
-    Runs are averaged on the log scale. Errors differ between data sets far more than between methods, so a band of one
-    standard error is drawn for the excess only.
+    Runs are averaged on the log scale. Errors differ far more between data sets than between methods, so only the
+    excess, computed run by run, has a band of one standard error.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
     rows = results.where(measure=ERROR)
@@ -79,12 +79,12 @@ def _panel(axes: Axes, series: list[CurvePoints], look: Look, rows: Results) -> 
 
 
 def _finish(figure: Figure, results: Results) -> None:
-    """Add the legend, and what the release is worth as protection."""
+    """Add the legend, and a note on the protection that the release provides."""
     legend_below(figure)
-    text = "No differential privacy: the release is a function of the records, so no epsilon holds with delta below 1."
+    text = "No differential privacy: the release is a function of the records; no epsilon holds with delta below 1."
     if len(results.where(measure=REBUILT)):
         rebuilt, found, chance = (results.mean(measure=name) for name in (REBUILT, FOUND, CHANCE))
-        text += f"\nAttacks: {max(rebuilt, 0.0):.0%} of the variance of other people's features rebuilt;"
-        text += f" {found:.0%} of people found by 20 features (guessing {chance:.1%})."
+        text += f"\nAttacks: {max(rebuilt, 0.0):.0%} of the variance of other people's features reconstructed;"
+        text += f" {found:.0%} of people identified from 20 features (guessing: {chance:.1%})."
     figure.legends[0].set_title(text)
     figure.legends[0].get_title().set(fontsize="small", multialignment="center")

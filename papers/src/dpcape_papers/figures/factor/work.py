@@ -1,4 +1,4 @@
-"""The work behind figures 2 to 4 of Kundu and Suthaharan."""
+"""The code of figures 2 to 4 of Kundu and Suthaharan: cells, drawing and verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _number_cells(setting: RunSetting) -> list[Cell]:
 
 
 def _connectivity_cells(setting: RunSetting) -> list[Cell]:
-    # 49 subjects, 8 to 25 factors as in the paper, and one number beyond.
+    # 49 subjects and 8 to 25 factors as in the paper, and 30 factors in addition.
     numbers = setting.choose((8, 18, 25, 30), (8, 10, 12, 14, 16, 18, 20, 22, 25, 30))
     chain = {"n_burn_in": setting.choose(40, 400), "n_draws": setting.choose(40, 200), "every": setting.choose(3, 1)}
     return [

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dpcape_papers.experiments.experiment import Experiment, late
 
 _SUBSTITUTE = (
-    "ABIDE (C-PAC, CC200, 116 time points per person, shuffled over four equal sites) for the papers' resting-state "
-    "data, which are not public; up to 372 people instead of 1548, 4 (quick) or 20 components instead of 50."
+    "ABIDE (C-PAC, CC200, 116 time points per person, divided at random among four equal sites) replaces the papers' "
+    "resting-state data, which are not public; up to 372 people instead of 1548, and 4 (quick) or 20 components "
+    "instead of 50."
 )
 _ROUNDS = (
-    "Gradient bounds, numbers of rounds and the PCA's share are not given: 5 and 0.5 times the root of the number of "
-    "components, 80 to 200 rounds (DP-djICA half as many in chapter 6), the PCA noised like one round; step 1 on rows "
-    "whitened by the released eigenvalues. All of these were chosen on data of seed 0; run k has data of seed k + 1. "
-    "The published noise protects a time point, not a person; its real epsilon lets a clipped gradient take any "
-    "direction, so it is an upper bound. Verified curves are JointICA, with the given epsilon in total."
+    "The texts do not give gradient bounds, numbers of rounds and the PCA's share. Here the bounds are 5 and 0.5 times "
+    "the square root of the number of components; there are 80 to 200 rounds (half as many for DP-djICA in chapter 6); "
+    "the PCA has the noise of one round; and the step size is 1 on rows whitened by the released eigenvalues. All of "
+    "these were chosen on data of seed 0; run k uses data of seed k + 1. The published noise protects a time point, "
+    "not a person. Its real epsilon assumes that a clipped gradient may have any direction, so it is an upper bound. "
+    "Verified curves are JointICA with the given total epsilon."
 )
 _NOTE = (
     f"{_ROUNDS} Overall epsilons are drawn below instead of on a second axis, for a time point and for a person. On "
-    "real data every algorithm is measured against its own result without noise on all people."
+    "real data every algorithm is compared with its own result without noise on all people."
 )
 
 
@@ -47,7 +49,7 @@ EXPERIMENTS = (
     _chapter(
         "6.4", "Joint ICA: gain index against delta", "BY_DELTA",
         substitutes=_SUBSTITUTE,
-        note=f"{_NOTE} Delta is that of the noise in every round and that of the overall epsilon.",
+        note=f"{_NOTE} Delta applies both to the noise of every round and to the overall epsilon.",
     ),
     _chapter("6.5", "Joint ICA: maps without noise", "EXACT_MAPS"),
     _chapter(
@@ -56,10 +58,10 @@ EXPERIMENTS = (
     _paper(
         "1", "DP-djICA: correlations of the estimated sources",
         "DJICA_INDEPENDENCE",
-        "The paper does not say what its four panels are: taken to be the four sites.",
+        "The paper does not say what its four panels show; here they are the four sites.",
     ),
     _paper(
         "2", "DP-djICA: gain index against epsilon", "DJICA_GAIN",
-        "Epsilon is that of the PCA and of every round.",
+        "Epsilon applies to the PCA and to every round.",
     ),
 )  # fmt: skip

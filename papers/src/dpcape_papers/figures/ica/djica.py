@@ -1,9 +1,8 @@
-"""Paper 003: independence of the components (figure 1) and gain index against epsilon (figure 2) of DP-djICA."""
+"""The DP-djICA paper: independence of the components (figure 1) and gain index by epsilon (figure 2)."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,9 +23,10 @@ from dpcape_papers.verdicts.comparing import by_point
 CORRELATION, OFF = "correlation", "mean off-diagonal correlation"
 _PUBLISHED, _EXACT = Curve(DP_DJICA, PUBLISHED), Curve("non-private", NON_PRIVATE)
 _SMALLER = Yardstick("smaller")
-# Off-diagonal correlations, and gain indices, that differ by less than this are called equal.
+# Off-diagonal correlations and gain indices that differ by at most this count as equal.
 _CLOSE = 0.05
-# Verified noise is not drawn beyond: integer noise has a cut-off, and nobody calls that private.
+# Verified noise is not computed beyond this epsilon, which is not private in any useful sense; integer noise has a
+# cut-off.
 _LARGEST = 100.0
 
 
@@ -34,7 +34,7 @@ def compute(
     data: DataFolder, *, n_subjects: int, n_components: int, side: int, n_timepoints: int, n_iter: int,
     epsilons: list[float], pooled: bool, matrices: bool, run: int,
 ) -> list[Row]:  # fmt: skip
-    """Return gain indices at all these epsilons, and correlations of the estimated sources if ``matrices``."""
+    """Return gain indices at the given epsilons and, with ``matrices``, correlations of the estimated sources."""
     series = simulated(
         seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
     )
@@ -62,7 +62,7 @@ def compute(
 def _row(
     panel: str, curve: Curve, epsilon: float, measure: str, value: float, result: Found, run: int, **more: Value
 ) -> Row:
-    # Paper 003 claims delta = 0.
+    # The DP-djICA paper claims delta = 0.
     delta = {NON_PRIVATE: None, PUBLISHED: 0.0, VERIFIED: DELTA}[curve.calibration]
     return row(
         panel=panel, curve=curve.name, calibration=curve.calibration, x=epsilon, measure=measure, value=value, run=run,
@@ -71,7 +71,7 @@ def _row(
 
 
 def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, series: PeopleSeries, run: int) -> list[Row]:
-    """Return |correlation| of the estimated sources at each site: its mean off the diagonal, and all of run 0."""
+    """Return the mean off-diagonal |correlation| of the estimated sources at each site; for run 0, all entries."""
     rows = []
     for site, part in enumerate(series.sites()):
         matrix = np.abs(np.corrcoef((np.vstack(part) @ result.unmixing.T).T))
@@ -87,7 +87,7 @@ def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, serie
     return rows
 
 
-def _sizes(setting: RunSetting) -> dict[str, Any]:
+def _sizes(setting: RunSetting) -> dict[str, int]:
     return {
         "n_components": setting.choose(6, 20),
         "side": setting.choose(12, 30),
@@ -125,7 +125,7 @@ def cells_gain(setting: RunSetting) -> list[Cell]:
 
 
 def draw_independence(results: Results) -> Figure:
-    """Draw the correlations of the estimated sources, a line per algorithm and a column per site."""
+    """Draw the correlations of the estimated sources: one row per algorithm, one column per site."""
     rows = results.where(measure=CORRELATION, x=1.0)
     lines = list(dict.fromkeys((str(r["curve"]), str(r["calibration"])) for r in rows))
     figure, grid = plt.subplots(
@@ -173,14 +173,14 @@ def judge_independence(results: Results) -> list[Verdict]:
     near = [found[_PUBLISHED] - found[_EXACT] <= _CLOSE for found in (off, index)]
     text = (
         f"Mean off-diagonal correlation {off[_PUBLISHED]:.3f} against {off[_EXACT]:.3f}; q_NGI {index[_PUBLISHED]:.3f} "
-        f"against {index[_EXACT]:.3f} (no unmixing: about .3 to .4)."
+        f"against {index[_EXACT]:.3f} (without unmixing: about 0.3 to 0.4)."
     )
     fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
-        Verdict("At epsilon 1 components are almost as independent as without noise", "DP-djICA paper, section IV",
+        Verdict("At epsilon 1 the components are almost as independent as without noise", "DP-djICA paper, section IV",
                 as_good([all(near)]), text),
-        Verdict("With smaller epsilon the independence falls sharply", "DP-djICA paper, section IV", fall.outcome,
-                f"Off-diagonal correlation from epsilon .1 to 1: {fall}."),
+        Verdict("Independence falls sharply at smaller epsilon", "DP-djICA paper, section IV", fall.outcome,
+                f"Off-diagonal correlation from epsilon 0.1 to 1: {fall}."),
         *_private(results),
     ]  # fmt: skip
 
@@ -195,12 +195,12 @@ def judge_gain(results: Results) -> list[Verdict]:
     verified = smaller.where(calibration=VERIFIED)
     fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
-        Verdict("Privacy costs separation quality", "DP-djICA paper, section IV", found.outcome,
+        Verdict("Privacy reduces the quality of separation", "DP-djICA paper, section IV", found.outcome,
                 f"q_NGI of djICA: {found}."),
-        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most .1)", "DP-djICA paper, section V",
+        Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most 0.1)", "DP-djICA paper, section V",
                 as_good([value <= 0.1 for value in published]),
-                f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified at such a "
-                f"total {verified.mean():.2f} on average."),
+                f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified, with such "
+                f"a total, {verified.mean():.2f} on average."),
         Verdict("q_NGI falls with epsilon", "DP-djICA paper, figure 2", fall.outcome, f"As published: {fall}."),
         _fewer_people(rows),
         *_private(results),
@@ -208,7 +208,7 @@ def judge_gain(results: Results) -> list[Verdict]:
 
 
 def _fewer_people(rows: Results) -> Verdict:
-    """Compare four sites with pooled data of half as many people, without noise and as published."""
+    """Compare four sites with pooled data of half as many people, both without noise and as published."""
     found = Tally()
     for curve in (_EXACT, _PUBLISHED):
         by_panel = by_point(rows, curve)
@@ -217,17 +217,17 @@ def _fewer_people(rows: Results) -> Verdict:
             for start in ("four sites", "pooled")
         )
         found += sum((_SMALLER.compare(runs, pooled.get(x, {})) for x, runs in four.items()), Tally())
-    claim = "On pooled data of half as many people both algorithms do slightly worse than over the sites"
-    return Verdict(claim, "DP-djICA paper, section IV", found.outcome, f"q_NGI over the sites: {found}.")
+    claim = "On pooled data of half as many people both algorithms do slightly worse than across the sites"
+    return Verdict(claim, "DP-djICA paper, section IV", found.outcome, f"q_NGI across the sites: {found}.")
 
 
 def _private(results: Results) -> list[Verdict]:
     outcome, text = privacy_claim(results.where(measure=ERROR), DP_DJICA)
     delta = wishart_delta(1.0, 1, 0.5)
-    text += f"; the PCA's delta at epsilon 1 is {delta:.3f} and stays so at every larger epsilon (retracted result)"
+    text += f"; the PCA's delta at epsilon 1 is {delta:.3f}, and remains so at every larger epsilon (retracted result)"
     return [
         Verdict(
-            "Everything is epsilon-private with delta 0",
+            "The whole algorithm is epsilon-private with delta 0",
             "DP-djICA paper, algorithm 1 and theorem 1",
             outcome,
             text + ".",

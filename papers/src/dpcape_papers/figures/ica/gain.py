@@ -1,15 +1,16 @@
-"""Figures 6.2 to 6.4: q_NGI and overall epsilon against epsilon per round, number of people, and delta."""
+"""Figures 6.2 to 6.4: q_NGI and overall epsilon by epsilon per round, number of people and delta."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TypedDict
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from dpcape.arrays import FloatArray
 from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_lines
 from dpcape_papers.experiments.data import DataFolder
@@ -41,6 +42,25 @@ _COLOURS = COLOURS | {
 DELTA, DELTA_ROUND = 1e-5, 1e-2
 
 
+class _Noise(TypedDict):
+    """Noise of the published rounds, and the delta at which their total is stated."""
+
+    epsilon: float
+    delta_round: float
+    delta: float
+    n_iter: int
+
+
+class _Frame(TypedDict):
+    """Columns that all rows of one data set share."""
+
+    panel: str
+    run: int
+    n_subjects: int
+    asked_delta: float
+    source: str
+
+
 def compute(
     data: DataFolder,
     *,
@@ -56,26 +76,31 @@ def compute(
     side: int = 0,
     n_timepoints: int = 0,
 ) -> list[Row]:
-    """Return q_NGI of every algorithm on one data set, and chapter 6's and the true overall epsilons.
+    """Return q_NGI of every algorithm on one data set, and the overall epsilons, claimed by chapter 6 and real.
 
-    The unmixing without noise is computed if ``exact_at`` names epsilons at which it is to be drawn.
+    The result without noise is computed only if ``exact_at`` is not empty, and drawn at these epsilons.
     """
     series, truths = _data(data, source, n_subjects, n_components, n_iter, run, side, n_timepoints)
-    frame = {"panel": f"{series.name}, {n_subjects} people", "run": run, "n_subjects": n_subjects, "asked_delta": delta,
-             "source": source}  # fmt: skip
+    frame: _Frame = {
+        "panel": f"{series.name}, {n_subjects} people",
+        "run": run,
+        "n_subjects": n_subjects,
+        "asked_delta": delta,
+        "source": source,
+    }
     found: list[Row] = []
     if exact_at:
         value = gain_index(djica(series, n_components, n_iter=n_iter).unmixing, truths["infomax"])
         found += [_row(frame, "non-private", NON_PRIVATE, epsilon, ERROR, value) for epsilon in exact_at]
     for index, epsilon in enumerate(epsilons):
         seed = 1000 * (run + 1) + index
-        noise: dict[str, Any] = {"epsilon": epsilon, "delta_round": delta_round, "delta": delta, "n_iter": n_iter}
+        noise: _Noise = {"epsilon": epsilon, "delta_round": delta_round, "delta": delta, "n_iter": n_iter}
         runs = {
             ("CAPE", PUBLISHED): cape_djica_found(series, n_components, seed=seed, **noise),
             ("local", PUBLISHED): cape_djica_found(series, n_components, seed=seed, alone=True, **noise),
             (DP_DJICA, PUBLISHED): dp_djica_found(series, n_components, epsilon=epsilon, n_iter=n_iter // 2, seed=seed),
         }
-        # The whole analysis for the epsilon of one published round, and for what all published rounds really cost.
+        # The complete analysis at the epsilon of one published round, and at the real epsilon of all published rounds.
         totals = overall(series, **noise)
         for curve, total in {"CAPE": epsilon, "local": epsilon, SAME: totals.verified_epsilon}.items():
             scheme = "local" if curve == "local" else "CAPE"
@@ -91,8 +116,8 @@ def compute(
 def _data(
     data: DataFolder, source: str, n_subjects: int, n_components: int, n_iter: int, run: int, side: int,
     n_timepoints: int,
-) -> tuple[PeopleSeries, dict[str, Any]]:  # fmt: skip
-    """Return the people, and the maps each kind of algorithm is measured against."""
+) -> tuple[PeopleSeries, dict[str, FloatArray]]:  # fmt: skip
+    """Return the people, and the maps with which each kind of algorithm is compared."""
     if source == "simulated":
         series = simulated(
             seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
@@ -103,14 +128,14 @@ def _data(
 
 
 @lru_cache(maxsize=1)
-def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[PeopleSeries, dict[str, Any]]:
-    """Return all people, with a pseudo truth: their analysis without noise, each kind of algorithm its own."""
+def _everybody(data: DataFolder, n_components: int, n_iter: int) -> tuple[PeopleSeries, dict[str, FloatArray]]:
+    """Return all people and, for each kind of algorithm, its result without noise in place of the unknown truth."""
     series = real(data)
     exact = joint_ica(series, n_components, scheme="exact", epsilon=1.0, delta=DELTA, seed=0)
     return series, {"infomax": djica(series, n_components, n_iter=n_iter).mixing, "moment": exact.mixing}
 
 
-def _overall_rows(frame: dict[str, Any], epsilon: float, totals: DjicaComparison) -> list[Row]:
+def _overall_rows(frame: _Frame, epsilon: float, totals: DjicaComparison) -> list[Row]:
     values = {
         (CLAIMED, PUBLISHED): totals.claimed_epsilon,
         (MOMENTS, PUBLISHED): totals.claimed_moments,
@@ -125,7 +150,7 @@ def _overall_rows(frame: dict[str, Any], epsilon: float, totals: DjicaComparison
 
 
 def _row(
-    frame: dict[str, Any], curve: str, kind: str, epsilon: float, measure: str, value: float,
+    frame: _Frame, curve: str, kind: str, epsilon: float, measure: str, value: float,
     found: Found | None = None, delta: float | None = None,
 ) -> Row:  # fmt: skip
     return row(
@@ -150,7 +175,7 @@ def cells(
     deltas: Sequence[float] = (DELTA,),
     quick_runs: int = 3,
 ) -> list[Cell]:
-    """Return one cell per source, number of people, delta and run; in full runs one per epsilon, too."""
+    """Return one cell per source, number of people, delta and run; in full runs, also one per epsilon."""
     made = []
     for source, numbers in sizes.items():
         for n_subjects in numbers:
@@ -160,7 +185,7 @@ def cells(
                         **_sizes(setting, source),
                         "n_subjects": n_subjects,
                         "delta": delta,
-                        # The papers' noise is for delta .01 per round, except where they vary delta.
+                        # The papers' noise is for delta 0.01 per round, except where they vary delta.
                         "delta_round": DELTA_ROUND if len(deltas) == 1 else delta,
                         "run": run,
                     }
@@ -172,7 +197,7 @@ def cells(
     return made
 
 
-def _sizes(setting: RunSetting, source: str) -> dict[str, Any]:
+def _sizes(setting: RunSetting, source: str) -> dict[str, object]:
     if source == "real":
         return {"source": source, "n_components": setting.choose(4, 20), "n_iter": setting.choose(80, 200)}
     return {
@@ -185,7 +210,7 @@ def _sizes(setting: RunSetting, source: str) -> dict[str, Any]:
 
 
 def against(results: Results, x: str, *, fixed: str, symbol: str) -> Results:
-    """Return rows against another column, panels by source and by the value of the ``fixed`` column."""
+    """Return rows with column ``x`` as horizontal coordinate, and panels by source and by the ``fixed`` column."""
     return Results(
         {**r, "x": r[x], "panel": f"{str(r['panel']).rsplit(', ', 1)[0]}, {symbol}={_short(r[fixed])}"} for r in results
     )
@@ -196,7 +221,7 @@ def _short(value: Value) -> str:
 
 
 def draw(results: Results, x_label: str) -> Figure:
-    """Draw q_NGI above, overall epsilons below, one column per panel."""
+    """Draw q_NGI above and overall epsilons below, with one column per panel."""
     panels = results.values("panel")
     figure, grid = plt.subplots(
         2, len(panels), figsize=(max(3.5 * len(panels), 10.0), 7.8), squeeze=False, sharex="col", layout="constrained"
@@ -216,7 +241,7 @@ def draw(results: Results, x_label: str) -> Figure:
 
 
 def _note(figure: Figure, results: Results) -> None:
-    """Say above the legend which epsilons were claimed and which are real, source by source."""
+    """Write the claimed and the real epsilons of each source above the legend."""
     lines = ["as published, claimed ε (theorem 6.1; DP-djICA: its paper) → real ε of one time point at δ"]
     for source, name in {str(r["source"]): str(r["panel"]).split(",")[0] for r in results}.items():
         rows = results.where(measure=ERROR, calibration=PUBLISHED, source=source)

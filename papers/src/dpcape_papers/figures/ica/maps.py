@@ -1,13 +1,14 @@
-"""Figures 6.5 and 6.6: maps without noise, and of capeDJICA at several epsilons and numbers of people."""
+"""Figures 6.5 and 6.6: maps without noise, and maps of capeDJICA for several epsilons and numbers of people."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from dpcape.arrays import FloatArray
 from dpcape.metrics import matched_correlations
 from dpcape.privacy import epsilon_of, mu_of
 from dpcape.report.map_plots import matched_maps, plot_maps
@@ -21,15 +22,39 @@ from dpcape_papers.verdicts import as_good, outcome_of
 
 CORRELATION, MAP = "map correlation", "map"
 N_SHOWN = 6
-# A map that correlates this much with the true one is called resembling, and this much less than djICA's, equal.
+# A map resembles the true one if their correlation is at least the first value; a correlation below djICA's by at
+# most the second value counts as equal.
 _RESEMBLES, _EQUAL = 0.9, 0.02
+
+
+class _Noise(TypedDict):
+    """Settings that the published and the verified algorithm share."""
+
+    epsilon: float
+    delta: float
+    seed: int
+
+
+class _Frame(TypedDict):
+    """Columns that all rows of one result share."""
+
+    panel: str
+    curve: str
+    calibration: str
+    claimed_epsilon: float | None
+    verified_epsilon: float | None
+    delta: float | None
+    run: int
+    asked_epsilon: float | None
+    n_subjects: int
+    person_factor: int
 
 
 def compute(
     data: DataFolder, *, n_subjects: int, n_components: int, side: int, n_timepoints: int, n_iter: int,
     epsilon: float | None, run: int,
 ) -> list[Row]:  # fmt: skip
-    """Return maps (of the first run) and their correlations with the true ones; without noise if epsilon is None."""
+    """Return correlations of the maps with the true ones and, in run 0, the maps; no noise if epsilon is None."""
     series = simulated(
         seed_of(run), n_subjects=n_subjects, n_components=n_components, side=side, n_timepoints=n_timepoints
     )
@@ -37,7 +62,7 @@ def compute(
     if epsilon is None:
         runs = {("true", NON_PRIVATE): exact, ("non-private", NON_PRIVATE): djica(series, n_components, n_iter=n_iter)}
     else:
-        noise: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "seed": 1000 + run}
+        noise: _Noise = {"epsilon": epsilon, "delta": DELTA, "seed": 1000 + run}
         runs = {
             ("CAPE", PUBLISHED): cape_djica_found(
                 series, n_components, delta_round=DELTA_ROUND, n_iter=n_iter, **noise
@@ -46,7 +71,7 @@ def compute(
         }
     found: list[Row] = []
     for (curve, kind), result in runs.items():
-        frame: dict[str, Any] = {
+        frame: _Frame = {
             "panel": f"{n_subjects} people",
             "curve": curve,
             "calibration": kind,
@@ -66,7 +91,7 @@ def compute(
     return found
 
 
-def _pixels(maps: np.ndarray, frame: dict[str, Any]) -> list[Row]:
+def _pixels(maps: FloatArray, frame: _Frame) -> list[Row]:
     scaled = maps / np.abs(maps).max(axis=0)
     return [
         row(x=pixel, measure=MAP, value=round(float(value), 4), component=component, **frame)
@@ -75,7 +100,7 @@ def _pixels(maps: np.ndarray, frame: dict[str, Any]) -> list[Row]:
     ]
 
 
-def _sizes(setting: RunSetting) -> dict[str, Any]:
+def _sizes(setting: RunSetting) -> dict[str, int]:
     return {
         "n_components": setting.choose(6, 20),
         "side": setting.choose(16, 30),
@@ -105,8 +130,8 @@ def cells_private(setting: RunSetting) -> list[Cell]:
 
 
 def draw(results: Results) -> Figure:
-    """Draw one line of images per result of the first run, with the epsilons and the mean correlation of all runs."""
-    shown: dict[str, np.ndarray] = {}
+    """Draw one row of images per result of the first run, with its epsilons and the mean correlation of all runs."""
+    shown: dict[str, FloatArray] = {}
     first = results.where(measure=MAP)
     for people in sorted({int(people) for people in first.numbers("n_subjects")}):
         rows = first.where(n_subjects=people)
@@ -124,7 +149,7 @@ def draw(results: Results) -> Figure:
     figure = axes.figure
     assert isinstance(figure, Figure)
     figure.set_size_inches(N_SHOWN + 3.2, len(shown) + 0.6)
-    # Room for the labels is left of the images, whose shape is fixed.
+    # The images have a fixed shape; the labels are to the left of them.
     axes.set_anchor("E")
     axes.tick_params(labelsize=8)
     axes.set_title(
@@ -133,7 +158,7 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def _image(rows: Results) -> np.ndarray:
+def _image(rows: Results) -> FloatArray:
     values = np.array(rows.numbers("value"))
     return values.reshape(len(rows.values("component")), -1).T
 
@@ -155,8 +180,10 @@ def judge_exact(results: Results) -> list[Verdict]:
     """Judge figure 6.5."""
     values = results.where(measure=CORRELATION, curve="non-private").numbers("value")
     outcome = as_good([value >= _RESEMBLES for value in values])
-    text = f"Mean correlation with the true maps {np.mean(values):.3f}, least of {len(values)} runs {min(values):.3f}."
-    return [Verdict("Maps of djICA show the true ones", "section 6.5.4", outcome, text)]
+    text = (
+        f"Correlation with the true maps: mean {np.mean(values):.3f}, smallest of {len(values)} runs {min(values):.3f}."
+    )
+    return [Verdict("The maps of djICA resemble the true ones", "section 6.5.4", outcome, text)]
 
 
 def judge_private(results: Results) -> list[Verdict]:
@@ -172,15 +199,17 @@ def judge_private(results: Results) -> list[Verdict]:
 
 
 def _resembles(rows: Results, kind: str, people: int) -> Verdict:
-    """Judge "closely resemble the true ones even for small overall epsilon", small meaning at most one."""
+    """Judge "closely resemble the true ones even for small overall epsilon", where small means at most one."""
     found = set(zip(rows.numbers("verified_epsilon"), rows.numbers("asked_epsilon"), strict=True))
     points = [(real, rows.mean(asked_epsilon=asked)) for real, asked in sorted(found)]
     resembling = [real for real, value in points if value >= _RESEMBLES]
-    # Two conditions: maps that resemble at all, and those at a small epsilon.
+    # Two conditions: some maps resemble the true ones, and some do so at a small epsilon.
     outcome = outcome_of(bool(resembling) + (min(resembling, default=math.inf) <= 1), 2)
     text = ", ".join(f"{value:.3f} at real epsilon {real:.3g}" for real, value in points)
-    claim = f"With many people maps closely resemble the true ones even for a small overall epsilon ({kind})"
-    return Verdict(claim, "section 6.5.4", outcome, f"{people} people, correlation of time-point-private maps: {text}.")
+    claim = f"With many people the maps closely resemble the true ones even at a small overall epsilon ({kind})"
+    return Verdict(
+        claim, "section 6.5.4", outcome, f"{people} people, correlation of maps private per time point: {text}."
+    )
 
 
 def _few_need_more(rows: Results) -> Verdict:
@@ -208,7 +237,7 @@ def _indistinguishable(rows: Results, people: int) -> Verdict:
     outcome = as_good([value >= exact - _EQUAL for value in values.values()])
     text = ", ".join(f"{value:.3f} at epsilon {epsilon:g}" for epsilon, value in sorted(values.items()))
     return Verdict(
-        "Maps are almost indistinguishable from those without noise (as published)", "section 6.5.4", outcome,
+        "The maps are almost indistinguishable from those without noise (as published)", "section 6.5.4", outcome,
         f"Correlation without noise {exact:.3f}; as published, per round: {text}.",
     )  # fmt: skip
 
@@ -218,5 +247,5 @@ def _unit(rows: Results) -> Verdict:
     real, factor = min(published.numbers("verified_epsilon")), published.numbers("person_factor")[0]
     person = epsilon_of(DELTA, factor * mu_of(real, DELTA))
     outcome = outcome_of(int(person <= 1), 1)
-    text = f"At best, {real:.3g} for a time point, which is {person:.3g} for a person who owns {factor:g} of them."
+    text = f"At best {real:.3g} for a time point, which is {person:.3g} for a person with {factor:g} time points."
     return Verdict("The epsilon protects individuals", "sections 6.1 and 6.5.4", outcome, text)

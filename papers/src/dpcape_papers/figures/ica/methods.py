@@ -1,4 +1,4 @@
-"""The algorithms of chapter 6's figures on one data set, as published and verified."""
+"""The algorithms of chapter 6's figures, as published and verified."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.postprocessing.eigen import top_eigen
 from dpcape_papers.figures.ica.series import N_COLLUDING, N_SITES, Arrays, PeopleSeries
@@ -17,21 +18,19 @@ from dpcape_papers.published.ica import DjicaComparison, cape_djica, clipped_inf
 from dpcape_papers.published.pca import symmetric_noise
 from dpcape_papers.published.regression import classical_multiplier
 
-Matrix = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Found:
-    """An unmixing with its maps, and which epsilon was claimed for it and is true, per time point."""
+    """An unmixing matrix and its maps, with the claimed and the real epsilon per time point."""
 
-    unmixing: Matrix
-    mixing: Matrix
+    unmixing: FloatArray
+    mixing: FloatArray
     claimed: float | None = None
     verified: float | None = None
 
 
 def djica(series: PeopleSeries, n_components: int, *, n_iter: int) -> Found:
-    """Return the result without noise, gradients clipped as in the private algorithm (section 6.5)."""
+    """Return the result without noise, with gradients clipped as in the private algorithm (section 6.5)."""
     return _infomax(series.arrays, series.bound, n_components, n_iter=n_iter)
 
 
@@ -39,7 +38,10 @@ def cape_djica_found(
     series: PeopleSeries, n_components: int, *, epsilon: float, delta_round: float, delta: float, n_iter: int,
     seed: int, alone: bool = False,
 ) -> Found:  # fmt: skip
-    """Return capeDJICA with the published noise, or one site ``alone``; simulated data are reduced by capePCA."""
+    """Return the result of capeDJICA with the published noise; with ``alone``, that of a single site.
+
+    Simulated data are reduced by capePCA, real data by a PCA without noise, as in the papers.
+    """
     arrays = series.sites()[0] if alone else series.arrays
     private_pca = series.mixing is not None
     noise, rng = classical_multiplier(epsilon, delta_round), np.random.default_rng(seed)  # protects nothing
@@ -53,7 +55,7 @@ def cape_djica_found(
 def overall(
     series: PeopleSeries, *, epsilon: float, delta_round: float, delta: float, n_iter: int, alone: bool = False
 ) -> DjicaComparison:
-    """Return chapter 6's claims and what holds at the same noise."""
+    """Return the epsilons that chapter 6 claims, and those that the same noise provides."""
     n_records = series.n_timepoints * len(series.arrays) // (N_SITES if alone else 1)
     return cape_djica(
         epsilon_round=epsilon,
@@ -71,9 +73,9 @@ def overall(
 def dp_djica_found(
     series: PeopleSeries, n_components: int, *, epsilon: float, n_iter: int, seed: int, pooled: bool = False
 ) -> Found:
-    """Return DP-djICA as published, epsilon for the PCA and for every round; its PCA has no guarantee."""
+    """Return the result of DP-djICA as published, with ``epsilon`` for the PCA and every round; no guarantee holds."""
     sites = [series.arrays] if pooled else series.sites()
-    # Scaled by the public bound to the norms of section III: clipping alone would make all of them equal.
+    # Scaled by the public bound to the norms of section III; clipping without scaling would make all norms equal.
     factor = np.float32(1 / (series.bound * 2 * math.sqrt(series.arrays[0].shape[1])))
     found = dp_djica(
         [np.vstack(site) * factor for site in sites],  # type: ignore[misc]  # float32 is precise enough
@@ -99,12 +101,15 @@ def joint_ica(
     seed: int,
     unit: str = "record",
 ) -> Found:
-    """Return dpcape's estimator; ``epsilon`` is the total for PCA and everything else.
+    """Return the result of dpcape's JointICA; ``epsilon`` is the total of all releases.
 
-    ``scheme`` is "CAPE", "local" (one site alone), "pooled" (one holder of all) or "exact".
+    ``scheme`` is "CAPE", "local" (a single site), "pooled" (one holder of all records) or "exact".
     """
     sites = {"CAPE": series.sites(), "exact": series.sites(), "local": series.sites()[:1], "pooled": [series.arrays]}
-    held = {f"site{i}": subjects(part, bound=series.bound, unit=unit) for i, part in enumerate(sites[scheme])}
+    held = {
+        f"site{i}": subjects(part, bound=series.bound, unit=unit, rows_per_subject=max(map(len, part)))
+        for i, part in enumerate(sites[scheme])
+    }
     protocol = {"CAPE": Cape(n_colluding=N_COLLUDING), "exact": Exact()}.get(scheme, Independent())
     federation = Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
     model = JointICA(n_components, epsilon=epsilon, delta=delta, n_timepoints=series.n_timepoints)
@@ -144,13 +149,15 @@ def _infomax(
     return Found(turn / roots @ vectors.T, (vectors * roots) @ np.linalg.inv(turn))
 
 
-def _clipped(part: NDArray[np.float32], bound: float) -> Matrix:
+def _clipped(part: NDArray[np.float32], bound: float) -> FloatArray:
     rows = part.astype(np.float64)
-    clipped: Matrix = rows * np.minimum(1.0, bound / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+    clipped: FloatArray = rows * np.minimum(
+        1.0, bound / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    )
     return clipped
 
 
-def _gram(part: NDArray[np.float32], bound: float) -> Matrix:
+def _gram(part: NDArray[np.float32], bound: float) -> FloatArray:
     rows = _clipped(part, bound)
-    product: Matrix = rows.T @ rows
+    product: FloatArray = rows.T @ rows
     return product

@@ -1,4 +1,4 @@
-"""The fMRI series of chapter 6's figures: simulated as in the papers, and ABIDE for the data that are not public."""
+"""The fMRI series of chapter 6's figures: simulated as in the papers, and ABIDE for data that are not public."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape.datasets import simulated_fmri
 from dpcape_papers.experiments.data import DataFolder
 
-Matrix = NDArray[np.float64]
 Arrays = list[NDArray[np.float32]]
 
 N_SITES, N_COLLUDING = 4, 1  # S_C = ceil(S/3) - 1
 ABIDE = "abide_cc200_timeseries.npz"
-# Least number of time points of a person in ABIDE; equal lengths make equal sites.
+# Smallest number of time points of a person in ABIDE; with equal lengths the sites have equal size.
 _ABIDE_TIMEPOINTS = 116
 
 
 @dataclass(frozen=True)
 class PeopleSeries:
-    """People's series, all of one length.
+    """Time series of several people, all of the same length.
 
     Attributes
     ----------
     name : str
-        What the data are, for titles.
-    arrays : Arrays
-        (time points, voxels) per person; a multiple of four people.
+        Name of the data, for titles.
+    arrays : list of ndarray
+        One array per person, (time points, voxels); the number of people is a multiple of four.
     bound : float
-        Public norm of a time point.
+        Public bound on the norm of a time point.
     mixing : ndarray or None
-        The true maps, None for real data.
+        True maps; None for real data.
     """
 
     name: str
     arrays: Arrays
     bound: float
-    mixing: Matrix | None
+    mixing: FloatArray | None
 
     @property
     def n_timepoints(self) -> int:
-        """Time points of one person."""
+        """Number of time points per person."""
         return len(self.arrays[0])
 
     @property
-    def truth(self) -> Matrix:
-        """The true maps, of simulated people."""
+    def truth(self) -> FloatArray:
+        """True maps of simulated people."""
         if self.mixing is None:
-            raise ValueError(f"the true maps must be known; got {self.name}.")
+            raise ValueError(f"The data must have known true maps; got {self.name}. Use simulated data.")
         return self.mixing
 
     def sites(self) -> list[Arrays]:
-        """Return the people of the four sites."""
+        """Return the arrays of each of the four sites."""
         return [self.arrays[index::N_SITES] for index in range(N_SITES)]
 
 
 def seed_of(run: int) -> int:
-    """Return the seed of a run's people: the data of seed 0 were used to choose gradient bounds, steps and rounds."""
+    """Return the data seed of a run; seed 0 is not used, because bounds, steps and rounds were chosen on it."""
     return run + 1
 
 
@@ -74,16 +74,16 @@ def simulated(seed: int, *, n_subjects: int, n_components: int, side: int, n_tim
         shape=(side, side),
         n_timepoints=n_timepoints,
     )
-    # Public: sources of variance one in maps of norm one, so norms are near the root of their number.
+    # Public: sources have variance one and maps norm one, so norms are near the square root of their number.
     return PeopleSeries("simulated fMRI", made.arrays, 1.35 * math.sqrt(n_components), made.mixing)
 
 
 def real(data: DataFolder) -> PeopleSeries:
-    """Return ABIDE's regional series, or simulated ones where the file is missing."""
+    """Return ABIDE's regional series, or simulated series if the file is missing."""
     if not data.has(ABIDE):
         stand_in = simulated(99, n_subjects=372, n_components=10, side=14, n_timepoints=_ABIDE_TIMEPOINTS)
         return PeopleSeries("simulated stand-in for ABIDE", stand_in.arrays, stand_in.bound, None)
-    # Entries are z-scores of 200 regions: norms near the root of 200.
+    # Entries are z-scores of 200 regions, so norms are near the square root of 200.
     return PeopleSeries("ABIDE", list(_abide(str(data.file(ABIDE)))), 20.0, None)
 
 
@@ -97,6 +97,6 @@ def _abide(path: str) -> Sequence[NDArray[np.float32]]:
 
 
 def some(series: PeopleSeries, n_subjects: int, seed: int) -> PeopleSeries:
-    """Return so many people, drawn at random."""
+    """Return ``n_subjects`` people drawn at random."""
     chosen = np.random.default_rng(seed).permutation(len(series.arrays))[:n_subjects]  # protects nothing
     return PeopleSeries(series.name, [series.arrays[index] for index in chosen], series.bound, series.mixing)

@@ -1,4 +1,4 @@
-"""What becomes of the claims of sections 6.3 and 6.5."""
+"""Verdicts on the claims of sections 6.3 and 6.5."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpcape_papers.verdicts import (
 
 INDEX = OVERALL = Yardstick("smaller")
 _CAPE, _EXACT = Curve("CAPE", PUBLISHED), Curve("non-private", NON_PRIVATE)
-# q_NGI of no unmixing at all is about .3; this much more than without noise is called equal.
+# q_NGI without any unmixing is about 0.3; an excess of at most this over the result without noise counts as equal.
 _CLOSE = 0.02
 
 
@@ -68,7 +68,7 @@ def judge_delta(results: Results) -> list[Verdict]:
             where,
             everywhere=True,
         ),
-        _falls(by_delta, "A smaller delta means more noise, which affects the utility", where),
+        _falls(by_delta, "A smaller delta means more noise, which reduces the utility", where),
         _small(results, where),
         *_private(results),
     ]
@@ -90,7 +90,7 @@ def _falls(rows: Results, claim: str, where: str) -> Verdict:
 
 
 def _reaches(rows: Results, claim: str, where: str, *, everywhere: bool) -> Verdict:
-    """Ask for the result without noise at every point, or at one."""
+    """Judge whether the result without noise is reached at every point, or at one."""
     excess = []
     for panel in rows.values("panel"):
         noisy, exact = (curve.of(rows.where(panel=panel)) for curve in (_CAPE, _EXACT))
@@ -102,7 +102,7 @@ def _reaches(rows: Results, claim: str, where: str, *, everywhere: bool) -> Verd
 
 
 def _smallest(results: Results, where: str) -> Verdict:
-    """Judge "the smallest overall epsilon among the private methods" by what is true, not by what is claimed."""
+    """Judge "the smallest overall epsilon among the private methods" by the real epsilons, not the claimed ones."""
     rows = results.where(measure=gain.ERROR, calibration=PUBLISHED)
     points = {(str(r["panel"]), number(r, "x")) for r in rows}
     n_smaller = 0
@@ -111,10 +111,13 @@ def _smallest(results: Results, where: str) -> Verdict:
         n_smaller += real["CAPE"] < min(real["local"], real[gain.DP_DJICA])
     text = f"Real epsilon below that of local and DP-djICA at {n_smaller} of {len(points)} points"
     if n_smaller < len(points):
-        text += ": a site alone has the same noise multiplier and no aggregator that sees its messages"
+        text += ": a single site has the same noise multiplier, and no aggregator sees its messages"
     text += "."
     return Verdict(
-        "capeDJICA guarantees the smallest overall epsilon of all", where, outcome_of(n_smaller, len(points)), text
+        "capeDJICA guarantees the smallest overall epsilon of all methods",
+        where,
+        outcome_of(n_smaller, len(points)),
+        text,
     )
 
 
@@ -122,17 +125,17 @@ def _small(results: Results, where: str) -> Verdict:
     rows = results.where(measure=gain.OVERALL)
     real, person = (rows.where(curve=curve).numbers("value") for curve in (gain.TIME_POINT, gain.PERSON))
     text = (
-        f"Real epsilon of all rounds (small: at most 1) {min(real):.3g} to {max(real):.3g} for a time point, "
+        f"Real epsilon of all rounds (small means at most 1): {min(real):.3g} to {max(real):.3g} for a time point, "
         f"{min(person):.3g} to {max(person):.3g} for a person."
     )
     return Verdict("The overall epsilon is very small", where, outcome_of(sum(e <= 1 for e in real), len(real)), text)
 
 
 def _overall_falls(totals: Results) -> Verdict:
-    """Judge by the ends: these epsilons are computed, so that no chance hides a difference."""
+    """Judge by the ends: these epsilons are computed, so chance plays no part."""
     found = trend(totals, Curve(gain.TIME_POINT, VERIFIED), OVERALL)
     claim = "More people give a smaller overall epsilon at the same epsilon per round"
-    text = f"Real epsilon of a time point: {found}; the noise is scaled to 1/N, so N cancels."
+    text = f"Real epsilon of a time point: {found}; the noise is proportional to 1/N, so N cancels."
     return Verdict(claim, "figure 6.3, caption", outcome_of(found.ends.better, found.ends.n), text)
 
 
@@ -143,11 +146,11 @@ def _private(results: Results) -> list[Verdict]:
 
 def _all_rounds(results: Results, source: str) -> Verdict:
     outcome, text = privacy_claim(results.where(measure=gain.ERROR), "CAPE")
-    text = f"At the delta asked for, per time point, {text}"
+    text = f"At the stated delta, per time point, {text}"
     # Section 6.5 reduces the real data by a PCA without noise.
     text += "; the PCA before the rounds is not protected" if source == "real" else ""
     claim = f"All rounds together are (2 J epsilon, 2 J delta)-private ({source} data)"
-    return Verdict(claim, "theorem 6.1", outcome, f"{text}; 2 J delta itself exceeds 1 at delta .01.")
+    return Verdict(claim, "theorem 6.1", outcome, f"{text}; 2 J delta itself exceeds 1 at delta 0.01.")
 
 
 def _moments(results: Results) -> Verdict:
@@ -155,6 +158,6 @@ def _moments(results: Results) -> Verdict:
     real = results.where(curve=gain.TIME_POINT)
     short = [number(r, "value") / real.mean(panel=r["panel"], x=r["x"], asked_delta=r["asked_delta"]) for r in moments]
     unsafe: Outcome = "fails" if not short or min(short) < 1 else "holds"
-    text = f"Formula has a real root at {len(short)} of {len(real)} points"
-    text += f", where it prints {min(short):.2g} to {max(short):.2g} times the real epsilon." if short else "."
+    text = f"The formula has a real root at {len(short)} of {len(real)} points"
+    text += f", where it gives {min(short):.2g} to {max(short):.2g} times the real epsilon." if short else "."
     return Verdict("The moments accountant gives the overall epsilon", "section 6.3.2", unsafe, text)

@@ -1,4 +1,4 @@
-"""The work behind the figures on joint ICA."""
+"""The code of the figures on joint ICA: cells, drawing and verdicts."""
 
 from __future__ import annotations
 

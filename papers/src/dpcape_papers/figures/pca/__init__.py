@@ -1,7 +1,7 @@
-"""Figure 4.1 of the dissertation: PCA of rows spread over ten sites.
+"""Figure 4.1 of the dissertation: PCA of rows divided among ten sites.
 
-A method of your own is given ``task.sites`` (site -> rows, norms at most 1) and the option ``n_components``; it answers
-with orthonormal rows, the directions found.
+Your own method receives ``task.sites`` (site -> rows of norm at most 1) and the option ``n_components``. It returns the
+directions found, as orthonormal rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ EXPERIMENTS = (
         work=late("pca.work"),
         extendable=True,
         note=(
-            "Rows are centred and bounded by public rows (the test part of MNIST, 10,000 rows of Covertype apart) "
-            "instead of their own mean and largest norm, which no epsilon covers; of Covertype 50,000 rows remain. "
+            "Rows are centred and bounded by public rows (the test set of MNIST, 10,000 separate rows of Covertype) "
+            "instead of their own mean and largest norm, which no epsilon covers; 50,000 rows of Covertype remain. "
             "Grids and fixed values are those of the authors' public scripts, github.com/hafizimtiaz/capePCA, because "
-            "the text does not print them. Verified CAPE holds against the aggregator with three of ten sites, as "
-            "theorem 4.1 states. Quick runs: images of 14 x 14 pixels and 25 directions, fewer points, three runs."
+            "the text does not print them. Verified CAPE holds against the aggregator colluding with three of ten "
+            "sites, as in theorem 4.1. Quick runs use images of 14 x 14 pixels and 25 directions, fewer points and "
+            "three runs."
         ),
     ),
 )

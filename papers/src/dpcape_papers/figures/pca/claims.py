@@ -1,4 +1,4 @@
-"""What chapter 4 says about figure 4.1, judged from the rows."""
+"""Verdicts on the claims that chapter 4 makes about figure 4.1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpcape_papers.verdicts import (
 ENERGY = Yardstick("larger")
 OPTIMUM = Curve("non-private", NON_PRIVATE)
 CAPE = {kind: Curve("CAPE", kind) for kind in (PUBLISHED, VERIFIED)}
-# "Reaches" and "has the utility of": this share of the energy.
+# "Reaches" and "has the utility of" mean at least this share of the energy.
 _REACHED = 0.99
 # Columns of the data sets, for claims about dimension.
 _WIDTHS = {"Covertype": 54, "Synthetic": 200, "MNIST": 784}
@@ -38,10 +38,12 @@ def judge(results: Results) -> list[Verdict]:
         _reaches(epsilon, "capePCA reaches the non-private optimum for some epsilon.", "section 4.3.1"),
         *(_outperforms(results, other) for other in ("conventional", "local", "DPdisPCA")),
         _square_root(results),
-        _dimension(epsilon, "Rows of lower dimension need a smaller epsilon for the same utility.", "section 4.3.1"),
+        _dimension(epsilon, "Data of lower dimension need a smaller epsilon for the same utility.", "section 4.3.1"),
         _grows(records, "At fixed epsilon and delta, captured energy grows with records per site.", "section 4.3.2"),
         _reaches(records, "With enough records per site capePCA reaches the non-private optimum.", "section 4.3.2"),
-        _dimension(records, "Utility grows faster with the records when rows have lower dimension.", "section 4.3.2"),
+        _dimension(
+            records, "Utility grows faster with the number of records if the dimension is lower.", "section 4.3.2"
+        ),
         _large_delta(delta),
         _pooled(results),
         judge_privacy(results, theorem="theorem 4.1", where="section 4.2"),
@@ -61,10 +63,10 @@ def _reaches(rows: Results, claim: str, where: str) -> Verdict:
     best = {kind: {p: max(found.values()) for p, found in ratios(rows, CAPE[kind], OPTIMUM).items()} for kind in CAPE}
     outcome = agreed(as_good([value >= _REACHED for value in found.values()]) for found in best.values())
     numbers = "; ".join(
-        f"{kind}: at best " + ", ".join(f"{100 * value:.1f} % in {panel[:3]}" for panel, value in found.items())
+        f"{kind}: at best " + ", ".join(f"{100 * value:.1f}% in {panel[:3]}" for panel, value in found.items())
         for kind, found in best.items()
     )
-    return Verdict(claim, where, outcome, f"{numbers} of the non-private energy (reached: 99 %)")
+    return Verdict(claim, where, outcome, f"{numbers} of the non-private energy (required: 99%)")
 
 
 def _outperforms(results: Results, other: str) -> Verdict:
@@ -76,20 +78,20 @@ def _square_root(results: Results) -> Verdict:
     outcome, numbers = together(
         {k: compare_curves(results, Curve("conventional", k), Curve("DPdisPCA", k), ENERGY) for k in CAPE}
     )
-    claim = "The partial square root costs DPdisPCA accuracy: sending whole matrices (conventional) is better."
+    claim = "The partial square root makes DPdisPCA less accurate than sending whole matrices (conventional)."
     return Verdict(claim, "section 4.3.1", outcome, f"conventional, {numbers}")
 
 
 def _dimension(rows: Results, claim: str, where: str) -> Verdict:
-    """Compare the first point at which capePCA keeps 90 % of the optimum, between data sets of growing width."""
+    """Compare the first points at which capePCA reaches 90% of the optimum, for data sets of growing dimension."""
     firsts = {kind: _first(rows, kind, lambda ratio: ratio >= 0.9) for kind in CAPE}
     flags = []
     for found in firsts.values():
         ordered = [found[name] for name in _WIDTHS if name in found]
-        # Ties say nothing: the grid is too coarse to tell.
+        # Ties decide nothing: the grid is too coarse.
         flags += [low < high for low, high in pairwise(ordered) if low != high]
     numbers = "; ".join(
-        f"{kind}: 90 % first at " + ", ".join(f"{point:g} ({name})" for name, point in found.items())
+        f"{kind}: 90% first reached at " + ", ".join(f"{point:g} ({name})" for name, point in found.items())
         for kind, found in firsts.items()
     )
     return Verdict(claim, where, outcome_of(sum(flags), len(flags)), numbers)
@@ -118,7 +120,8 @@ def _pooled(results: Results) -> Verdict:
     values = [ratio for points in found.values() for ratio in points.values()]
     claim = "With the same guarantee capePCA has the utility of private PCA on pooled data."
     numbers = (
-        f"verified, three of ten sites colluding: {100 * min(values):.1f} to {100 * max(values):.1f} % of the pooled "
-        "energy (its noise is sqrt(10/7) = 1.2 times as large; equal without colluders, and at the published noise)"
+        f"verified, three of ten sites colluding: {100 * min(values):.1f}% to {100 * max(values):.1f}% of the pooled "
+        "energy (the noise is sqrt(10/7) = 1.2 times as large; it is equal without collusion, and in the published "
+        "calibration)"
     )
     return Verdict(claim, "sections 4.2 and 4.2.2", as_good([value >= _REACHED for value in values]), numbers)

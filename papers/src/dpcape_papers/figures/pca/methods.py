@@ -1,13 +1,13 @@
-"""The schemes of figure 4.1: each by dpcape's protocols, and as published."""
+"""The schemes of figure 4.1, with dpcape's protocols and as published."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape import PCA, Cape, Exact, Federation, Independent, Replay, in_process, rows
+from dpcape.arrays import FloatArray
 from dpcape.metrics import captured_energy
 from dpcape.protocols.protocol import Protocol
 from dpcape.statistics import second_moment
@@ -15,42 +15,41 @@ from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIE
 from dpcape_papers.published import pca as published
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure
 
-Matrix = NDArray[np.float64]
 MEASURE = "captured energy"
 
 
-def energy(components: Matrix, task: Task) -> float:
-    """Return q^CE, in the units of the data."""
+def energy(components: FloatArray, task: Task) -> float:
+    """Return the captured energy q^CE in the units of the data."""
     return captured_energy(components, task.options["moment"])
 
 
-def _federation(sites: Mapping[str, Matrix], protocol: Protocol, seed: int) -> Federation:
+def _federation(sites: Mapping[str, FloatArray], protocol: Protocol, seed: int) -> Federation:
     return Federation(
         in_process({name: rows(held, bound=1.0) for name, held in sites.items()}, noise=Replay(seed)), protocol=protocol
     )
 
 
-def _fitted(sites: Mapping[str, Matrix], protocol: Protocol, task: Task, epsilon: float, seed: int) -> MethodResult:
+def _fitted(sites: Mapping[str, FloatArray], protocol: Protocol, task: Task, epsilon: float, seed: int) -> MethodResult:
     model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta)
     model.fit(_federation(sites, protocol, seed))
-    return MethodResult(model.components_, None if isinstance(protocol, Exact) else model.guarantee_.epsilon)
+    return MethodResult(model.components_, model.guarantee_.epsilon if protocol.adds_noise else None)
 
 
-def _pooled(task: Task) -> dict[str, Matrix]:
+def _pooled(task: Task) -> dict[str, FloatArray]:
     return {"all": np.vstack(list(task.sites.values()))}
 
 
-def _one_site(task: Task) -> dict[str, Matrix]:
-    # As the authors do: the last site.
+def _one_site(task: Task) -> dict[str, FloatArray]:
+    # The last site, as in the authors' scripts.
     name = list(task.sites)[-1]
     return {name: task.sites[name]}
 
 
-def _everyone(task: Task) -> dict[str, Matrix]:
+def _everyone(task: Task) -> dict[str, FloatArray]:
     return dict(task.sites)
 
 
-def _by_protocol(chosen: Callable[[Task], dict[str, Matrix]], protocol: Callable[[Task], Protocol]) -> Fit:
+def _by_protocol(chosen: Callable[[Task], dict[str, FloatArray]], protocol: Callable[[Task], Protocol]) -> Fit:
     def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         return _fitted(chosen(task), protocol(task), task, epsilon, seed)
 
@@ -62,7 +61,7 @@ def _cape(task: Task) -> Protocol:
 
 
 def _dpdis_verified(task: Task, epsilon: float, seed: int) -> MethodResult:
-    """Release each site's moment under its own noise, then take the published road to directions."""
+    """Release each site's moment with independent noise, then compute directions as published."""
     noisy, real = [], 0.0
     for index, (name, held) in enumerate(task.sites.items()):
         alone = _federation({name: held}, Independent(), 1000 * seed + index)
@@ -72,8 +71,8 @@ def _dpdis_verified(task: Task, epsilon: float, seed: int) -> MethodResult:
     return MethodResult(published.dpdis_pca(noisy, task.options["n_components"]), real)
 
 
-def _moments(task: Task) -> list[Matrix]:
-    moments: list[Matrix] = task.options["moments"]  # computed once per task
+def _moments(task: Task) -> list[FloatArray]:
+    moments: list[FloatArray] = task.options["moments"]  # computed once per task
     return moments
 
 
@@ -81,7 +80,9 @@ def _scale(task: Task, epsilon: float) -> float:
     return published.moment_scale(len(_one_site(task).popitem()[1]), epsilon=epsilon, delta=task.delta)
 
 
-def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int], Matrix], exposed: bool) -> Fit:
+def _as_published(
+    draw: Callable[[list[FloatArray], float, np.random.Generator, int], FloatArray], exposed: bool
+) -> Fit:
     def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         rng = np.random.default_rng([seed, 41])  # protects nothing
         directions = draw(_moments(task), _scale(task, epsilon), rng, task.options["n_components"])
@@ -94,21 +95,27 @@ def _as_published(draw: Callable[[list[Matrix], float, np.random.Generator, int]
     return fit
 
 
-def _published_cape(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+def _published_cape(moments: list[FloatArray], scale: float, rng: np.random.Generator, n_components: int) -> FloatArray:
     return published.leading_directions(published.cape_moment(moments, scale=scale, rng=rng), n_components)
 
 
-def _published_conventional(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+def _published_conventional(
+    moments: list[FloatArray], scale: float, rng: np.random.Generator, n_components: int
+) -> FloatArray:
     noisy = published.conventional_moments(moments, scale=scale, rng=rng)
     return published.leading_directions(np.mean(noisy, axis=0), n_components)
 
 
-def _published_local(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+def _published_local(
+    moments: list[FloatArray], scale: float, rng: np.random.Generator, n_components: int
+) -> FloatArray:
     noisy = published.conventional_moments(moments[-1:], scale=scale, rng=rng)
     return published.leading_directions(noisy[0], n_components)
 
 
-def _published_dpdis(moments: list[Matrix], scale: float, rng: np.random.Generator, n_components: int) -> Matrix:
+def _published_dpdis(
+    moments: list[FloatArray], scale: float, rng: np.random.Generator, n_components: int
+) -> FloatArray:
     return published.dpdis_pca(published.conventional_moments(moments, scale=scale, rng=rng), n_components)
 
 

@@ -1,10 +1,9 @@
-"""The nine panels of figure 4.1: what is computed for each, and how they are drawn."""
+"""The nine panels of figure 4.1: their settings, computation and drawing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,7 +30,7 @@ _FULL: dict[str, tuple[float, ...]] = {BY_EPSILON: _EPSILONS, BY_RECORDS: _RECOR
 
 @dataclass(frozen=True)
 class PcaPanel:
-    """What is held fixed in a panel."""
+    """The fixed settings of a panel."""
 
     letter: str
     dataset: str
@@ -56,7 +55,7 @@ _COMPONENTS = {"Synthetic": 50, "MNIST": 50, "Covertype": 10}
 
 
 def cells(setting: RunSetting) -> list[Cell]:
-    """Return a cell per panel and run; MNIST at full size point by point."""
+    """Return a cell per panel and run; for MNIST at full size, a cell per point."""
     found = []
     for panel in PANELS:
         points = setting.choose(_QUICK, _FULL)[panel.by]
@@ -72,7 +71,7 @@ def cells(setting: RunSetting) -> list[Cell]:
 def _cell(letter: str, run: int, points: Sequence[float], quick: bool) -> Cell:
     panel = next(one for one in PANELS if one.letter == letter)
     small = quick and panel.dataset == "MNIST"
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "letter": letter,
         "run": run,
         "points": list(points),
@@ -92,7 +91,7 @@ def compute(
     side: int,
     methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the rows of one run of one panel; ``methods`` are further ones, by name."""
+    """Return the rows of one run of one panel; ``methods`` names additional methods."""
     panel = next(one for one in PANELS if one.letter == letter)
     held = source(data, panel.dataset, side)
     found: list[Row] = []
@@ -116,7 +115,7 @@ def compute(
 def task(
     held: RecordSource, n_per_site: int, *, delta: float, n_components: int, run: int, n_sites: int = N_SITES
 ) -> Task:
-    """Return ten sites with records of their own."""
+    """Return the task: records divided equally among the sites."""
     parts = np.split(held.draw(n_sites * n_per_site, [41, run]), n_sites)
     return Task(
         sites={f"site {index}": part for index, part in enumerate(parts)},

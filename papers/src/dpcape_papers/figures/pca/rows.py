@@ -1,8 +1,8 @@
-"""Rows for the PCA figures: as in the paper, but centred and bounded by what is public.
+"""Data of the PCA figures, as in the paper but centred and bounded by public values.
 
-The paper centres by the mean of the very records and divides by their largest norm, which no epsilon covers. Here both
-come from rows that take no part in the experiment (the test part of MNIST, 10,000 rows of Covertype) or from the law
-that was simulated; a record beyond the bound is clipped.
+The paper centres the records by their own mean and divides by their largest norm, which no epsilon covers. Here both
+values come from rows that are not used otherwise (the test set of MNIST, 10,000 rows of Covertype) or from the
+simulated distribution. Records beyond the bound are clipped.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
-
-Matrix = NDArray[np.float64]
 
 FILES = {"MNIST": "mnist.npz", "Covertype": "covtype_60k.npz"}
 _BLOCK = 5000
@@ -24,40 +23,44 @@ _BLOCK = 5000
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Records of a data set.
+    """A data set from which records are drawn.
 
     Attributes
     ----------
     name : str
-        What is really used, for titles.
+        The data actually used, for titles.
     records : ndarray
-        Raw rows; ``centre`` and ``bound`` are public.
+        Raw rows.
+    centre : ndarray
+        Public centre.
+    bound : float
+        Public bound on the norm of a centred row.
     moment : ndarray
-        The second moment of the centred rows in original units, which captured energy refers to.
+        Second moment of the centred rows in original units, used to compute captured energy.
     """
 
     name: str
     records: NDArray[np.float32]
-    centre: Matrix
+    centre: FloatArray
     bound: float
-    moment: Matrix
+    moment: FloatArray
 
     @property
     def n_records(self) -> int:
-        """How many records there are to draw from."""
+        """Number of records available."""
         return len(self.records)
 
-    def draw(self, n_records: int, seed: Sequence[int]) -> Matrix:
-        """Return so many records, drawn without replacement, centred and with norms of at most one."""
+    def draw(self, n_records: int, seed: Sequence[int]) -> FloatArray:
+        """Return ``n_records`` records drawn without replacement, centred and scaled to norms of at most one."""
         chosen = np.random.default_rng(seed).choice(len(self.records), n_records, replace=False)  # protects nothing
-        rows: Matrix = (self.records[chosen] - self.centre) / self.bound
+        rows: FloatArray = (self.records[chosen] - self.centre) / self.bound
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
         return rows
 
 
 @cache
 def source(data: DataFolder, name: str, side: int = 28) -> RecordSource:
-    """Return the records called Synthetic, MNIST (with images of this side) or Covertype, or their stand-in."""
+    """Return Synthetic, MNIST (with images of this side length) or Covertype; simulated rows if the file is missing."""
     if name == "Synthetic":
         return _synthetic()
     if not data.has(FILES[name]):
@@ -79,7 +82,7 @@ def _images(pixels: NDArray[np.uint8], side: int) -> NDArray[np.float32]:
 
 
 def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000) -> RecordSource:
-    """Zero mean and a covariance fixed beforehand: eigenvalues from 10 down to 1, and 150 below one half.
+    """Return rows of mean zero with a fixed covariance: eigenvalues from 10 down to 1, and 150 below one half.
 
     The spectrum is that of the authors' public generator (github.com/hafizimtiaz/capePCA).
     """
@@ -93,7 +96,7 @@ def _synthetic(n_features: int = 200, n_strong: int = 50, n_records: int = 60000
 
 
 def _stand_in(name: str, n_features: int) -> RecordSource:
-    """Simulated rows of the same width with a spectrum that falls as fast as the original's."""
+    """Return simulated rows of the same width, with a spectrum that decays as fast as the original's."""
     rng = np.random.default_rng([4, n_features])  # protects nothing
     decay = 1.3 if name == "MNIST" else 2.5
     spectrum = np.arange(1.0, n_features + 1) ** -decay * (20 if name == "MNIST" else 3e6)
@@ -104,7 +107,7 @@ def _stand_in(name: str, n_features: int) -> RecordSource:
 
 
 def _prepared(name: str, records: NDArray[np.float32], public: NDArray[np.float32]) -> RecordSource:
-    centre: Matrix = public.mean(axis=0, dtype=np.float64)
+    centre: FloatArray = public.mean(axis=0, dtype=np.float64)
     bound = float(np.linalg.norm(public - centre, axis=1).max())
     moment = np.zeros((centre.size, centre.size))
     for start in range(0, len(records), _BLOCK):

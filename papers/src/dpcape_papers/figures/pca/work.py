@@ -1,4 +1,4 @@
-"""The work behind figure 4.1."""
+"""The code of figure 4.1: cells, drawing and verdicts."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What figures 8.1 to 8.3 compute: one panel's sweep over epsilon, N or delta in one run."""
+"""The computation of figures 8.1 to 8.3: a sweep over epsilon, N or delta for one panel and run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import FloatArray
 from dpcape_papers.data import regression as prepared
 from dpcape_papers.experiments.comparison import Task, compare, load_method
 from dpcape_papers.experiments.data import DataFolder
@@ -15,16 +15,26 @@ from dpcape_papers.experiments.experiment import Cell
 from dpcape_papers.experiments.results import Row
 from dpcape_papers.figures.regression.methods import ERROR, LOSS, error, loss, papers_methods
 
-Vector = NDArray[np.float64]
 N_SITES = 5
-# Public maximum of the response: Crime is a share, BlogFeedback counts comments.
+# File, loader, public maximum of the response (Crime is a share, BlogFeedback counts comments), and shape.
 REAL = {
     "Crime": ("communities_crime.csv.gz", prepared.crime, 1.0, (1994, 99)),
     "BlogFeedback (for Twitter)": ("blogfeedback_test.npz", prepared.blog, 100.0, (7624, 80)),
 }
 
 
-def panel_cells(panel: Mapping[str, Any], n_runs: int) -> list[Cell]:
+class RegressionPanel(TypedDict):
+    """Options of `sweep` for one panel."""
+
+    source: str
+    vary: str
+    values: Sequence[float]
+    epsilon: float
+    delta: float
+    n_records: int
+
+
+def panel_cells(panel: RegressionPanel, n_runs: int) -> list[Cell]:
     """Return the cells of one panel, one per run."""
     files = [REAL[panel["source"]][0]] if panel["source"] in REAL else []
     return [Cell(sweep, {**panel, "run": run}, files) for run in range(n_runs)]
@@ -42,18 +52,26 @@ def sweep(
     run: int,
     methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Fit every method at every value of what varies; the two others stay as given.
+    """Fit every method at every value of one quantity, with the others fixed.
 
     Parameters
     ----------
+    data : DataFolder
+        Where the data files are.
     source : str
-        "D=20" for synthetic records of that width, or a name among ``REAL``.
-    vary : str
-        "epsilon", "N" or "delta"; ``values`` are its values.
+        "D=20" for synthetic records of that width, or a key of ``REAL``.
+    vary : {'epsilon', 'N', 'delta'}
+        The quantity that varies.
+    values : sequence of float
+        Its values.
+    epsilon, delta : float
+        Used where they do not vary.
     n_records : int
-        Total number of records; 0 for all there are.
+        Total number of records, where it does not vary; 0 for all records.
+    run : int
+        Seed of the data and of the noise.
     methods : sequence of str
-        Names of further methods.
+        Names of additional methods.
     """
     compared = [*papers_methods(), *map(load_method, methods)]
     rows: list[Row] = []
@@ -69,32 +87,33 @@ def sweep(
 
 
 def panel_name(name: str, vary: str, *, epsilon: float, delta: float, n_records: int) -> str:
-    """Return the title of a panel: the data, and what does not vary."""
+    """Return the title of a panel: the data and the fixed settings."""
     fixed = {"epsilon": f"ε = {epsilon:g}", "N": f"N = {n_records:,}", "delta": f"δ = {delta:g}"}
     return ", ".join([name, *(text for key, text in fixed.items() if key != vary)])
 
 
 def make_task(data: DataFolder, source: str, *, n_records: int, delta: float, seed: int) -> tuple[str, Task]:
-    """Return the name of the data and the task: unit rows at five sites of equal size."""
+    """Return the name of the data and the task: rows of norm at most 1 at five sites of equal size."""
     if source.startswith("D="):
         study = prepared.linear(int(source[2:]), n_records, seed=seed)
-        return f"synthetic, D = {source[2:]}", _task(study.features, study.target, delta, seed, study.truth)
+        target = np.asarray(study.target, dtype=np.float64)
+        return f"synthetic, D = {source[2:]}", _task(study.features, target, delta, seed, study.truth)
     name, X, y = _real(data, source)
     keep = np.random.default_rng([seed, 0]).permutation(len(X))[: n_records or len(X)]  # protects nothing
     return name, _task(X[keep], y[keep], delta, seed, None)
 
 
-def _task(X: Vector, y: Vector, delta: float, seed: int, truth: Vector | None) -> Task:
+def _task(X: FloatArray, y: FloatArray, delta: float, seed: int, truth: FloatArray | None) -> Task:
     each = len(X) // N_SITES
     order = np.random.default_rng([seed, 1]).permutation(len(X))  # protects nothing
     parts = [order[number * each : (number + 1) * each] for number in range(N_SITES)]
     sites = {f"site{number}": (X[part], y[part]) for number, part in enumerate(parts, start=1)}
-    options: dict[str, Any] = {"n_records": each * N_SITES} | ({} if truth is None else {"truth": truth})
+    options: dict[str, object] = {"n_records": each * N_SITES} | ({} if truth is None else {"truth": truth})
     return Task(sites, delta, options)
 
 
-def _real(data: DataFolder, source: str) -> tuple[str, Vector, Vector]:
-    """Return name, rows clipped to length 1 and responses in [0, 1]; simulated ones if the file is absent."""
+def _real(data: DataFolder, source: str) -> tuple[str, FloatArray, FloatArray]:
+    """Return the name, rows clipped to norm 1 and responses in [0, 1]; simulated data if the file is missing."""
     file, load, largest, shape = REAL[source]
     if not data.has(file):
         return f"simulated in place of {source.split()[0]}", *_stand_in(*shape)
@@ -103,8 +122,8 @@ def _real(data: DataFolder, source: str) -> tuple[str, Vector, Vector]:
     return source, study.features / np.maximum(lengths, study.bound), np.clip(study.target / largest, 0.0, 1.0)
 
 
-def _stand_in(n_records: int, width: int) -> tuple[Vector, Vector]:
-    """Return rows with a decaying spectrum and a skewed response, shaped like the real data."""
+def _stand_in(n_records: int, width: int) -> tuple[FloatArray, FloatArray]:
+    """Return simulated rows with a decaying spectrum, and a skewed response, in the shape of the real data."""
     generator = np.random.default_rng(8)  # protects nothing
     scales = 1 / np.arange(1, width + 1)
     X = generator.standard_normal((n_records, width)) * scales + 0.1

@@ -1,4 +1,4 @@
-"""What the text says about figures 8.1 to 8.3, judged from their rows."""
+"""Verdicts on the text's claims about figures 8.1 to 8.3."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpcape_papers.verdicts import (
 
 CAPE = {kind: Curve("CAPE", kind) for kind in (VERIFIED, PUBLISHED)}
 LOSSES = Yardstick("smaller", log=True)
-# "Reaches the non-private result": at most a quarter above it. "The same utility" in err_w: this distance.
+# "Reaches the non-private result" means at most a quarter above it. "The same utility" in err_w means this value.
 REACHED = 1.25
 SAME_ERROR = 0.01
 
@@ -35,7 +35,7 @@ def judge_loss(results: Results) -> list[Verdict]:
 
 
 def judge_real(results: Results) -> list[Verdict]:
-    """Judge figure 8.2; the rows of synthetic data are there for the claim that compares with them."""
+    """Judge figure 8.2; the rows of synthetic data are used only for the claim that compares the two."""
     rows = results.where(measure=LOSS)
     synthetic, real = (
         Results(r for r in rows if str(r["source"]).startswith("synthetic") is wanted) for wanted in (True, False)
@@ -63,7 +63,7 @@ def _judge(rows: Results, measure: str, *, synthetic: bool) -> list[Verdict]:
         verdicts += [_dimension(by_number, "N", measure, _where(measure, "8.4.2"))]
     verdicts += [_falls(by_delta, f"{measure} of CAPE, conventional and local grows as delta shrinks", "section 8.4.3")]
     verdicts += [_unmoved(by_delta), _best_at_moderate(by_delta, measure)]
-    return [*verdicts, *(_promise(rows, curve) for curve in _PROMISES)]
+    return [*verdicts, *(_guarantee(rows, curve) for curve in _GUARANTEES)]
 
 
 def _where(measure: str, section: str) -> str:
@@ -79,7 +79,7 @@ def _falls(rows: Results, claim: str, where: str) -> Verdict:
 
 
 def _against(rows: Results, other: str) -> dict[str, Tally]:
-    """Compare both of CAPE's calibrations with the other's; dp-fm and objective perturbation have only one."""
+    """Compare both calibrations of CAPE with the other method; dp-fm and objective perturbation have only one."""
     kinds = {kind: kind if other in ("conventional", "local") else PUBLISHED for kind in CAPE}
     return {kind: compare_curves(rows, CAPE[kind], Curve(other, its), LOSSES) for kind, its in kinds.items()}
 
@@ -92,7 +92,7 @@ def _outperforms(rows: Results, other: str, where: str) -> Verdict:
 def _like_pooled(rows: Results) -> Verdict:
     found = compare_curves(rows, CAPE[VERIFIED], Curve("pooled", VERIFIED), LOSSES)
     claim = "With equal sites and the same guarantee CAPE does as well as noise on pooled records"
-    numbers = f"verified: {found}; at the published noise they are equal"
+    numbers = f"verified: {found}; in the published calibration they are equal"
     return Verdict(claim, "section 8.3.2", found.never_worse, numbers)
 
 
@@ -100,19 +100,19 @@ def _reaches(rows: Results, measure: str) -> Verdict:
     claim = "For large N and epsilon CAPE reaches the non-private result"
     found = {kind: _distances(rows, curve) for kind, curve in CAPE.items()}
     shown = "; ".join(f"{kind} {min(values):.3g} to {max(values):.3g}" for kind, values in found.items())
-    numbers = f"{measure} over the non-private one at the largest N or epsilon of each panel: {shown}"
+    numbers = f"{measure} divided by the non-private one, at the largest N or epsilon of each panel: {shown}"
     outcome = agreed(as_good([value <= REACHED for value in values]) for values in found.values())
-    return Verdict(claim, _where(measure, "8.4.2"), outcome, f"{numbers} (reached: {REACHED:g})")
+    return Verdict(claim, _where(measure, "8.4.2"), outcome, f"{numbers} (required: at most {REACHED:g})")
 
 
 def _distances(rows: Results, curve: Curve) -> list[float]:
-    """Return CAPE over non-private at the largest x of each panel."""
+    """Return the ratio of CAPE to non-private at the largest x of each panel."""
     found = ratios(rows, curve, Curve("non-private", NON_PRIVATE))
     return [points[max(points)] for points in found.values()]
 
 
 def _dimension(rows: Results, vary: str, measure: str, where: str) -> Verdict:
-    """Compare the least epsilon or N at which CAPE comes near the non-private result, D = 20 against D = 50."""
+    """Compare the smallest epsilon or N at which CAPE approaches the non-private result, for D = 20 and D = 50."""
     needed = {"epsilon": "a smaller epsilon gives the same utility", "N": "the decrease with N is sharper"}
     target, words = (SAME_ERROR, f"err_w {SAME_ERROR}") if measure == "err_w" else (None, "twice the non-private loss")
     pairs = [
@@ -121,8 +121,8 @@ def _dimension(rows: Results, vary: str, measure: str, where: str) -> Verdict:
         for panels in zip(*(_panels(rows, width) for width in (20, 50)), strict=True)
     ]
     smaller = [low < high for low, high in pairs if min(low, high) < math.inf]
-    shown = ", ".join(f"{low:.3g} against {high:.3g}" for low, high in pairs)
-    numbers = f"{vary} at which CAPE comes down to {words}, D = 20 against 50: {shown}"
+    shown = ", ".join(f"{low:.3g} and {high:.3g}" for low, high in pairs)
+    numbers = f"{vary} at which CAPE falls to {words}, for D = 20 and D = 50: {shown}"
     return Verdict(f"With fewer dimensions {needed[vary]}", where, outcome_of(sum(smaller), len(smaller)), numbers)
 
 
@@ -131,7 +131,7 @@ def _panels(rows: Results, width: int) -> list[str]:
 
 
 def _unmoved(rows: Results) -> Verdict:
-    """Tell whether dp-fm and objective perturbation, being pure, give the same result at every delta."""
+    """Judge whether dp-fm and objective perturbation, which have delta 0, give the same result at every delta."""
     moved = 0.0
     for curve in (DP_FM, OBJECTIVE):
         for panel in rows.values("panel"):
@@ -152,37 +152,39 @@ def _best_at_moderate(rows: Results, measure: str) -> Verdict:
     return Verdict(claim, "section 8.4.3" if measure != "err_w" else "section 8.4.4", outcome, f"CAPE, {numbers}")
 
 
-_PROMISES = {
-    "CAPE": ("capeFM is (epsilon, delta) private against the aggregator and colluding sites", "section 8.3.2"),
-    "local": ("Algorithm 8.1 is (epsilon, delta) private (one holder)", "theorem 8.1"),
+_GUARANTEES = {
+    "CAPE": ("capeFM is (epsilon, delta)-private against the aggregator and colluding sites", "section 8.3.2"),
+    "local": ("Algorithm 8.1 is (epsilon, delta)-private (one holder of all records)", "theorem 8.1"),
     DP_FM: ("dp-fm offers pure epsilon-differential privacy", "section 8.4"),
     OBJECTIVE: ("Objective perturbation offers pure epsilon-differential privacy", "section 8.4"),
 }
 
 
-def _promise(rows: Results, curve: str) -> Verdict:
+def _guarantee(rows: Results, curve: str) -> Verdict:
     outcome, numbers = privacy_claim(rows, curve, pure=curve in (DP_FM, OBJECTIVE))
     if curve == OBJECTIVE and outcome == "fails":
-        numbers += " (the slope of the squared loss is not bounded)"
-    return Verdict(*_PROMISES[curve], outcome, numbers)
+        numbers += " (the slope of the squared loss is unbounded)"
+    return Verdict(*_GUARANTEES[curve], outcome, numbers)
 
 
 def _less_pronounced(real: Results, synthetic: Results) -> Verdict:
-    """Compare how much CAPE's loss changes with delta."""
+    """Compare how much CAPE's loss varies with delta on real and on synthetic data."""
     change = [
         max(trend(rows.where(vary="delta"), curve, LOSSES).ends.typical for curve in CAPE.values())
         for rows in (real, synthetic)
     ]
     outcome: Outcome = "holds" if change[0] < change[1] else "fails"
-    numbers = f"loss at the smallest delta over that at the largest: real {change[0]:.3g}, synthetic {change[1]:.3g}"
+    numbers = (
+        f"loss at the smallest delta divided by loss at the largest: real {change[0]:.3g}, synthetic {change[1]:.3g}"
+    )
     return Verdict("Variation with delta is less pronounced than for synthetic data", "section 8.4.3", outcome, numbers)
 
 
 def _objective_off_the_scale(rows: Results) -> Verdict:
-    """Tell whether objective perturbation is above every other curve where the paper leaves it out."""
+    """Judge whether objective perturbation is above every other curve in the panels where the paper omits it."""
     chosen = Results(r for r in rows if r["vary"] in ("N", "delta"))
     others = [Curve(name, PUBLISHED) for name in ("CAPE", "conventional", "local", DP_FM)]
     pairs = [compare_curves(chosen, other, Curve(OBJECTIVE, PUBLISHED), LOSSES) for other in others]
     found = sum(pairs, Tally())
-    numbers = f"the published others: {found}"
+    numbers = f"the other published schemes, against it: {found}"
     return Verdict("err_w of objective perturbation is too large to show", "section 8.4.4", found.outcome, numbers)

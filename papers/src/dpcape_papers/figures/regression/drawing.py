@@ -23,7 +23,7 @@ _LABELS = {"epsilon": "ε", "N": "total samples N", "delta": "δ"}
 
 
 def draw_loss(results: Results) -> Figure:
-    """Draw figure 8.1: a row each over epsilon, N and delta; a column for each dimension."""
+    """Draw figure 8.1: one row each for epsilon, N and delta, and one column per dimension."""
     return _draw(results.where(measure=LOSS), "loss f_D(w)", 2)
 
 
@@ -34,7 +34,7 @@ def draw_real(results: Results) -> Figure:
 
 
 def draw_error(results: Results) -> Figure:
-    """Draw figure 8.3: as 8.1, each dimension twice."""
+    """Draw figure 8.3 like 8.1, with two columns per dimension."""
     return _draw(results.where(measure=ERROR), "err_w", 4)
 
 
@@ -53,7 +53,7 @@ def _draw(rows: Results, label: str, n_columns: int) -> Figure:
 
 
 def _draw_panel(axes: Axes, rows: Results, look: Look) -> None:
-    """Draw means and standard deviations of the logarithms: a noisy objective now and then has a far minimum."""
+    """Draw means and standard deviations of logarithms, because some noisy objectives have very distant minima."""
     logs = Results({**r, "value": math.log(number(r, "value"))} for r in rows).series()
     colours = _colours([one.curve for one in logs])
     draw_curves(axes, [replace(one, mean=np.exp(one.mean), spread=0 * one.spread) for one in logs], look, colours)
@@ -67,7 +67,7 @@ def _draw_panel(axes: Axes, rows: Results, look: Look) -> None:
 
 
 def _colours(curves: Sequence[str]) -> dict[str, str]:
-    """Give curves of the user's own the colours that are left."""
+    """Return the colours of all curves; those of the user's methods come from the remaining ones."""
     others = [curve for curve in dict.fromkeys(curves) if curve not in _COLOURS]
     return _COLOURS | {curve: _FREE[index % len(_FREE)] for index, curve in enumerate(others)}
 
@@ -77,7 +77,7 @@ def _tick(x: float) -> str:
 
 
 def _frame(axes: Axes, logs: Sequence[CurvePoints]) -> None:
-    """Keep the curves that matter in sight: those far above the verified ones leave through the top."""
+    """Limit the vertical axis to the relevant curves, and name those that lie far above the verified ones."""
     kept = max(float(one.mean.max()) for one in logs if one.calibration != PUBLISHED)
     top = kept + math.log(20)
     lowest, highest = (f(f(one.mean) for one in logs) for f in (min, max))

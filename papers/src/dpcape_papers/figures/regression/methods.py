@@ -1,17 +1,18 @@
-"""The schemes of figures 8.1 to 8.3: least squares without intercept on rows of length at most 1, responses in [-1, 1].
+"""The schemes of figures 8.1 to 8.3: least squares without intercept, rows of norm at most 1, responses in [-1, 1].
 
-A task's sites are pairs (rows, responses) of equal size; a fit returns the coefficients w of f_D(w), eq. 8.11.
+Each site of a task is a pair (rows, responses); all have the same size. A fit returns the coefficients w of f_D(w)
+(eq. 8.11).
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape import Cape, Federation, Independent, LinearRegression, Replay, in_process, labelled
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import coefficient_error, squared_loss
 from dpcape.protocols import Protocol
@@ -19,24 +20,25 @@ from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Method, MethodResult, Task
 from dpcape_papers.published.cape import assumed_colluding
 
-Vector = NDArray[np.float64]
+Sites = Mapping[str, tuple[FloatArray, FloatArray]]
+
 DP_FM, OBJECTIVE = "dp-fm", "objective perturbation"
 LOSS, ERROR = "f_D(w)", "err_w"
 
 
-def loss(coefficients: Vector, task: Task) -> float:
+def loss(coefficients: FloatArray, task: Task) -> float:
     """Return f_D(w) over the records of all sites (eq. 8.11)."""
     X, y = _pooled(task)
     return squared_loss(y, X @ coefficients)
 
 
-def error(coefficients: Vector, task: Task) -> float:
+def error(coefficients: FloatArray, task: Task) -> float:
     """Return |w - w*| / D (section 8.4)."""
     return coefficient_error(coefficients, task.options["truth"])
 
 
 def papers_methods() -> tuple[Method, ...]:
-    """Return the papers' schemes, verified and as published, in the order of the legend."""
+    """Return the schemes, verified and as published, in the order of the legend."""
     return (
         Method("non-private", NON_PRIVATE, _without_noise),
         Method("pooled", VERIFIED, _verified_pooled),
@@ -51,14 +53,14 @@ def papers_methods() -> tuple[Method, ...]:
     )
 
 
-def _pooled(task: Task) -> tuple[Vector, Vector]:
+def _pooled(task: Task) -> tuple[FloatArray, FloatArray]:
     pairs = list(task.sites.values())
     return np.concatenate([X for X, _ in pairs]), np.concatenate([y for _, y in pairs])
 
 
-def _one(task: Task) -> tuple[Vector, Vector]:
+def _one(task: Task) -> tuple[FloatArray, FloatArray]:
     """Return the records of the first site; all have the same size."""
-    first: tuple[Vector, Vector] = next(iter(task.sites.values()))
+    first: tuple[FloatArray, FloatArray] = next(iter(task.sites.values()))
     return first
 
 
@@ -67,12 +69,12 @@ def _without_noise(task: Task, epsilon: float, seed: int) -> MethodResult:
     return MethodResult(np.linalg.lstsq(X, y, rcond=None)[0], None)
 
 
-def _released(task: Task, epsilon: float, seed: int, sites: dict[str, Any], protocol: Protocol) -> MethodResult:
+def _released(task: Task, epsilon: float, seed: int, sites: Sites, protocol: Protocol) -> MethodResult:
     """Fit with dpcape's own protocol code and replayable noise."""
     records = {name: labelled(X, y, bound=1.0, response=(-1, 1)) for name, (X, y) in sites.items()}
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UtilityWarning)  # The picture shows what noise leaves.
+        warnings.simplefilter("ignore", UtilityWarning)  # The picture shows the utility.
         model = LinearRegression(epsilon=epsilon, delta=task.delta, fit_intercept=False).fit(federation)
     return MethodResult(model.coef_, model.guarantee_.epsilon)
 
@@ -94,7 +96,7 @@ def _verified_local(task: Task, epsilon: float, seed: int) -> MethodResult:
 
 
 def _as_published(
-    task: Task, epsilon: float, generator: np.random.Generator, sites: list[tuple[Vector, Vector]], scheme: str
+    task: Task, epsilon: float, generator: np.random.Generator, sites: list[tuple[FloatArray, FloatArray]], scheme: str
 ) -> MethodResult:
     fit = baselines.gaussian_functional_mechanism(
         sites,

@@ -1,4 +1,4 @@
-"""Where a curve comes down to a target."""
+"""The point at which a curve falls to a target."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dpcape_papers.verdicts import Curve
 
 
 def reached_at(results: Results, curve: Curve, target: float | None = None) -> float:
-    """Return the x from which a curve stays at ``target`` or below; inf if it does not.
+    """Return the x from which a curve stays at or below ``target``; infinite if it does not.
 
-    Runs are averaged on the log scale, points joined by straight lines on logarithmic axes. Without a target it is
+    Runs are averaged on the log scale, and points are interpolated linearly on logarithmic axes. The default target is
     twice the non-private curve.
     """
     logs = Results({**r, "value": math.log(number(r, "value"))} for r in results)

@@ -1,13 +1,11 @@
-"""The schemes of chapter 5's figures, with the published noise and with dpcape's own protocols."""
+"""The schemes of chapter 5's figures, as published and with dpcape's protocols."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpcape import (
@@ -21,18 +19,13 @@ from dpcape import (
     in_process,
     rows,
 )
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import component_error
+from dpcape.records.kinds import Records
 from dpcape_papers.experiments.comparison import Method, MethodResult, Task
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED
-from dpcape_papers.figures.tensor.simulated import (
-    NOISE_VARIANCE,
-    guess,
-    in_order,
-    mixture,
-    mixture_bound,
-    topics,
-)
+from dpcape_papers.figures.tensor.simulated import NOISE_VARIANCE, guess, in_order, mixture, mixture_bound, topics
 from dpcape_papers.published.tensor import (
     AgnNoise,
     Moments,
@@ -44,35 +37,40 @@ from dpcape_papers.published.tensor import (
     word_moments,
 )
 
-Array = NDArray[np.float64]
+Data = FloatArray | csr_array  # rows of a mixture, or word counts
 
 N_SITES, N_COLLUDING = 5, 1  # S_C = ceil(S/3) - 1
 RANDOM = "random vectors"
 
 
 def make_task(model: str, n_features: int, n_components: int, *, site_size: int, delta: float, seed: int) -> Task:
-    """Return simulated records at five equal sites, with the published moments formed once."""
-    make = mixture if model == "mixture" else topics
-    data, truth = make(n_features, n_components, seed, n_records=N_SITES * site_size)
-    sites = {f"site{i}": data[i * site_size : (i + 1) * site_size] for i in range(N_SITES)}
+    """Return simulated records at five sites of equal size, with the papers' moments computed once."""
+    data, truth = _simulated(model, n_features, n_components, seed, n_records=N_SITES * site_size)
+    sites: dict[str, Data] = {f"site{i}": data[i * site_size : (i + 1) * site_size] for i in range(N_SITES)}
     options = {
         "model": model,
         "truth": truth,
         "site_size": site_size,
-        "all": _moments(model, data, n_features, seed),
-        "one": _moments(model, sites["site0"], n_features, seed),
+        "all": _moments(data, n_features, seed),
+        "one": _moments(sites["site0"], n_features, seed),
     }
     return Task(sites, delta, options)
 
 
-def _moments(model: str, data: Any, n_features: int, seed: int) -> Moments:
-    if model == "topics":
+def _simulated(model: str, n_features: int, n_components: int, seed: int, *, n_records: int) -> tuple[Data, FloatArray]:
+    if model == "mixture":
+        return mixture(n_features, n_components, seed, n_records=n_records)
+    return topics(n_features, n_components, seed, n_records=n_records)
+
+
+def _moments(data: Data, n_features: int, seed: int) -> Moments:
+    if isinstance(data, csr_array):
         return word_moments(in_order(data, seed), n_features)
     bound = mixture_bound(n_features)
     return mixture_moments(data / bound, NOISE_VARIANCE / bound**2)
 
 
-def error(found: Any, task: Task) -> float:
+def error(found: FloatArray, task: Task) -> float:
     """Return q_comp (section 5.4)."""
     return component_error(found, task.options["truth"])
 
@@ -111,7 +109,7 @@ def noise_of(task: Task, scheme: str, epsilon: float) -> AgnNoise:
     )
 
 
-def _decomposed(task: Task, moments: str, noise: AgnNoise | None, seed: int) -> Array:
+def _decomposed(task: Task, moments: str, noise: AgnNoise | None, seed: int) -> FloatArray:
     truth = task.options["truth"]
     # The generator protects nothing.
     strengths, halves = agn(task.options[moments], len(truth), noise=noise, rng=np.random.default_rng(seed))
@@ -140,15 +138,15 @@ def model_of(task: Task, epsilon: float) -> TopicModel | MixtureModel:
     return MixtureModel(n_components, epsilon=epsilon, delta=task.delta, noise_variance=NOISE_VARIANCE)
 
 
-def federation_of(sites: Mapping[str, Any], scheme: str, seed: int) -> Federation:
-    """Return the sites under one of the schemes; "local" is the first site alone with its own records."""
+def federation_of(sites: Mapping[str, Data], scheme: str, seed: int) -> Federation:
+    """Return the federation of a scheme; "local" is the first site only."""
     chosen = dict(list(sites.items())[:1]) if scheme == "local" else sites
     protocol = Cape(n_colluding=N_COLLUDING) if scheme == "CAPE" else Independent()
     held = {name: _records(part) for name, part in chosen.items()}
     return Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
 
 
-def _records(part: Any) -> Any:
+def _records(part: Data) -> Records:
     return documents(part) if isinstance(part, csr_array) else rows(part, bound=mixture_bound(part.shape[1]))
 
 

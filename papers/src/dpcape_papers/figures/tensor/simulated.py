@@ -6,18 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Array = NDArray[np.float64]
+from dpcape.arrays import FloatArray, IntArray
 
 NOISE_VARIANCE = 0.05
-# Closer to dependent than this, components cannot be told apart from any moments of 100,000 records.
+# With a larger condition number, components cannot be told apart from the moments of 100,000 records.
 LARGEST_CONDITION = 12.0
 TOPIC_CONCENTRATION = 0.3
 
 
-def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) -> tuple[Array, Array]:
+def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) -> tuple[FloatArray, FloatArray]:
     """Return records and unit-length means of a spherical Gaussian mixture (section 5.4.1)."""
     rng = np.random.default_rng(seed)  # protects nothing
     means = _identifiable(lambda: _unit(rng.normal(size=(n_components, n_features))))
@@ -28,14 +27,14 @@ def mixture(n_features: int, n_components: int, seed: int, *, n_records: int) ->
 
 
 def mixture_bound(n_features: int) -> float:
-    """Return the public bound that a unit mean and the noise's typical length suggest."""
+    """Return a public bound: the norm of a mean plus the typical norm of the noise."""
     return 1 + float(np.sqrt(NOISE_VARIANCE * n_features))
 
 
 def topics(
     n_features: int, n_components: int, seed: int, *, n_records: int, n_words: int = 3
-) -> tuple[csr_array, Array]:
-    """Return word counts and topics; a topic's words are Dirichlet(0.3) (section 5.4.2)."""
+) -> tuple[csr_array, FloatArray]:
+    """Return word counts and topics; word probabilities are Dirichlet(0.3) (section 5.4.2)."""
     rng = np.random.default_rng(seed)  # protects nothing
     truth = _identifiable(lambda: rng.dirichlet(np.full(n_features, TOPIC_CONCENTRATION), n_components))
     weights = rng.uniform(0.5, 1.5, n_components)
@@ -47,27 +46,27 @@ def topics(
     return csr_array(counts), truth
 
 
-def in_order(counts: csr_array, seed: int) -> NDArray[np.int64]:
-    """Return documents of equal length as words in a random order: given the counts all orders are as likely."""
+def in_order(counts: csr_array, seed: int) -> IntArray:
+    """Return documents of equal length as words in random order; given the counts, all orders are equally likely."""
     words = np.repeat(counts.indices, counts.data).reshape(counts.shape[0], -1).astype(np.int64)
-    ordered: NDArray[np.int64] = np.random.default_rng(seed).permuted(words, axis=1)  # protects nothing
+    ordered: IntArray = np.random.default_rng(seed).permuted(words, axis=1)  # protects nothing
     return ordered
 
 
-def guess(model: str, truth: Array, rng: Generator) -> Array:
-    """Return components that know nothing of the data: the papers' random vectors."""
+def guess(model: str, truth: FloatArray, rng: Generator) -> FloatArray:
+    """Return components drawn independently of the data: the papers' random vectors."""
     if model == "mixture":
         return _unit(rng.normal(size=truth.shape))
     return rng.dirichlet(np.full(truth.shape[1], TOPIC_CONCENTRATION), len(truth))
 
 
-def _identifiable(draw: Callable[[], Array]) -> Array:
+def _identifiable(draw: Callable[[], FloatArray]) -> FloatArray:
     while True:
         components = draw()
         if np.linalg.cond(components) <= LARGEST_CONDITION:
             return components
 
 
-def _unit(vectors: Array) -> Array:
-    normed: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def _unit(vectors: FloatArray) -> FloatArray:
+    normed: FloatArray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return normed

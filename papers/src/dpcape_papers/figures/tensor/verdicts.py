@@ -1,4 +1,4 @@
-"""What becomes of the claims of section 5.4 and of theorem 5.1."""
+"""Verdicts on the claims of section 5.4 and on theorem 5.1."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ DELTA = 0.01
 ERRORS = Yardstick("smaller", log=True)
 _KINDS = (PUBLISHED, VERIFIED)
 _EXACT = Curve("non-private", NON_PRIVATE)
-# "Matches" and "very close": errors at most this many times the non-private one.
+# "Matches" and "very close" mean at most this many times the non-private error.
 _CLOSE = 1.25
 _WHERE = {"mixture": "section 5.4.1", "topics": "section 5.4.2"}
 
 
 def split(results: Results, column: str, *, ends: bool) -> Results:
-    """Return rows with one panel per value of a column, at its least and largest values only if ``ends``."""
+    """Return rows with one panel per value of a column; with ``ends``, only at its smallest and largest value."""
     values = sorted(set(results.numbers(column)))
     kept = {values[0], values[-1]} if ends else set(values)
     return Results({**r, "panel": f"{r['panel']}, N_s={r[column]:,}"} for r in results if r[column] in kept)
 
 
 def mixed(results: Results, column: str, x: str) -> Results:
-    """Return rows against another coordinate, at a middle and the largest value of ``column``."""
+    """Return rows with column ``x`` as horizontal coordinate, at a middle and the largest value of ``column``."""
     values = sorted(set(results.numbers(column)))
     kept = {values[len(values) // 2], values[-1]}
     return Results(
@@ -96,7 +96,9 @@ def _close(results: Results, claim: str, where: str, at: Collection[float]) -> V
     found = {kind: _ratios(results, kind, at) for kind in _KINDS}
     text = "; ".join(f"{kind}: {min(values):.2f} to {max(values):.2f} times" for kind, values in found.items())
     outcome = agreed(as_good([value <= _CLOSE for value in values]) for values in found.values())
-    return Verdict(claim, where, outcome, f"Error relative to non-private (close: {_CLOSE:g}) over the panels, {text}.")
+    return Verdict(
+        claim, where, outcome, f"Error relative to non-private (close: at most {_CLOSE:g}), by panel: {text}."
+    )
 
 
 def _ratios(results: Results, kind: str, at: Collection[float]) -> list[float]:
@@ -122,11 +124,12 @@ def _theorem(results: Results, model: str) -> Verdict:
 
 
 def _second_alone(results: Results) -> tuple[Outcome, str]:
-    """Make sure of a broken claim: the real epsilon of both moments is an upper bound, that of the second is exact."""
+    """Confirm a broken claim by the exact epsilon of the second moment; that of both moments is an upper bound."""
     settings = {(number(r, "claimed_epsilon"), number(r, "delta")) for r in Curve("CAPE", PUBLISHED).of(results)}
     real = {one: _noise("mixture", *one).verified_second for one in settings}
     claimed, delta = worst = max(settings, key=lambda one: real[one] / one[0])
-    text = f"; at most, as the worst cases of both moments are added up: M2 alone makes {claimed:g} {real[worst]:.3g}"
+    text = "; an upper bound, which adds up the worst cases of both moments; "
+    text += f"M2 by itself: claimed {claimed:g}, real {real[worst]:.3g}"
     return ("fails" if real[worst] > claimed else "not shown"), f"{text} at delta {delta:g}"
 
 
@@ -140,6 +143,7 @@ def _noise(model: str, epsilon: float, delta: float) -> AgnNoise:
 def _symmetrised(epsilon: float, delta: float) -> str:
     noise = _noise("topics", epsilon, delta)
     return (
-        "; the moments are not symmetric but the noise is, so that differences of mirror images are released bare. "
-        f"Made symmetric first, claimed {epsilon:g} would be {noise.verified_symmetrised:.3g}"
+        "; the moments are not symmetric but the noise is, so differences of mirrored entries are released without "
+        f"noise. With symmetric moments the real epsilon for a claimed {epsilon:g} would be "
+        f"{noise.verified_symmetrised:.3g}"
     )

@@ -1,4 +1,4 @@
-"""The work behind figures 5.1 to 5.3."""
+"""The code of figures 5.1 to 5.3: cells, drawing and verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpcape_papers.figures.tensor.verdicts import DELTA, judge_delta, judge_size
 
 NAMES = {"mixture": "MOG", "topics": "STM"}
 DIMENSIONS = ((10, 5), (50, 10))  # D and K of section 5.4
-# Run k draws its data with seed 100 + k: how noise is shared between the moments was chosen on the data of seeds 0 to 4
+# Run k draws its data with seed 100 + k, because the division of noise between the moments was chosen on seeds 0 to 4
 # (experiments/topics).
 _FIRST_SEED = 100
 _ERROR = "q_comp"
@@ -35,10 +35,10 @@ def compute(
     run: int,
     methods: Sequence[str] = (),
 ) -> list[Row]:
-    """Return q_comp of every scheme on one simulated data set, at all these epsilons and deltas.
+    """Return q_comp of every scheme on one simulated data set, at the given epsilons and deltas.
 
-    Methods of the user's own return estimated components as rows; ``task.options`` holds "model" ("mixture" or
-    "topics"), "truth" and "site_size".
+    The user's own methods return estimated components as rows; ``task.options`` has "model" ("mixture" or "topics"),
+    "truth" and "site_size".
     """
     compared = (*METHODS, *(load_method(name) for name in methods))
     found = []
@@ -102,7 +102,7 @@ def cells_delta(setting: RunSetting) -> list[Cell]:
 
 
 def draw_sizes(results: Results) -> Figure:
-    """Draw q_comp against epsilon above, against the size of a site below."""
+    """Draw q_comp by epsilon above, and by records per site below."""
     above = (split(results, "site_size", ends=True), Look(f"ε (δ = {DELTA:g})", _ERROR, log_y=True))
     below = (mixed(results, "asked_epsilon", "site_size"), Look("records per site", _ERROR, log_y=True))
     figure = _draw([above, below])
@@ -115,7 +115,7 @@ def draw_sizes(results: Results) -> Figure:
 
 
 def draw_delta(results: Results) -> Figure:
-    """Draw q_comp against delta, mixtures above and topics below."""
+    """Draw q_comp by delta, mixtures above and topics below."""
     look = Look("δ", _ERROR, log_y=True)
     figure = _draw([(_by_delta(results.where(model=model)), look) for model in NAMES])
     claims = [

@@ -1,0 +1,308 @@
+"""Description of an analysis, and what follows from it without loading its estimator."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpcape.analyses.parameters import REQUIRED, Parameter
+from dpcape.analyses.release import Either, Refusal, Release, Schedule
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import computed
+
+VERIFIED, CONDITIONAL = "verified", "conditional"
+GROUPS = COMPONENTS, REGRESSIONS, MODELS, ICA = (
+    "Means and components",
+    "Regressions and classifiers",
+    "Clusters, topics and mixtures",
+    "Joint independent components",
+)
+BOUND, SQUARED_BOUND, CLIP, ENTRY, RADIUS = (
+    "of the bound",
+    "of the squared bound",
+    "of the clip",
+    "of the largest entry",
+    "of its largest length",
+)
+# Names of the kinds of records, and the calls that build them, for error messages.
+_WORDS = {
+    "rows": "rows",
+    "views": "two views",
+    "labelled": "labelled",
+    "documents": "documents",
+    "subjects": "subjects",
+}
+BUILDERS = {
+    "rows": "rows(X, bound=...)",
+    "views": "views(X, Y, bounds=...)",
+    "labelled": "labelled(X, y, bound=..., response=(low, high))",
+    "documents": "documents(counts)",
+    "subjects": "subjects(arrays, bound=..., unit=...)",
+}
+Planner = Callable[[tuple[float, ...], int, Release], float]
+"""Maps all shares, the number of a release and the release to the noise scale on its mean."""
+
+
+class Public:
+    """Public numbers that a schedule may use, as attributes.
+
+    They are the parameters of the analysis, what :func:`public_facts` returns, and ``mu``, the smallest over all sites.
+
+    Parameters
+    ----------
+    values : mapping
+        The numbers by name.
+    **later : callable
+        Numbers that are computed when first used, by name.
+    """
+
+    def __init__(self, values: Mapping[str, object], **later: Callable[[], object]) -> None:
+        self.__dict__.update(values)
+        self._later = later
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._later:
+            raise AttributeError(f"no public number {name!r} is available to a schedule")
+        self.__dict__[name] = self._later[name]()
+        return self.__dict__[name]
+
+
+def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
+    """Return the public facts that a schedule may use, for ``n_records`` records over all sites."""
+    return {
+        "facts": facts,
+        "kind": facts.kind,
+        "unit": facts.unit,
+        "n_features": facts.n_features,
+        "narrowest": min(facts.widths),
+        "bound": math.hypot(*facts.bounds),
+        "n_classes": None if facts.classes is None else len(facts.classes),
+        "n_records": n_records,
+    }
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Analysis with some parameters fixed, as plans and the planner page list it.
+
+    Attributes
+    ----------
+    name : str
+        Name for ``dpcape plan --analysis``.
+    title : str
+        Title on the planner page.
+    options : tuple of str
+        Parameters and facts that a plan accepts.
+    fixed : mapping
+        Values of the parameters that define the variant.
+    unit : str
+        Unit of protection: "record" or "subject".
+    classes : int or None
+        Number of classes of its records, where that is not an option.
+    yardstick : str
+        Public quantity with which the noise of the first release is compared, in words.
+    note : str
+        What a plan cannot know before the run, in words.
+    """
+
+    name: str
+    title: str
+    options: tuple[str, ...] = ()
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    unit: str = "record"
+    classes: int | None = None
+    yardstick: str = SQUARED_BOUND
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """Small instance of an analysis that ``dpcape audit`` attacks.
+
+    Attributes
+    ----------
+    name : str
+        Name for ``dpcape audit``.
+    parameters : mapping
+        Parameters of the estimator, except epsilon and delta.
+    records : str
+        Name of the function that makes records from plain numbers (``audit.cases``).
+    n_numbers : int
+        How many plain numbers make one unit.
+    """
+
+    name: str
+    parameters: Mapping[str, object]
+    records: str
+    n_numbers: int
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Description of an analysis: everything dpcape knows before it runs. Importing one imports no estimator.
+
+    Attributes
+    ----------
+    name : str
+        Name in study files.
+    estimator : str
+        ``"module:Class"``, imported only by the coordinator.
+    group : str
+        Heading under which lists show it.
+    kinds : frozenset of str
+        Kinds of records it accepts.
+    records : str
+        Kind of records in plans.
+    parameters : tuple of Parameter
+        Parameters of the estimator, except epsilon and delta.
+    schedule : callable
+        Generator function from public numbers to releases.
+    labels : str
+        What records are labelled with: "response", "counts", "classes", or empty for no labels.
+    units : frozenset of str
+        Units it can protect: "record", "subject" or both.
+    variants : tuple of Variant
+        Variants that can be planned.
+    measure : str
+        Name of its expected error or noise measure (``planning.measures``).
+    sections : tuple of str
+        Names of the sections of its report (``report.model_sections``).
+    audit : tuple of AuditCase
+        Instances for ``dpcape audit``.
+    facts : tuple of Parameter
+        Facts about records that a plan needs in addition to columns, bounds and sizes.
+    derived : callable or None
+        Function from the parameters to further public numbers.
+    standing : str
+        Status of its guarantee: "verified" or "conditional".
+    reason : str
+        Why it has that status.
+    reference : str
+        Where the reason is documented.
+    place : int
+        Position under the heading.
+    in_studies : bool
+        Whether a study file may name it.
+    package : str
+        Distribution that provides it.
+    """
+
+    name: str
+    estimator: str
+    group: str
+    kinds: frozenset[str]
+    records: str
+    parameters: tuple[Parameter, ...]
+    schedule: Schedule
+    labels: str = ""
+    units: frozenset[str] = frozenset({"record"})
+    variants: tuple[Variant, ...] = ()
+    measure: str = ""
+    sections: tuple[str, ...] = ()
+    audit: tuple[AuditCase, ...] = ()
+    facts: tuple[Parameter, ...] = ()
+    derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None
+    standing: str = CONDITIONAL
+    reason: str = ""
+    reference: str = ""
+    place: int = 100
+    in_studies: bool = True
+    package: str = "dpcape"
+
+    @property
+    def python(self) -> str:
+        """Name of the estimator's class."""
+        return self.estimator.partition(":")[2]
+
+    def load(self) -> type:
+        """Import and return the estimator class (at the coordinator)."""
+        module, _, name = self.estimator.partition(":")
+        found: type = getattr(importlib.import_module(module), name)
+        return found
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter or fact of this name."""
+        return next(entry for entry in (*self.parameters, *self.facts) if entry.name == name)
+
+    def public(self, given: Mapping[str, object], facts: Mapping[str, object], **later: Callable[[], object]) -> Public:
+        """Return the public numbers of a study: given parameters, defaults for the rest, facts and sizes."""
+        usual = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
+        parameters = {**usual, **given}
+        derived = {} if self.derived is None else self.derived(parameters)
+        return Public({**parameters, **derived, **facts}, **later)
+
+    def check(self, public: Public) -> None:
+        """Refuse invalid records or parameters before any charge."""
+        if public.kind not in self.kinds:
+            raise InvalidParameter(
+                f"Records for {self.python} must be {_WORDS[self.records]}; got {public.kind!r}. "
+                f"Build them with {BUILDERS[self.records]}."
+            )
+        if public.unit not in self.units:
+            raise InvalidParameter(
+                f"unit for {self.python} must be {' or '.join(sorted(self.units))}; got {public.unit!r}. "
+                "Only JointICA protects whole subjects; for other analyses give each person one row."
+            )
+        for entry in (*self.parameters, *self.facts):
+            entry.check(getattr(public, entry.name), public)
+
+    def statistics(self, public: Public) -> frozenset[str]:
+        """Return the names of all statistics the analysis may request; sites refuse any other."""
+        return frozenset(entry.statistic for step in self._steps(public, _one) for entry in alternatives(step))
+
+    def shares(self, public: Public) -> tuple[float, ...]:
+        """Return the shares of mu^2, one per release."""
+        return tuple(share for step in self._steps(public, _one) for share in _repeated(step))
+
+    def steps(self, public: Public, planner: Planner) -> list[Release | Either]:
+        """Return the releases, with clip radii computed from the noise that ``planner`` returns."""
+        shares = self.shares(public)
+        steps = list(self._steps(public, lambda number, release: planner(shares, number, release)))
+        if tuple(share for step in steps for share in _repeated(step)) != shares:
+            raise AssertionError(f"shares of {self.name} must not depend on noise")
+        return steps
+
+    def _steps(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
+        """Run the schedule on numbers: raise its refusals and skip releases that are not made."""
+        running, number = self.schedule(public), 0
+        answer: float | None = None
+        while True:
+            try:
+                step = running.send(answer)
+            except StopIteration:
+                return
+            answer = None
+            if isinstance(step, Refusal):
+                if step.when:
+                    raise InvalidParameter(step.text.format(**step.values))
+                continue
+            first = alternatives(step)[0]
+            if first.when:
+                answer = noise(number, first) if first.feeds else None
+                number += int(computed(first.times))
+                yield step
+
+
+def stated_of(analysis: Analysis) -> tuple[str, ...]:
+    """Return what a guarantee rests on because an analysis comes from another package; nothing for dpcape's own."""
+    if analysis.package == "dpcape":
+        return ()
+    return (f"the analysis {analysis.python}, which is not part of dpcape, is what its author says",)
+
+
+def alternatives(step: Release | Either) -> Sequence[Release]:
+    """Return the releases of a step: one, or two if an earlier result chooses between them."""
+    return (step.first, step.second) if isinstance(step, Either) else (step,)
+
+
+def _one(number: int, release: Release) -> float:
+    return 1.0
+
+
+def _repeated(step: Release | Either) -> Sequence[float]:
+    first = alternatives(step)[0]
+    return [computed(first.share)] * int(computed(first.times))

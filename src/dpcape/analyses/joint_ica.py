@@ -1,0 +1,237 @@
+"""Description of joint ICA with unit "record" (a time point) or "subject", for both solvers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.parameters import CHOICE, NUMBER, OTHER, WHOLE, Parameter
+from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.formula import Number, both, choose, given, negation, sqrt
+
+# Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
+_RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15
+# Per person: the share for PCA; then, of the rest, logarithms and covariances. The rotation gets what remains.
+PCA_SHARE, LOG_SHARE, COVARIANCE_SHARE = 0.22, 0.05, 0.10
+N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS = 2, 4
+# Clip radii in units of sqrt(components), for whitened time points.
+_WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
+LOG_CLIP = 3.0
+# How far covariances are from the identity once logarithms have been removed.
+LEFT_BY_LOGS = 0.3 * LOG_CLIP
+SOLVERS = ("moment", "infomax")
+CONTRASTS = ("positive", "negative", "mixed")
+_NOTE = "Later requests depend on earlier results, but their noise does not, so these numbers are exact."
+_PEOPLE_NOTE = (
+    f"{_NOTE} Clip radii of covariances are computed from the noise of earlier releases, assuming that every site "
+    "finishes."
+)
+
+
+def whitening_clip(n_components: Number) -> Number:
+    """Return the clip radius of time points for the second moment that whitens them."""
+    return _WHITENING_CLIP * sqrt(n_components)
+
+
+def fourth_clip(n_components: Number) -> Number:
+    """Return the clip radius of whitened time points for the fourth moment."""
+    return _FOURTH_CLIP * sqrt(n_components)
+
+
+def infomax_clips(n_components: Number) -> tuple[Number, Number]:
+    """Return the clip radii of a time point's gradient and of its bias.
+
+    Near a solution |G| is about .45 R; a smaller radius slows the first rounds, a larger one adds noise.
+    """
+    return 0.4 * n_components, 0.5 * sqrt(n_components)
+
+
+def subject_infomax_clip(n_components: Number, n_timepoints: Number) -> Number:
+    """Return the clip radius of a subject's mean gradient."""
+    return n_components / sqrt(n_timepoints)
+
+
+def covariance_clip(n: Number, n_timepoints: Number, scale: Number, *, residual: float = 0.0) -> Number:
+    """Return a clip radius that covers nearly all subjects: sampling, the last release's noise and its residual."""
+    return 1.2 * sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
+
+
+def _schedule(p: Public) -> Steps:
+    yield from _of_people(p) if p.unit == "subject" else _of_time_points(p)
+
+
+def _of_time_points(p: Public) -> Steps:
+    n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
+    reduces = columns > n
+    few = "Time points must outnumber the {n} components; got {n_records}. Use fewer components."
+    yield Refusal(p.n_records <= n, few, {"n": n, "n_records": p.n_records})
+    pca = choose(reduces, _RECORD_PCA, 0.0)
+    whitening = choose(reduces, _RECORD_WHITENING, _RECORD_WHITENING_ALONE)
+    first = choose(reduces, pca, whitening)
+    plain = both(negation(given(p.n_basis)), reduces)
+    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound}, first, when=plain)
+    narrow = {"n_features": p.n_features, "n_columns": columns, "clip": p.bound}
+    yield Release("reduced_second_moment", narrow, first, when=negation(plain))
+    white = {"n_features": p.n_features, "n_columns": n, "clip": whitening_clip(n)}
+    yield Release("reduced_second_moment", white, whitening, when=reduces)
+    if p.solver == "infomax":
+        clip, bias_clip = infomax_clips(n)
+        scores = {"n_features": p.n_features, "n_components": n, "clip": clip, "bias_clip": bias_clip}
+        yield Release("infomax_scores", scores, (1 - pca - whitening) / p.n_iter, p.n_iter)
+    else:
+        fourth = {"n_features": p.n_features, "n_components": n, "clip": fourth_clip(n)}
+        yield Release("fourth_moment", fourth, (1 - pca - whitening) / 1)
+
+
+def _of_people(p: Public) -> Steps:
+    n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
+    reduces = columns > n
+    left = choose(reduces, 1 - PCA_SHARE, 1.0)
+    alone = (
+        "unit='subject' must have at least 2 subjects; got 1. Add subjects, or protect time points with unit='record'."
+    )
+    yield Refusal(p.n_records < 2, alone)
+    yield Release("subject_projector", {"n_columns": columns, "n_components": n}, PCA_SHARE, when=reduces)
+    noise = yield Release("subject_log_covariance", {"n_components": n, "clip": LOG_CLIP}, LOG_SHARE * left, feeds=True)
+    share = COVARIANCE_SHARE / N_COVARIANCE_ROUNDS * left
+    for number in range(N_COVARIANCE_ROUNDS):
+        clip = covariance_clip(n, p.n_timepoints, noise, residual=0.0 if number else LEFT_BY_LOGS)
+        more = number + 1 < N_COVARIANCE_ROUNDS
+        noise = yield Release("subject_covariance", {"n_components": n, "clip": clip}, share, feeds=more)
+    rest = 1 - LOG_SHARE - COVARIANCE_SHARE
+    if p.solver == "infomax":
+        gradient = {"n_components": n, "clip": subject_infomax_clip(n, p.n_timepoints)}
+        yield Release("subject_infomax", gradient, rest / p.n_iter * left, p.n_iter)
+        return
+    polishes = p.kurtosis == "positive"
+    tensor = _tensor_share(p, left) if polishes else rest
+    yield Release("subject_tensor", {"n_components": n}, tensor * left)
+    if polishes:
+        share = (rest - tensor) / N_POLISH_ROUNDS * left
+        yield Release("subject_polish", {"n_components": n}, share, N_POLISH_ROUNDS)
+
+
+def _tensor_share(p: Public, left: Number) -> Number:
+    """Return the tensor's share: smaller where there is less noise, because refinement then gains more."""
+    strength = p.n_records * p.mu * sqrt(left)
+    return choose(strength < 330, 0.60, choose(strength < 600, 0.50, 0.35))
+
+
+def _derived(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the number of columns of the public basis."""
+    if "n_basis" in given:
+        return {}
+    basis = given.get("basis")
+    shape = () if basis is None else as_numbers(basis).shape
+    return {"n_basis": shape[1] if len(shape) == 2 else None}
+
+
+def as_numbers(basis: object) -> FloatArray:
+    """Return a basis as an array; if it is not numeric, an array without dimensions, which is refused."""
+    try:
+        return np.asarray(basis, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.full((), np.nan)
+
+
+def _refuse_basis(given: object, p: Public) -> None:
+    if given is None:
+        return
+    basis = as_numbers(given)
+    fits = basis.ndim == 2 and basis.shape[0] == p.n_features and basis.shape[1] >= p.n_components
+    if not fits or not np.isfinite(basis).all():
+        raise InvalidParameter(
+            f"basis must be finite, with {p.n_features} rows (voxels) and at least {p.n_components} "
+            f"columns; got shape {basis.shape}. Use a basis of the voxels of the mask."
+        )
+    if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
+        raise InvalidParameter(
+            "basis must have orthonormal columns; got columns that are not. Use numpy.linalg.qr(basis)[0]."
+        )
+
+
+_TIME_POINT = ("n_components", "n_basis")
+_PERSON = ("n_components", "n_basis", "n_timepoints")
+
+JOINT_ICA = Analysis(
+    name="joint_ica",
+    estimator="dpcape.estimators.joint_ica:JointICA",
+    group=ICA,
+    kinds=frozenset({"subjects", "rows"}),
+    units=frozenset({"record", "subject"}),
+    records="subjects",
+    parameters=(
+        Parameter("solver", CHOICE, "moment", words=SOLVERS),
+        Parameter("kurtosis", CHOICE, "positive", words=CONTRASTS),
+        Parameter("n_components", WHOLE, least=2, most=lambda p: p.n_features, planned=5, title="Components"),
+        Parameter("n_iter", WHOLE, 200, 1, 10**6, title="Rounds"),
+        Parameter(
+            "n_timepoints",
+            WHOLE,
+            250,
+            lambda p: p.n_components + 1 if p.unit == "subject" else 1,
+            10**9,
+            title="Time points each",
+        ),
+        Parameter("learning_rate", NUMBER, 1.0, 0, math.inf),
+        Parameter("tolerance", NUMBER, 1e-6, 0, math.inf),
+        Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis),
+    ),
+    facts=(
+        Parameter(
+            "n_basis",
+            WHOLE,
+            None,
+            lambda p: p.n_components,
+            lambda p: p.n_features,
+            optional=True,
+            title="Public basis, columns",
+            left_out="none",
+        ),
+    ),
+    derived=_derived,
+    schedule=_schedule,
+    variants=(
+        Variant("joint-ica", "Joint ICA, per time point", _TIME_POINT, {"solver": "moment"}, note=_NOTE),
+        Variant(
+            "infomax-joint-ica",
+            "Joint ICA by infomax, per time point",
+            (*_TIME_POINT, "n_iter"),
+            {"solver": "infomax"},
+            note=_NOTE,
+        ),
+        Variant(
+            "subject-joint-ica",
+            "Joint ICA, per person",
+            _PERSON,
+            {"solver": "moment"},
+            "subject",
+            yardstick=RADIUS,
+            note=_PEOPLE_NOTE,
+        ),
+        Variant(
+            "subject-infomax-joint-ica",
+            "Joint ICA by infomax, per person",
+            (*_PERSON, "n_iter"),
+            {"solver": "infomax"},
+            "subject",
+            yardstick=RADIUS,
+            note=_PEOPLE_NOTE,
+        ),
+    ),
+    measure="noise_of_rotation",
+    sections=("maps",),
+    audit=(
+        AuditCase("joint-ica", {"n_components": 2}, "time_points", 2),
+        AuditCase("joint-ica-of-subjects", {"n_components": 2, "n_timepoints": 8}, "people", 16),
+        AuditCase("joint-ica-infomax", {"n_components": 2, "solver": "infomax", "n_iter": 3}, "time_points", 2),
+    ),
+    standing=VERIFIED,
+    reason="clipped moments or gradients; every release is counted; the guarantee names the unit",
+    reference="docs/analyses/joint_ica.md",
+)

@@ -1,0 +1,65 @@
+"""Description of minimising a registered polynomial loss: all its coefficients in one release."""
+
+from __future__ import annotations
+
+from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.parameters import OTHER, Parameter, shown
+from dpcape.analyses.regression import JOINT_DEGREES
+from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.errors import InvalidParameter
+from dpcape.formula import Formula, written
+from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.polynomials import LARGEST_SIZE
+
+_NOTE = (
+    "Planned for the loss 'poisson' with counts from 0; the noise does not depend on the largest count. Plan your own "
+    "losses in Python."
+)
+
+
+def _schedule(p: Public) -> Steps:
+    if isinstance(p.n_features, Formula):
+        # The planner page supports only the Poisson loss, with a numerical kernel of its own (measures.js).
+        loss = f"poissonLoss({written(p.n_features)}, {written(p.bound)})"
+        numbers = {name: Formula(f"{loss}.{name}") for name in ("size", "diameter", "radius")}
+        text = f"The loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
+        text += "Use fewer features or a smaller degree."
+        yield Refusal(numbers["size"] > LARGEST_SIZE, text, {"size": numbers["size"]})
+        yield Release("polynomial_coefficients", {**numbers, "n_features": p.n_features, "degree": 4})
+        return
+    # Searches for two possible records that violate the diameter, and raises if it finds them.
+    statistic = polynomial_coefficients(p.facts, loss=p.loss)
+    yield Release(statistic.name, statistic.numbers, assumption=statistic.assumption)
+
+
+def _refuse_loss(value: object, p: Public) -> None:
+    if not isinstance(value, str):
+        raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(value)}. Try 'poisson'.")
+
+
+POLYNOMIAL_LOSS = Analysis(
+    name="polynomial_loss",
+    estimator="dpcape.estimators.polynomial_loss:PolynomialLoss",
+    group=REGRESSIONS,
+    place=3,
+    kinds=frozenset({"rows", "labelled"}),
+    records="labelled",
+    labels="counts",
+    parameters=(Parameter("loss", OTHER, refuse=_refuse_loss),),
+    schedule=_schedule,
+    variants=(
+        Variant(
+            "polynomial-loss",
+            "Poisson regression (polynomial loss)",
+            fixed={"loss": "poisson"},
+            yardstick=RADIUS,
+            note=_NOTE,
+        ),
+    ),
+    measure="noise_of_coefficients",
+    sections=("coefficients",),
+    audit=(AuditCase("polynomial-loss", {"loss": "poisson"}, "counts", 3),),
+    standing=VERIFIED,
+    reason=f"{JOINT_DEGREES} (built-in losses)",
+    reference="docs/analyses/regression.md",
+)

@@ -1,0 +1,127 @@
+"""Description of the topic model: moments of words, the third one whole or in few coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpcape.analyses.description import ENTRY, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.moment_shares import (
+    DESIGN,
+    DESIGN_NOTE,
+    RELATIVE_NOTE,
+    SECOND_MOMENT_SHARE,
+    SYMMETRIC_MOMENTS,
+    chosen_design,
+    second_moment_share,
+)
+from dpcape.analyses.parameters import WHOLE, Parameter
+from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Steps
+from dpcape.formula import Number, both, choose, given, sqrt
+from dpcape.statistics.packing import packed_tensor_size
+from dpcape.statistics.word_moments import LARGEST_TENSOR
+
+# Share of mu^2 for finding the most frequent words, if n_words is given.
+WORD_SHARE = 0.05
+_SHORTEST = 3
+_LENGTH_NOTE = (
+    "If both n_words and document_length are given, the number of kept words per document is known only after the "
+    "first release, so the noise of pairs and triples is an upper bound."
+)
+_OPTIONS = ("n_components", "n_words", "document_length")
+
+
+def share_clip(length: Any) -> Number:
+    """Return the clip radius of word shares for documents with ``length`` different words."""
+    radius: Number = choose(given(length), lambda: length**-0.5, 1.0)
+    return radius
+
+
+def pair_clip(length: Any) -> Number:
+    """Return the norm of the pair matrix of a document with ``length`` different words."""
+    return choose(given(length), lambda: 1 / sqrt(length * (length - 1)), 1.0)
+
+
+def triple_clip(length: Any) -> Number:
+    """Return the norm of the triple tensor of a document with ``length`` different words."""
+    return choose(given(length), lambda: 1 / sqrt(length * (length - 1) * (length - 2)), 1.0)
+
+
+def _width(p: Public) -> Number:
+    width: Number = choose(given(p.n_words), p.n_words, p.n_features)
+    return width
+
+
+def _schedule(p: Public) -> Steps:
+    chosen, width = given(p.n_words), _width(p)
+    share = second_moment_share(p.second_moment_share, n_features=width, n_components=p.n_components)
+    left = choose(chosen, 1 - WORD_SHARE, 1.0)
+    # The number of kept words per document is known only after the first release; radii are largest for the fewest.
+    guessed = both(both(chosen, given(p.document_length)), p.document_length != _SHORTEST)
+    length, known = choose(guessed, _SHORTEST, p.document_length), choose(guessed, AT_MOST, EXACT)
+    if p.design == "full":
+        text = (
+            "A third moment released whole must have at most {most} entries; got {size} for {width} words. "
+            "Use design='whitened', or fewer words."
+        )
+        size = packed_tensor_size(width)
+        yield Refusal(size > LARGEST_TENSOR, text, {"most": LARGEST_TENSOR, "size": size, "width": width})
+    shares = {"n_features": p.n_features, "clip": share_clip(p.document_length)}
+    yield Release("word_shares", shares, WORD_SHARE, when=chosen)
+    pairs = {"n_features": p.n_features, "n_words": width, "clip": pair_clip(length)}
+    yield Release("word_pairs", pairs, left * share, known=known)
+    triples = {"n_features": p.n_features, "n_words": width, "clip": triple_clip(length)}
+    whole = Release("word_triples", triples, left * (1 - share), known=known)
+    few = {"n_features": p.n_features, "n_components": p.n_components, "clip": 1.0}
+    whitened = Release("whitened_word_triples", few, left * (1 - share), known=RELATIVE)
+    yield chosen_design(p.design, whole, whitened)
+
+
+TOPIC_MODEL = Analysis(
+    name="topic_model",
+    estimator="dpcape.estimators.topic_model:TopicModel",
+    group=MODELS,
+    place=2,
+    kinds=frozenset({"documents"}),
+    records="documents",
+    parameters=(
+        Parameter("n_words", WHOLE, None, 1, lambda p: p.n_features, optional=True, title="Words kept", left_out="all"),
+        Parameter(
+            "document_length",
+            WHOLE,
+            None,
+            _SHORTEST,
+            10**6,
+            optional=True,
+            title="Words in a document",
+            left_out="not used",
+        ),
+        Parameter("n_components", WHOLE, least=1, most=_width, planned=5, title="Components"),
+        DESIGN,
+        SECOND_MOMENT_SHARE,
+    ),
+    schedule=_schedule,
+    variants=(
+        Variant(
+            "topic-model",
+            "Topics of documents",
+            _OPTIONS,
+            {"design": "full"},
+            yardstick=ENTRY,
+            note=f"{DESIGN_NOTE} {_LENGTH_NOTE}",
+        ),
+        Variant(
+            "whitened-topic-model",
+            "Topics, few coordinates (many words)",
+            _OPTIONS,
+            {"design": "whitened"},
+            yardstick=ENTRY,
+            note=f"{RELATIVE_NOTE} {_LENGTH_NOTE}",
+        ),
+    ),
+    measure="noise_of_word_moments",
+    sections=("topics", "strengths"),
+    audit=(AuditCase("topic-model", {"n_components": 2}, "documents", 3),),
+    standing=VERIFIED,
+    reason=SYMMETRIC_MOMENTS,
+    reference="docs/analyses/topics_and_mixtures.md",
+)

@@ -1,0 +1,182 @@
+"""The right to a fixed number of releases, used one by one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.errors import AllowanceExceeded, UtilityWarning
+from dpcape.federation.kept_releases import KeptRelease, KeptReleases, kept_release
+from dpcape.guarantee.guarantee import Guarantee, guarantee_of
+from dpcape.guarantee.release_record import Release
+from dpcape.privacy.calibration import ReleaseNoise, plan_release
+from dpcape.privacy.terms import Terms
+from dpcape.protocols.protocol import Outcome
+from dpcape.statistics.statistic import AnyStatistic, Statistic
+from dpcape.transport.limits import check_aggregator
+from dpcape.transport.messages import Request, public_arrays
+from dpcape.transport.messenger import SiteMessenger
+
+if TYPE_CHECKING:
+    from dpcape.federation.federation import Federation
+
+
+M = TypeVar("M")
+
+NOT_COUNTED = (
+    "Records that cannot be read contribute zero, and this result does not count them: if a site has some, the result "
+    "is too small by their share. Each site's own check fails above 1%."
+)
+# In standard deviations of its noise: a share of valid records is believed to be below one from here on.
+_CLEARLY = 3.0
+_LEAST_SHARE = 0.05
+
+
+class Allowance:
+    """A calibrated right to a fixed number of releases.
+
+    ``mean`` is the only verb. Each release uses its own share of mu^2; one more than allowed raises, before anything
+    leaves a site. Releases that are kept on disk are taken from there; one that a site has begun and that is not kept
+    is lost.
+    """
+
+    _kept: Mapping[int, KeptRelease] = {}
+    _releases: KeptReleases | None = None
+    lost: frozenset[int] = frozenset()
+    uncertain: list[str]
+
+    def __init__(
+        self,
+        federation: Federation,
+        terms: Terms,
+        line: SiteMessenger,
+        on_release: Callable[[Release], None] | None,
+        *,
+        releases: KeptReleases | None = None,
+        n_begun: int = 0,
+        stated: Sequence[str] = (),
+    ) -> None:
+        self._federation, self._terms = federation, terms
+        self._protocol = federation.protocol
+        self._coordinator = self._protocol.coordinator(line, terms)
+        self._releases = releases
+        self._kept = {} if releases is None else releases.releases()
+        self.lost = frozenset(range(max([n_begun, *(number + 1 for number in self._kept)]))) - self._kept.keys()
+        self.uncertain = []
+        self._plans: list[ReleaseNoise] = []
+        self._stated = list(stated)
+        self._on_release = on_release
+        self.releases: list[Release] = []
+
+    @property
+    def left(self) -> int:
+        """Releases not yet used."""
+        ahead = sum(number >= len(self._plans) for number in self.lost)
+        return len(self._terms.shares) - len(self._plans) - ahead
+
+    def plan(self, statistic: AnyStatistic, release: int | None = None) -> ReleaseNoise:
+        """Return the noise the next release (or release number ``release``) would have; spends nothing."""
+        number = len(self._plans) if release is None else release
+        if not 0 <= number < len(self._terms.shares):
+            raise AllowanceExceeded(
+                f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
+                "Open a new allowance, which is charged separately."
+            )
+        check_aggregator(statistic.name, statistic.size, len(self._terms.sites))
+        return plan_release(self._terms, number, statistic, self._protocol)
+
+    def mean(self, statistic: Statistic[Any, M]) -> M:
+        """Return the private mean of a statistic over the records of all sites that finish."""
+        while len(self._plans) in self.lost:
+            # Paid for and gone: it counts in the guarantee as the release it would have been.
+            self._plans.append(self.plan(statistic))
+        number = len(self._plans)
+        plan = self.plan(statistic)
+        if self._releases is not None and number not in self._kept:
+            self._releases.require_space(statistic.size, self.left)
+        # Counted first: whatever happens from here on, the release is used up.
+        self._plans.append(plan)
+        if statistic.assumption and statistic.assumption not in self._stated:
+            self._stated.append(statistic.assumption)
+        request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
+        outcome, step = self._outcome(request, plan, statistic.size)
+        divisor = self._terms.divisor(outcome.survivors)
+        mean = outcome.total.astype(np.float64) * (step / divisor)
+        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean)))
+        return statistic.unpack(self._per_valid_record(statistic, mean))
+
+    def _per_valid_record(self, statistic: AnyStatistic, mean: FloatArray) -> FloatArray:
+        """Divide by the released share of valid records, where it is clearly below one; say where nobody counts.
+
+        Invalid records contribute zero and count in the divisor. A share that noise alone explains changes nothing.
+        """
+        if self._terms.facts.invalid != "zero":
+            return mean
+        counted = statistic.valid_share(mean)
+        if counted is None:
+            if NOT_COUNTED not in self.uncertain:
+                self.uncertain.append(NOT_COUNTED)
+            return mean
+        share, length = counted
+        scale = self.releases[-1].scale * length
+        if share >= 1 - _CLEARLY * scale - 1e-9 or share < max(_LEAST_SHARE, _CLEARLY * scale):
+            return mean
+        warnings.warn(
+            f"about {100 * (1 - share):.2g}% of the records cannot be read at their sites and contributed zero; the "
+            "result was divided by the released number of valid records. Ask the sites to check their data.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+        corrected: FloatArray = mean / share
+        return corrected
+
+    def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
+        """Return a release and its grid step: from the folder, or from the sites, and then kept before it is used."""
+        kept = self._kept.get(request.release)
+        if kept is not None:
+            return kept.outcome(request, size), kept.step
+        outcome = self._coordinator.run(request, plan, size)
+        if self._releases is not None:
+            self._releases.keep(kept_release(self._terms.allowance, request, plan.step, outcome))
+        return outcome, plan.step
+
+    def _note(
+        self,
+        number: int,
+        statistic: AnyStatistic,
+        plan: ReleaseNoise,
+        survivors: tuple[str, ...],
+        divisor: float,
+        length: float | None = None,
+    ) -> None:
+        release = Release(
+            number=number,
+            n_releases=len(self._terms.shares),
+            statistic=statistic.name,
+            scale=plan.sum_scale(survivors) / divisor,
+            survivors=survivors,
+            n_records=sum(self._terms.n_records[site] for site in survivors),
+            mus=dict(plan.mus),
+            size=statistic.size,
+            length=length,
+        )
+        self.releases.append(release)
+        if self._on_release is not None:
+            self._on_release(release)
+
+    def guarantee(self) -> Guarantee:
+        """Return what may be claimed for everything this allowance may release, used or not."""
+        took_part = set(self._terms.sites) if self.releases else set()
+        return guarantee_of(
+            self._terms,
+            self._protocol,
+            self._plans,
+            took_part=tuple(took_part.intersection(*(release.survivors for release in self.releases))),
+            replayable=self._federation.replayable,
+            stated=tuple(self._stated),
+            separation=self._federation.separation,
+        )

@@ -1,0 +1,201 @@
+"""Releases on disk: what was paid for survives a crash, and the result can be rebuilt from it for free.
+
+::
+
+    allowance.kept      the public terms, and how the sites described themselves
+    release-0000.kept   one release: what was asked, who finished, and the noisy sum
+
+Everything here has left the sites under noise. Each file carries its own digest and appears complete or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.files import sync_folder, write_private
+from dpcape.privacy.terms import Terms
+from dpcape.protocols.protocol import Outcome
+from dpcape.transport.messages import Array, Request
+
+_MAGIC = b"dpcape kept releases 1\n"
+_ALLOWANCE = "allowance.kept"
+_NAME = re.compile(r"release-(\d{4,})\.kept")
+# Left over for the model, the report and the log.
+_SPARE_BYTES = 32 * 2**20
+# Linear algebra rounds differently on other machines; what is asked next follows from it.
+_TOLERANCE = 1e-6
+
+Public = dict[str, int | float | str | bool | Array]
+
+
+class KeptAllowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An allowance as it was opened: its terms, and each site's description as it arrived."""
+
+    terms: Terms
+    described: dict[str, bytes]
+
+
+class KeptRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One release as it arrived: the integer sum over the survivors, in steps of ``step``."""
+
+    allowance: str
+    number: int
+    statistic: str
+    public: Public
+    step: float
+    survivors: tuple[str, ...]
+    total: Array
+
+    def outcome(self, request: Request, size: int) -> Outcome:
+        """Return the release, if it is of what ``request`` asks for now."""
+        if self.statistic != request.statistic or not _same(self.public, request.public):
+            raise ProtocolError(
+                f"The kept release {self.number + 1} was not used because it is of something else than the analysis "
+                "asks for now. Use the parameters, the random_state and the dpcape version of the run."
+            )
+        total = self.total.decode()
+        if total.dtype != np.int64 or total.shape != (size,):
+            raise ProtocolError(f"a kept release must hold {size} whole numbers; got shape {total.shape}.")
+        return Outcome(total=total.astype(np.int64), survivors=self.survivors)
+
+
+class KeptReleases:
+    """The releases of one allowance in a folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where they are; it need not exist yet.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def begin(self, allowance: KeptAllowance) -> None:
+        """Keep the terms of a new allowance, before any site is charged; an earlier one without charge gives way."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync_folder(self.folder.parent)
+        for path in self.folder.glob("release-*.kept"):
+            path.unlink()
+        write_private(self.folder / _ALLOWANCE, _sealed(allowance))
+
+    def allowance(self) -> KeptAllowance | None:
+        """Return the allowance that was opened, or None if none was."""
+        path = self.folder / _ALLOWANCE
+        if not path.exists():
+            return None
+        try:
+            opened: KeptAllowance = _unsealed(path, KeptAllowance)
+            return opened
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            raise InvalidParameter(
+                f"The releases in {str(self.folder)!r} cannot be used because {_ALLOWANCE} is damaged "
+                f"({type(error).__name__}). Restore the folder from a backup, or start a new run with --again."
+            ) from error
+
+    def keep(self, release: KeptRelease) -> None:
+        """Write a release; it is on disk when this returns."""
+        write_private(self.folder / f"release-{release.number:04d}.kept", _sealed(release))
+
+    def releases(self) -> dict[int, KeptRelease]:
+        """Return the releases that can be read, by number; one that is damaged counts as lost."""
+        opened = self.allowance()
+        if opened is None:
+            return {}
+        found: dict[int, KeptRelease] = {}
+        for path in sorted(self.folder.iterdir()):
+            match = _NAME.fullmatch(path.name)
+            if match is None:
+                continue
+            try:
+                release = _unsealed(path, KeptRelease)
+            except (OSError, ValueError, msgspec.MsgspecError):
+                continue
+            if release.allowance == opened.terms.allowance and 0 <= release.number == int(match[1]):
+                found[release.number] = release
+        return {number: release for number, release in found.items() if number < len(opened.terms.shares)}
+
+    def require_space(self, size: int, n_releases: int) -> None:
+        """Refuse to begin a release that might not fit on the disk."""
+        needed = 8 * size * n_releases + _SPARE_BYTES
+        here = self.folder
+        while not here.exists() and here != here.parent:
+            here = here.parent
+        free = shutil.disk_usage(here).free
+        if free < needed:
+            raise InvalidParameter(
+                f"The release was not begun because the disk of {str(self.folder)!r} has {free // 2**20} MB left and "
+                f"{math.ceil(needed / 2**20)} MB may be needed. Nothing was charged for it. Free some space, then run "
+                "again; a run that was charged before goes on with --resume."
+            )
+
+
+def kept_release(allowance: str, request: Request, step: float, outcome: Outcome) -> KeptRelease:
+    """Return a release in the form in which it is kept."""
+    return KeptRelease(
+        allowance=allowance,
+        number=request.release,
+        statistic=request.statistic,
+        public=request.public,
+        step=step,
+        survivors=outcome.survivors,
+        total=Array.of(outcome.total),
+    )
+
+
+def same_terms(kept: Terms, asked: Terms) -> Terms:
+    """Return the kept terms, if the analysis asks for the same ones now; the name of an allowance is new each time."""
+    close = len(kept.shares) == len(asked.shares) and all(
+        math.isclose(left, right, rel_tol=_TOLERANCE) for left, right in zip(kept.shares, asked.shares, strict=True)
+    )
+    if not close or msgspec.structs.replace(asked, allowance=kept.allowance, shares=kept.shares) != kept:
+        raise InvalidParameter(
+            "The kept releases were not used because they were made under other terms: sites, sizes, epsilon, delta, "
+            "protocol and number of releases must be those of the run. Use its parameters."
+        )
+    return kept
+
+
+def _sealed(content: Any) -> bytes:
+    data = msgspec.msgpack.encode(content)
+    return _MAGIC + hashlib.sha256(data).digest() + data
+
+
+def _unsealed(path: Path, kind: type[Any]) -> Any:
+    """Return what a file holds; ValueError if a byte of it is not as it was written."""
+    if not os.path.isfile(path):
+        raise ValueError("not a file")
+    content = path.read_bytes()
+    start = len(_MAGIC) + 32
+    data = content[start:]
+    if not content.startswith(_MAGIC) or content[len(_MAGIC) : start] != hashlib.sha256(data).digest():
+        raise ValueError("not as it was written")
+    return msgspec.msgpack.decode(data, type=kind)
+
+
+def _same(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Tell whether public values are the same, up to how linear algebra rounds."""
+    return kept.keys() == asked.keys() and all(_close(kept[key], asked[key]) for key in kept)
+
+
+def _close(kept: Any, asked: Any) -> bool:
+    if isinstance(kept, Array) and isinstance(asked, Array):
+        left, right = kept.decode(), asked.decode()
+        if left.shape != right.shape or left.dtype != right.dtype:
+            return False
+        largest = float(np.abs(left).max(initial=0.0))
+        return bool(np.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE * largest))
+    if isinstance(kept, float) and isinstance(asked, float):
+        return math.isclose(kept, asked, rel_tol=_TOLERANCE)
+    return bool(kept == asked)

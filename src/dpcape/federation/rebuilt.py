@@ -1,0 +1,100 @@
+"""A federation made of kept releases alone: results are rebuilt without a site, for free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dpcape import protocols
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
+from dpcape.federation.kept_releases import KeptReleases, same_terms
+from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.protocols.protocol import Outcome
+from dpcape.transport.messages import Describe, Request, decode_to_site
+from dpcape.transport.messenger import SiteMessenger
+from dpcape.transport.transport import Transport
+
+
+class ReleaseMissing(ProtocolError):
+    """A release that the analysis needs is not in the folder."""
+
+
+class RebuiltFederation(Federation):
+    """The sites as they described themselves when an allowance was opened; none of them is asked.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder ``releases`` of a run.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        kept = KeptReleases(folder)
+        opened = kept.allowance()
+        if opened is None:
+            raise InvalidParameter(f"{str(folder)!r} holds no kept releases. Name a run's folder 'releases'.")
+        self._allowance = opened
+        super().__init__(
+            _Remembered(opened.described),
+            protocol=protocols.from_settings(opened.terms.settings),
+            weights=opened.terms.weights or None,
+            releases=kept,
+        )
+
+    @property
+    def epsilon(self) -> float | dict[str, float]:
+        """The epsilon of the allowance: one number where all sites have the same."""
+        values = set(self._allowance.terms.epsilons.values())
+        if len(values) > 1:
+            return dict(self._allowance.terms.epsilons)
+        return values.pop() if values else 1.0
+
+    @property
+    def delta(self) -> float:
+        """The delta of the allowance."""
+        return self._allowance.terms.delta
+
+    def allow(
+        self,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        shares: Sequence[float] = (1.0,),
+        *,
+        stated: Sequence[str] = (),
+    ) -> Allowance:
+        """Return the kept allowance, if it is what is asked for."""
+        terms = same_terms(self._allowance.terms, self.terms(epsilon, delta, shares))
+        line = SiteMessenger(self._transport, terms.allowance, self._identities, None)
+        return _KeptOnly(self, terms, line, self._on_release, releases=self._releases, stated=stated)
+
+
+class _KeptOnly(Allowance):
+    """Answers from the folder alone."""
+
+    def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
+        if request.release not in self._kept:
+            raise ReleaseMissing(
+                f"The result was not rebuilt because release {request.release + 1} of {len(self._terms.shares)} is not "
+                "in the folder. Go on with: dpcape run --resume."
+            )
+        return super()._outcome(request, plan, size)
+
+
+class _Remembered(Transport):
+    """Sites that answer with the description they once gave."""
+
+    def __init__(self, described: Mapping[str, bytes]) -> None:
+        self._described = dict(described)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(sorted(self._described))
+
+    def ask(
+        self, messages_by_site: Mapping[str, bytes], deadline: float | None
+    ) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        if not all(isinstance(decode_to_site(data)[1], Describe) for data in messages_by_site.values()):
+            raise ProtocolError("The message was not sent because the sites are known from kept releases only.")
+        return {name: self._described[name] for name in messages_by_site}, ()

@@ -1,0 +1,235 @@
+"""Expected errors and sizes of noise, computed from declared facts and never from the records.
+
+An expected error states the effect of noise on the result, for a declared spectrum. Where there is no formula for it, a
+measure states the size of the noise; a rehearsal on synthetic records shows its effect. The planner page has the same
+formulas (``measures.js``); ``tests/browser`` compares the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import computed
+from dpcape.planning.declared import Declared
+from dpcape.planning.kept_energy import kept_energy
+from dpcape.postprocessing.eigen import noise_norm
+from dpcape.postprocessing.tensor_power import noise_strength
+from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.packing import packed_size4
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Expected error, or size of the noise, as a function of the noise scales of the releases.
+
+    Attributes
+    ----------
+    title : str
+        What is measured, in words.
+    unit : str
+        Unit of the value: "share" (of one), "bound" (in units of the bound), or "ratio".
+    value : callable
+        Function from the scales, in the order of the releases, to the value; nondecreasing in each scale.
+    is_error : bool
+        False if it measures the size of the noise, not its effect on the result.
+    """
+
+    title: str
+    unit: str
+    value: Callable[[Sequence[float]], float]
+    is_error: bool = True
+
+
+def measure_of(
+    analysis: Analysis, facts: PublicFacts, options: Mapping[str, object], declared: Declared
+) -> Measure | None:
+    """Return the expected error of an analysis, or the size of its noise; None if it has no measure."""
+    make = MEASURES.get(analysis.measure)
+    return make(facts, options, declared) if make is not None and facts.unit in analysis.units else None
+
+
+def _noise_of_mean(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    bound = math.hypot(*facts.bounds)
+    return Measure("noise of each entry of the mean, against the bound", "bound", lambda s: s[0] / bound)
+
+
+def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2
+    wanted = checked_components(options["n_components"], facts.n_features)
+    return Measure("captured energy lost to noise", "share", lambda s: 1 - kept_energy(spectrum, wanted, s[0]))
+
+
+def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the level that :class:`dpcape.CCA` compares correlations with: Chevet's bound on whitened noise."""
+    spectra = [declared.spectrum(width) * bound**2 for width, bound in zip(facts.widths, facts.bounds, strict=True)]
+
+    def reached(scales: Sequence[float]) -> float:
+        if scales[0] == 0:
+            return 0.0
+        sums, tops = [], []
+        for spectrum in spectra:
+            floored = np.maximum(spectrum, 1.5 * noise_norm(scales[0], spectrum.size))
+            sums.append(math.sqrt(float(np.sum(1 / floored))))
+            tops.append(1 / math.sqrt(float(floored.min())))
+        return scales[0] / math.sqrt(2) * (sums[0] * tops[1] + tops[0] * sums[1])
+
+    return Measure("correlation that noise alone would reach", "share", reached)
+
+
+def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the share of the explained variance lost, for coefficients of common variance (as in ``shrinkage.py``).
+
+    Responses in [-1, 1] are assumed uniform (variance 1/3), two classes equally frequent (variance 1). In direction j
+    the right-hand side has noise of variance n: that of the cross moment, plus that of the moment acting through the
+    coefficients. A coefficient of prior variance t keeps the variance t n / (t a_j^2 + n).
+    """
+    bound = facts.bounds[0]
+    spectrum = declared.spectrum(facts.n_features) * bound**2
+    if not 0 < declared.explained < 1:
+        raise InvalidParameter(f"explained must be strictly between 0 and 1; got {declared.explained!r}. Try 0.5.")
+    variance = declared.explained * (1.0 if facts.classes is not None else 1 / 3)
+    prior = variance / float(spectrum.sum())
+    response_weight = bound * math.sqrt(0.5)
+
+    def lost(scales: Sequence[float]) -> float:
+        noise = scales[0] ** 2 / 2 * (1 / response_weight**2 + prior * spectrum.size)
+        hidden = spectrum * prior * noise / (prior * spectrum**2 + noise) if noise > 0 else np.zeros(1)
+        return float(hidden.sum()) / variance
+
+    return Measure("explained variance lost to noise", "share", lost)
+
+
+def checked_components(n_components: object, largest: int) -> int:
+    """Return a number of components from 1 to ``largest``."""
+    if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
+        raise InvalidParameter(
+            f"n_components must be a whole number from 1 to {largest} for an expected error; got {n_components!r}."
+        )
+    return n_components
+
+
+def _whole(options: Mapping[str, object], name: str) -> int:
+    """Return a whole number among checked options."""
+    value = options[name]
+    assert isinstance(value, Integral)
+    return int(value)
+
+
+def _real(options: Mapping[str, object], name: str) -> float:
+    """Return a real number among checked options."""
+    value = options[name]
+    assert isinstance(value, Real)
+    return float(value)
+
+
+def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "ratio") -> Measure:
+    return Measure(title, unit, value, is_error=False)
+
+
+def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    bound, n_clusters = math.hypot(*facts.bounds), _whole(options, "n_clusters")
+    spread = n_clusters * math.sqrt(facts.n_features + 1) / bound
+    title = "noise of a centre in each round, against the bound (clusters of equal size)"
+    return _noise(title, lambda s: s[0] * spread, "bound")
+
+
+def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    classes, hidden = len(facts.classes or ()), _whole(options, "n_hidden")
+    outputs = 1 if classes == 2 else classes
+    size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
+    spread = math.sqrt(size) / _real(options, "clip")
+    return _noise("length of the noise in each gradient, against the clip", lambda s: s[0] * spread)
+
+
+def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    chosen = options.get("n_words") is not None
+    first, n_features = (1, _whole(options, "n_words")) if chosen else (0, facts.n_features)
+    kept = _kept(declared.spectrum(n_features), options)
+    return _moments(kept, n_features, first, whole=options.get("design") == "full", what=("word pairs", "topic"))
+
+
+def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the measure as for topics, with the noise variance subtracted from the second moment."""
+    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - _real(options, "noise_variance")
+    kept, whole = _kept(spectrum, options), options.get("design") == "full"
+    return _moments(kept, facts.n_features, 0, whole=whole, what=("second moment", "component"))
+
+
+def _kept(spectrum: FloatArray, options: Mapping[str, object]) -> FloatArray:
+    return spectrum[: checked_components(options["n_components"], spectrum.size)]
+
+
+def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what: tuple[str, str]) -> Measure:
+    """Compare noise with the weakest component, and noise of a whole third moment with an average strength."""
+    weakest = float(kept[-1])
+
+    def value(scales: Sequence[float]) -> float:
+        if weakest <= 0:
+            return math.inf
+        second = noise_norm(scales[first], n_features) / weakest
+        if not whole:
+            return second
+        # In the coordinates that whiten it the third moment has strengths of sqrt(n_components) on average.
+        third = noise_strength(scales[first + 1], np.diag(kept**-0.5)) / math.sqrt(kept.size)
+        return max(second, third)
+
+    source = "both moments, the worse of the two," if whole else f"the {what[0]}"
+    return _noise(f"noise of {source} against the weakest {what[1]} (at 1 or more it cannot be found)", value)
+
+
+def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    n, by_record = _whole(options, "n_components"), facts.unit == "record"
+    if options["solver"] == "infomax":
+        if by_record:
+            reach = math.hypot(*map(computed, infomax_clips(n)))
+        else:
+            reach = computed(subject_infomax_clip(n, _whole(options, "n_timepoints")))
+        title, size, at = "length of the noise in each gradient, against its bound", n * (n + 1), -1
+    else:
+        reach, size = computed(fourth_clip(n)) ** 4 if by_record else 1.0, packed_size4(n)
+        title = f"length of the noise in the {'fourth moment' if by_record else 'tensor'}, against its bound"
+        # After the projector (if there is one), the logarithm and two covariances; polishing follows.
+        at = -1 if by_record else 3 + (_n_columns(facts, options) > n)
+    return _noise(title, lambda s: s[at] * math.sqrt(size) / reach)
+
+
+def _n_columns(facts: PublicFacts, options: Mapping[str, object]) -> int:
+    basis = options.get("basis")
+    if basis is not None:
+        return int(np.asarray(basis).shape[1])
+    return facts.n_features if options.get("n_basis") is None else _whole(options, "n_basis")
+
+
+def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    statistic = polynomial_coefficients(facts, loss=str(options["loss"]))
+    spread = math.sqrt(statistic.size) / statistic.radius
+    return _noise("length of the noise in the coefficients, against their bound", lambda s: s[0] * spread)
+
+
+MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Measure]] = {
+    "noise_of_mean": _noise_of_mean,
+    "energy_lost": _energy_lost,
+    "correlation_of_noise": _correlation_of_noise,
+    "variance_lost": _variance_lost,
+    "noise_of_centres": _noise_of_centres,
+    "noise_of_gradients": _noise_of_gradients,
+    "noise_of_word_moments": _noise_of_word_moments,
+    "noise_of_row_moments": _noise_of_row_moments,
+    "noise_of_rotation": _noise_of_rotation,
+    "noise_of_coefficients": _noise_of_coefficients,
+}
+# Measures that depend on a declared spectrum, and on how much of the response is explained.
+SPECTRAL = frozenset(
+    {"energy_lost", "correlation_of_noise", "variance_lost", "noise_of_word_moments", "noise_of_row_moments"}
+)
+EXPLAINED = frozenset({"variance_lost"})

@@ -1,0 +1,142 @@
+"""Outline of a study or an estimator: its releases in order, their noise and the guarantee; nothing is spent.
+
+Stewards read it before they approve a study.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dpcape.guarantee import Guarantee, guarantee_of
+from dpcape.planning.planned import PlannedRelease, TermsFor, planned_releases
+from dpcape.privacy.calibration import ReleaseNoise, plan_release
+from dpcape.privacy.terms import Terms, check_terms
+from dpcape.protocols import Protocol
+from dpcape.study.study import Study
+
+
+@dataclass(frozen=True)
+class Step:
+    """Release from the point of view of one site.
+
+    Attributes
+    ----------
+    statistic : str
+        Name of the statistic.
+    size : int
+        How many numbers it contains.
+    mean_scale : float
+        Standard deviation of the noise in the mean over all sites, at a diagonal entry.
+    site_scale : float
+        Standard deviation of all noise on this site's own mean.
+    reach : float
+        Largest change that replacing one record makes to this site's own mean.
+    instead : str
+        Name of the statistic that an earlier result may choose instead; empty if there is none.
+    """
+
+    statistic: str
+    size: int
+    mean_scale: float
+    site_scale: float
+    reach: float
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Planned releases with their noise.
+
+    Attributes
+    ----------
+    terms : Terms
+        Terms for which the noise is calibrated.
+    protocol : Protocol
+        Protocol the sites run.
+    releases : tuple of PlannedRelease
+        Releases in order; a repeated release is listed once.
+    plans : tuple of ReleaseNoise
+        Noise of each release.
+    """
+
+    terms: Terms
+    protocol: Protocol
+    releases: tuple[PlannedRelease, ...]
+    plans: tuple[ReleaseNoise, ...]
+
+    def each(self) -> list[tuple[PlannedRelease, ReleaseNoise]]:
+        """Return every release with its noise; repeated releases appear as often as they are made."""
+        return [
+            (release, plan)
+            for release, plan in zip(self.releases, self.plans, strict=True)
+            for _ in range(release.times)
+        ]
+
+    def guarantee(self, *, replayable: bool = False, stated: Sequence[str] = ()) -> Guarantee:
+        """Return what could be claimed; ``stated`` is what it rests on besides proof, in words."""
+        assumed = [entry.statistic.assumption for entry in self.releases if entry.statistic.assumption]
+        plans = [plan for _, plan in self.each()]
+        return guarantee_of(
+            self.terms, self.protocol, plans, replayable=replayable, stated=tuple(dict.fromkeys([*stated, *assumed]))
+        )
+
+    def scale(self, plan: ReleaseNoise) -> float:
+        """Return the noise scale on the mean over all sites."""
+        return plan.sum_scale(self.terms.sites) / self.terms.divisor(self.terms.sites)
+
+    def steps(self, site: str) -> list[Step]:
+        """Return the releases from the point of view of a site."""
+        return [self._step(release, plan, site) for release, plan in self.each()]
+
+    def _step(self, release: PlannedRelease, plan: ReleaseNoise, site: str) -> Step:
+        own_records = self.terms.n_records[site] * self.terms.coefficient(site)
+        return Step(
+            statistic=release.statistic.name,
+            size=release.statistic.size,
+            mean_scale=self.scale(plan),
+            site_scale=math.hypot(plan.own_scales[site], _left_of_draw(plan, site)) / own_records,
+            reach=plan.output_sensitivities[site] / own_records,
+            instead=release.instead,
+        )
+
+
+def outline_of(releases: Sequence[PlannedRelease], terms_for: TermsFor, protocol: Protocol) -> Outline:
+    """Return the outline of these releases, under the terms for their shares."""
+    terms = terms_for([entry.share for entry in releases for _ in range(entry.times)])
+    starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
+    plans = [
+        plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
+    ]
+    return Outline(terms, protocol, tuple(releases), tuple(plans))
+
+
+def outline(study: Study, n_records: Mapping[str, int]) -> Outline:
+    """Return the outline of a study at sites of these sizes."""
+    protocol, facts = study.protocol(), study.facts()
+
+    def terms_for(shares: Sequence[float]) -> Terms:
+        epsilons = {site: study.epsilon_of(site) for site in study.sites} if protocol.adds_noise else {}
+        terms = Terms(
+            allowance="plan",
+            settings=protocol.settings(len(study.sites)),
+            epsilons=epsilons,
+            delta=study.delta,
+            shares=tuple(shares),
+            n_records={site: n_records[site] for site in study.sites},
+            weights=study.weights,
+            facts=facts,
+        )
+        check_terms(terms, adds_noise=protocol.adds_noise)
+        return terms
+
+    releases = planned_releases(study.description, study.public(n_records), facts, terms_for, protocol)
+    return outline_of(releases, terms_for, protocol)
+
+
+def _left_of_draw(plan: ReleaseNoise, site: str) -> float:
+    """Return the scale of a site's cancelling noise: its draw minus the mean of all draws."""
+    scales, n_sites = plan.shared_scales, len(plan.shared_scales)
+    others = math.fsum(scale**2 for name, scale in scales.items() if name != site)
+    return math.sqrt((scales[site] * (n_sites - 1)) ** 2 + others) / n_sites

@@ -1,0 +1,39 @@
+"""Parameters of protocols, described once for study files, commands and the planner's page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class ProtocolParameter:
+    """Description of a parameter of a protocol.
+
+    Attributes
+    ----------
+    name : str
+        Name in Python and in study files.
+    title : str
+        Label of its input field.
+    kind : str
+        "count" for an integer of at least ``least``, "number" for a real number.
+    least : int
+        Smallest value of a count.
+    required : bool
+        Whether it must be given.
+    default : float or None
+        Default value.
+    """
+
+    name: str
+    title: str
+    kind: Literal["count", "number"] = "count"
+    least: int = 0
+    required: bool = False
+    default: float | None = None
+
+
+N_COLLUDING = ProtocolParameter("n_colluding", "Sites that may collude", required=True)
+MINIMUM_SITES = ProtocolParameter("minimum_sites", "Sites that must finish", least=1)
+CANCELLING_RATIO = ProtocolParameter("cancelling_ratio", "Cancelling ratio", kind="number", default=100.0)

@@ -1,0 +1,34 @@
+"""What becomes of records that cannot be read: a public policy, and a local word to the steward."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TypeVar
+
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.records.kinds import Records
+
+POLICIES = ("zero", "refuse")
+# Above this share of invalid records the site's own check fails.
+MOST_INVALID = 0.01
+
+_R = TypeVar("_R", bound=Records)
+
+
+def checked_policy(invalid: str) -> str:
+    """Return a policy that is known."""
+    if invalid not in POLICIES:
+        raise InvalidParameter(f"invalid must be 'zero' or 'refuse'; got {invalid!r}. Choose one of them.")
+    return invalid
+
+
+def warned(records: _R) -> _R:
+    """Return the records; warn whoever built them, and nobody else, of those that contribute zero."""
+    if records.facts().invalid == "zero" and (n_invalid := records.n_invalid):
+        warnings.warn(
+            f"{n_invalid} of {records.n_records} records cannot be read and contribute zero. Correct them, or declare "
+            "missing=. This number stays here.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+    return records

@@ -1,0 +1,164 @@
+"""Keyed fingerprints of the rows of a data file, to recognise the same records in another file or encoding.
+
+Numbers count as 32-bit floats, text without the blanks around it, so that CSV, Parquet and NumPy files of one table
+give the same fingerprints, in any order of rows. A row has one fingerprint by the order of columns in the file and,
+where columns have names, one by the order of their names. Fingerprints stay at the site, and without its key they tell
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape.errors import InvalidParameter
+from dpcape.records.readers.files import CsvFile, ParquetFile, is_missing, mapped_arrays, series_files
+
+Fingerprints = dict[str, NDArray[np.uint64]]
+Cells = NDArray[np.uint32]
+
+_SPARSE = {"data", "indices", "indptr", "shape"}
+_BLOCK = 1024
+_MISSING = np.uint32(0x7FC00000)
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def row_fingerprints(path: Path, key: bytes) -> Fingerprints:
+    """Return the fingerprints of all rows, sorted, by the layout they were taken in.
+
+    Parameters
+    ----------
+    path : Path
+        A file, a folder or a pattern of files; of any kind a site can register.
+    key : bytes
+        The site's key.
+    """
+    found: dict[str, list[int]] = {}
+    for file in series_files(path):
+        for layout, cells in _layouts(file):
+            kept = found.setdefault(layout, [])
+            # Rows in which nothing is told are equal in all data sets.
+            told = (cells != 0) & (cells != _MISSING)
+            for row in cells[told.any(axis=1)]:
+                kept.append(int.from_bytes(hmac.digest(key, row.tobytes(), "sha256")[:8], "big"))
+    return {layout: np.sort(np.array(kept, dtype=np.uint64)) for layout, kept in found.items()}
+
+
+def overlap(one: Fingerprints, other: Fingerprints) -> float:
+    """Return the largest share of the smaller set's rows that the other set has too, over all pairs of layouts."""
+    return max((_shared(left, right) for left in one.values() for right in other.values()), default=0.0)
+
+
+def _shared(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
+    smaller = min(left.size, right.size)
+    if not smaller:
+        return 0.0
+    (values, counts), (others, more) = (np.unique(part, return_counts=True) for part in (left, right))
+    _, mine, theirs = np.intersect1d(values, others, assume_unique=True, return_indices=True)
+    return float(np.minimum(counts[mine], more[theirs]).sum() / smaller)
+
+
+def _layouts(path: Path) -> Iterator[tuple[str, Cells]]:
+    """Return blocks of rows with the layout they are in."""
+    name = path.name.lower()
+    if name.endswith((".npz", ".npy")):
+        yield from _of_arrays(mapped_arrays(path))
+    elif name.endswith((".nii", ".nii.gz")):
+        from dpcape.records.readers.nifti import whole_series
+
+        yield from _of_table("columns", whole_series(path))
+    elif name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")):
+        yield from _of_columns((ParquetFile if name.endswith((".parquet", ".pq")) else CsvFile)(path).texts())
+    else:
+        raise InvalidParameter(
+            f"a data file must be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz); got {path.name!r}. "
+            "Convert it to one of these."
+        )
+
+
+def _of_columns(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]]:
+    if not columns:
+        return
+    table = np.column_stack([_cells(values) for values in columns.values()])
+    yield "columns", table
+    order = sorted(range(len(columns)), key=list(columns).__getitem__)
+    if order != list(range(len(columns))):
+        yield "names", np.ascontiguousarray(table[:, order])
+
+
+def _of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]]:
+    if set(arrays) >= _SPARSE:
+        yield from _of_sparse(arrays)
+        return
+    tables = [array for array in arrays.values() if array.ndim >= 2]
+    for table in tables:
+        yield from _of_table("columns", table)
+        if table.ndim == 3:
+            # A series of rows per subject, as well as one row per subject.
+            for part in table:
+                yield from _of_table("series", part)
+    columns = {name: array for name, array in arrays.items() if array.ndim == 1}
+    if not tables and len({len(array) for array in columns.values()}) == 1:
+        yield from _of_columns(columns)
+
+
+def _of_sparse(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]]:
+    from scipy.sparse import csr_array
+
+    parts = tuple(np.asarray(arrays[key]) for key in ("data", "indices", "indptr"))
+    n_rows, width = (int(side) for side in arrays["shape"])
+    counts = csr_array(parts, shape=(n_rows, width))
+    for start in range(0, n_rows, 64):
+        yield from _of_table("columns", counts[start : start + 64].toarray())
+
+
+def _of_table(layout: str, table: NDArray[Any]) -> Iterator[tuple[str, Cells]]:
+    for start in range(0, len(table), _BLOCK):
+        block = np.asarray(table[start : start + _BLOCK])
+        flat = block.reshape(len(block), -1)
+        if flat.dtype.kind in "biuf":
+            yield layout, _bits(flat)
+        else:
+            yield layout, np.column_stack([_cells(column) for column in flat.T])
+
+
+def _cells(values: NDArray[Any]) -> Cells:
+    """Return a column as 32-bit cells: numbers as floats, whatever they were written as; text as a digest."""
+    if values.dtype.kind in "biuf":
+        return _bits(values)
+    found = np.empty(len(values), dtype=np.uint32)
+    known: dict[Any, np.uint32] = {}
+    for place, value in enumerate(values):
+        cell = known.get(value)
+        if cell is None:
+            cell = known[value] = _cell(value)
+        found[place] = cell
+    return found
+
+
+def _cell(value: Any) -> np.uint32:
+    text = "" if value is None else str(value).strip()
+    if is_missing(text):
+        return _MISSING
+    try:
+        number = _TRUTH.get(text.lower())
+        return np.uint32(_bits(np.array([float(text) if number is None else number]))[0])
+    except ValueError:
+        # A date with the time of midnight is the date.
+        plain = text.replace("T", " ").removesuffix(" 00:00:00")
+        return np.uint32(int.from_bytes(hashlib.sha256(plain.encode("utf-8")).digest()[:4], "big"))
+
+
+def _bits(values: NDArray[Any]) -> Cells:
+    with np.errstate(over="ignore", invalid="ignore"):
+        floats = np.asarray(values).astype(np.float32)
+    # One zero, and one NaN.
+    floats = floats + np.float32(0)
+    cells: Cells = np.where(np.isnan(floats), _MISSING, floats.view(np.uint32))
+    return cells

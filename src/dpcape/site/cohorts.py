@@ -1,0 +1,126 @@
+"""One budget for one cohort: a data set is recognised by its records, whatever file they are in.
+
+Fingerprints of rows are kept in the site's folder, keyed by the site's identity, and never leave it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import io
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpcape.errors import DpcapeError, InvalidParameter
+from dpcape.files import write_private
+from dpcape.pages.numbers import round_up
+from dpcape.records.readers.files import fingerprint
+from dpcape.records.readers.row_fingerprints import Fingerprints, overlap, row_fingerprints
+from dpcape.secure_sum import Identity
+
+LARGEST_OVERLAP = 0.01
+"""Share of the smaller data set's rows that two data sets may have in common without the steward's acceptance."""
+
+
+def require_one_budget(
+    known: Mapping[str, Any], ceilings: Collection[str], name: str, where: Path, content: str
+) -> None:
+    """Refuse a file that is registered under another name, or a new name while a registered one has no file."""
+    for other, entry in known.items():
+        if other != name and (entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]):
+            raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
+    forgotten = sorted(set(ceilings) - set(known))
+    if forgotten and name not in forgotten:
+        raise InvalidParameter(
+            f"every data set of the ledger must be registered before a new one; got no file for {forgotten[0]!r}, "
+            "whose spending stands. Add it first, under its own name."
+        )
+
+
+class RowStore:
+    """Fingerprints of the rows of a site's data sets, by the digest of the files they were in.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are kept; made when the first data set is registered.
+    identity : Identity
+        The site's, from which the key is derived.
+    """
+
+    def __init__(self, folder: Path, identity: Identity) -> None:
+        self._folder = folder
+        self._key = hmac.digest(identity.private_bytes(), b"dpcape row fingerprints 1", "sha256")
+
+    def take(self, path: Path, content: str) -> Fingerprints:
+        """Return the fingerprints of a data set, kept for later; ``content`` is the digest of its files."""
+        kept = self.kept(content)
+        if kept is not None:
+            return kept
+        try:
+            found = row_fingerprints(path, self._key)
+        except DpcapeError:
+            raise
+        except Exception as error:  # readers of other formats raise what they like
+            raise InvalidParameter(
+                f"a data set must be readable to be registered; got {type(error).__name__} from {path.name!r}. "
+                "Correct the file."
+            ) from error
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        packed = io.BytesIO()
+        np.savez(packed, allow_pickle=False, **found)
+        write_private(self._folder / f"{content}.npz", packed.getvalue())
+        return found
+
+    def kept(self, content: str) -> Fingerprints | None:
+        """Return the fingerprints kept for files with this digest."""
+        path = self._folder / f"{content}.npz"
+        if not path.is_file():
+            return None
+        with np.load(path, allow_pickle=False) as packed:
+            return dict(packed)
+
+
+def shared_rows(
+    store: RowStore, rows: Fingerprints, known: Mapping[str, Mapping[str, Any]], name: str
+) -> dict[str, float]:
+    """Return, for each other data set, the share of rows in common with what it holds or ever held."""
+    found = {}
+    for other, entry in known.items():
+        if other == name:
+            continue
+        shares = [overlap(rows, part) for part in _holdings(store, entry)]
+        found[other] = max(shares, default=0.0)
+    return found
+
+
+def _holdings(store: RowStore, entry: Mapping[str, Any]) -> list[Fingerprints]:
+    """Return the fingerprints of what a data set held when it was registered, and of what its file holds now."""
+    contents = [entry["content"], *entry.get("earlier", [])]
+    found = [kept for kept in map(store.kept, contents) if kept is not None]
+    path = Path(entry["path"])
+    if path.exists() or list(path.parent.glob(path.name)):
+        found.append(store.take(path, fingerprint(path)))
+    return found
+
+
+def overlap_refused(name: str, other: str, share: float) -> InvalidParameter:
+    """Return the refusal of a data set whose records have a budget already."""
+    return InvalidParameter(
+        f"a data set must have one budget; got {name!r}, which shares {percent(share)} of its rows with {other!r} "
+        f"(allowed: {percent(LARGEST_OVERLAP)}). Register it under the name {other!r}, so that its spending counts. "
+        "To give these records a second budget all the same, add --accept-overlap."
+    )
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.01), percent(1.0)
+    ('1%', '100%')
+    """
+    return f"{round_up(100 * share, 3)}%"

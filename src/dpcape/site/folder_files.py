@@ -1,0 +1,45 @@
+"""Files of a site folder: what is missing or damaged is said in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dpcape.errors import InvalidParameter, LedgerRefused
+from dpcape.secure_sum import Identity
+
+
+def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
+        raise InvalidParameter(message) from error
+    if not isinstance(content, dict):
+        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}. {remedy}")
+    return content
+
+
+def identity_in(path: Path) -> Identity:
+    """Return the identity in a file that only its owner can read."""
+    _check_private(path)
+    try:
+        private = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        private = b""
+    if len(private) != 32:
+        raise InvalidParameter(
+            f"{str(path)!r} must hold an identity key, 64 hexadecimal digits; got a damaged file. Restore it from a "
+            "backup."
+        )
+    return Identity.from_private_bytes(private)
+
+
+def _check_private(path: Path) -> None:
+    """Refuse a key that others on the machine can read."""
+    if not path.is_file():
+        raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
+    if path.stat().st_mode & 0o077:
+        raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")

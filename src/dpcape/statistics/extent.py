@@ -1,0 +1,103 @@
+"""Size and sensitivity of a statistic's release, computed from public numbers.
+
+An :class:`Extent` needs neither records nor arrays. The functions of this module, and the static method ``extent`` of
+every statistic, also accept a :class:`~dpcape.formula.Formula` for a number; they then return formulas, which the
+planner's page evaluates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpcape.formula import Number, ceil, maximum
+
+BLOCK_ROWS = 1024
+"""Rows per block when totals are accumulated; part of the rounding analysis below."""
+
+UNIT_ROUNDOFF = 2.0**-53
+"""Largest relative error of one operation in double precision."""
+
+Rounding: TypeAlias = Callable[[Number], Number]
+"""Function from a number of records to a bound on the Euclidean floating-point error of their total."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Size and sensitivity of what a statistic releases.
+
+    Attributes
+    ----------
+    size : Number
+        Length of the packed vector.
+    diameter : Number
+        Largest Euclidean distance between the packed contributions of two units.
+    radius : Number
+        Largest Euclidean length of one unit's packed contribution.
+    rounding : callable
+        Function from a number of records to a bound on the floating-point error of their total.
+
+    Privacy
+    -------
+    Diameter and radius hold for exact arithmetic; ``rounding`` bounds what floating point adds.
+    """
+
+    size: Number
+    diameter: Number
+    radius: Number
+    rounding: Rounding
+
+    def sensitivity(self, n_records: Number) -> Number:
+        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
+
+        A unit that is invalid contributes zero, which is as far from another contribution as that one is long: where
+        the radius exceeds the diameter, it counts.
+        """
+        return maximum(self.diameter, self.radius) + 2 * self.rounding(n_records)
+
+
+def rounding_in_blocks(
+    n_features: Number, radius: Number, *, block: Number = BLOCK_ROWS, further: Number = 0
+) -> Rounding:
+    """Return the rounding of contributions that are summed block by block.
+
+    Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k counts
+    the roundings any one term passes through (Higham 2002, section 4.2): the block, the blocks' sum, and the
+    contribution itself, for which 4 (n_features + 64) roundings are allowed. The factor 2 covers 1/(1 - k u).
+
+    Parameters
+    ----------
+    n_features : Number
+        Length of the sums that a contribution is computed by.
+    radius : Number
+        Largest length of a contribution.
+    block : Number
+        Records per block.
+    further : Number
+        Roundings of a contribution beyond those allowed for ``n_features``.
+    """
+
+    def rounding(n_records: Number) -> Number:
+        depth = block + ceil(n_records / block) + further + 4 * (n_features + 64)
+        return 2 * depth * UNIT_ROUNDOFF * n_records * radius
+
+    return rounding
+
+
+def rounding_one_by_one(radius: Number, *, further: Number = 0) -> Rounding:
+    """Return the rounding of contributions that are exact in length and are added one by one.
+
+    Parameters
+    ----------
+    radius : Number
+        Largest length of a contribution.
+    further : Number
+        Roundings of a contribution beyond the 64 that are always allowed.
+    """
+
+    def rounding(n_records: Number) -> Number:
+        depth = n_records + further + 64
+        return 2 * depth * UNIT_ROUNDOFF * n_records * radius
+
+    return rounding

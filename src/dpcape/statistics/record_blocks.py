@@ -1,0 +1,66 @@
+"""Interfaces of records, with only the methods that statistics call.
+
+``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks and cannot reach raw values.
+The buffer of a block is reused for the next one, so use or copy a block before reading the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dpcape.arrays import FloatArray, IntArray
+
+SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
+"""Word counts of some documents, one row each."""
+
+Targets: TypeAlias = FloatArray | IntArray
+"""Responses in [-1, 1], or class codes: positions in the public list of classes."""
+
+TargetsT_co = TypeVar("TargetsT_co", bound=Targets, covariant=True)
+
+
+class RowBlocks(Protocol):
+    """Rows of bounded length, read in blocks."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
+    def feature_blocks(self, size: int) -> Iterator[FloatArray]:
+        """Return blocks of clipped rows, each (at most ``size``, n_features)."""
+
+
+class LabelledBlocks(Protocol[TargetsT_co]):
+    """Rows of bounded length, each with a response or a class, read in blocks."""
+
+    def blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co]]:
+        """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""
+
+
+class RowOrLabelledBlocks(Protocol):
+    """Rows of bounded length, read in blocks, with targets if the records have them."""
+
+    def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
+        """Return blocks of at most ``size`` clipped rows, with the targets of these rows if there are any."""
+
+
+class CountBlocks(Protocol):
+    """Word counts of documents, read in blocks."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of words in the vocabulary."""
+
+    def blocks(self, size: int) -> Iterator[SparseCounts]:
+        """Return blocks of at most ``size`` documents; one with fewer than three words is a row of zeros."""
+
+
+class SubjectSeries(Protocol):
+    """Time series of several people, read one person at a time."""
+
+    def each_subject(self) -> Iterator[FloatArray]:
+        """Return the series of each subject, (time points, n_features), every time point clipped."""

@@ -1,0 +1,237 @@
+"""The extent of every statistic: the same from public numbers as from a statistic built with arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcape import labelled, rows
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Formula, computed
+from dpcape.statistics import (
+    Statistic,
+    centred_moments,
+    extent_of,
+    network_gradient,
+    regression_moment,
+    statistic_class,
+    whitened_third_moment,
+)
+from dpcape.statistics import statistic as base
+from dpcape.statistics.gradients import outputs_for
+from dpcape.statistics.polynomials import loss_numbers
+
+from .statistic_case import Case, all_cases
+
+CASES = all_cases()
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+N_RECORDS = (1, 7, 1000, 1024, 1025, 10**6, 10**9)
+
+Public = Mapping[str, Any]
+
+
+def _row(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    return {"n_features": facts.n_features, "bound": math.hypot(*facts.bounds)}
+
+
+def _reduced(width: str, *names: str) -> Callable[[PublicFacts, Public], dict[str, Any]]:
+    def numbers(facts: PublicFacts, public: Public) -> dict[str, Any]:
+        found = {"n_features": facts.n_features, width: public["projection"].shape[1]}
+        return found | {name: public[name] for name in names}
+
+    return numbers
+
+
+def _subjects(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    found = {"n_components": public["projection"].shape[1]}
+    return found | ({"clip": public["clip"]} if "clip" in public else {})
+
+
+def _words(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    return {"n_features": facts.n_features, "n_words": len(public["words"]), "clip": public["clip"]}
+
+
+# What a plan knows of a statistic before there are any arrays, from facts and public values.
+NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
+    "first_moments": _row,
+    "second_moment": _row,
+    "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
+    "histogram": lambda facts, public: {"n_features": facts.n_features, "n_classes": len(facts.classes)},
+    "cluster_sums": lambda facts, public: _row(facts, public) | {"n_clusters": len(public["centres"])},
+    "regression_moment": lambda facts, public: (
+        _row(facts, public) | {"intercept": public["intercept_weight"] > 0} | public
+    ),
+    "network_gradient": lambda facts, public: {
+        "n_features": facts.n_features,
+        "n_hidden": len(public["hidden"]),
+        "n_outputs": outputs_for(len(facts.classes)),
+        "clip": public["clip"],
+    },
+    "polynomial_coefficients": lambda facts, public: loss_numbers(facts, loss=public["loss"]),
+    "third_moment": lambda facts, public: _row(facts, public) | public,
+    "whitened_third_moment": lambda facts, public: {
+        "n_features": facts.n_features,
+        "n_components": public["whitener"].shape[1],
+        "clip": public["clip"],
+        "noise_variance": public["noise_variance"],
+        "radius": public["radius"],
+    },
+    "word_shares": lambda facts, public: {"n_features": facts.n_features, "clip": public["clip"]},
+    "word_pairs": _words,
+    "word_triples": _words,
+    "whitened_word_triples": lambda facts, public: {
+        "n_features": facts.n_features,
+        "n_components": public["whitener"].shape[1],
+        "clip": public["clip"],
+    },
+    "reduced_second_moment": _reduced("n_columns", "clip"),
+    "fourth_moment": _reduced("n_components", "clip"),
+    "infomax_scores": _reduced("n_components", "clip", "bias_clip"),
+    "subject_projector": lambda facts, public: {
+        "n_columns": public["basis"].shape[1],
+        "n_components": public["n_components"],
+    },
+    "subject_log_covariance": _subjects,
+    "subject_covariance": _subjects,
+    "subject_tensor": _subjects,
+    "subject_polish": _subjects,
+    "subject_infomax": _subjects,
+}
+
+# Size, diameter, radius and rounding(1000) as they were computed by a property each, before extents were functions.
+RECORDED = {
+    "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),
+    "first_moments-two-views": (8, 2.23606797749979, 1.2500000000000002, 3.5998981573470706e-10),
+    "second_moment-3x2.5": (6, 8.838834764831844, 6.25, 1.7943979635504093e-09),
+    "centred_moments-3x2.5-weight0.50": (9, 9.943689110435825, 6.987712429686843, 2.0061979125929523e-09),
+    "centred_moments-3x2.5-weight1.41": (9, 17.677669529663685, 10.825317547305485, 3.1079884418674357e-09),
+    "histogram-three-classes": (3, 1.4142135623730951, 1.0, 2.871036741680655e-10),
+    "cluster_sums-three-clusters": (12, 4.0, 2.8284271247461903, 8.120518196312485e-10),
+    "regression_moment-bound1-constant0": (10, 2.107178207935912, 1.49, 4.2778447451041757e-10),
+    "regression_moment-bound2-constant1": (15, 9.842926394116741, 6.96, 1.9982415722097358e-09),
+    "regression_moment-bound0.5-constant3": (15, 4.326661530556788, 9.26, 2.6585800227962864e-09),
+    "network_gradient-two-classes": (26, 0.1, 0.05, 1.4621637234313312e-11),
+    "network_gradient-three-classes": (38, 0.1, 0.05, 1.4710455076283324e-11),
+    "polynomial_coefficients-poisson": (14, 3.388955307316992, 1.9610037197666568, 3.3676179109044132e-09),
+    "third_moment-plain": (10, 2.0, 1.0, 2.871036741680655e-10),
+    "third_moment-corrected": (10, 1.4832396974191324, 0.7416198487095662, 3.982984490368533e-10),
+    "third_moment-one-column": (1, 0.7999999999999998, 0.3999999999999999, 4.565237077258644e-10),
+    "third_moment-strong-noise": (4, 10.583005244258363, 5.291502622129181, 5.26416264928502e-09),
+    "whitened_third_moment-clip0.8-variance0.05": (4, 0.9495306970615189, 0.47476534853075947, 4.303010382789623e-10),
+    "word_shares-clipped": (3, 0.7071067811865476, 0.5, 1.4355183708403274e-09),
+    "word_pairs-clipped": (6, 0.4242640687119285, 0.3, 8.613110225041964e-10),
+    "word_pairs-two-of-three-words": (3, 1.4142135623730951, 1.0, 2.871036741680655e-09),
+    "word_triples-clipped": (10, 0.28284271247461906, 0.2, 5.74207348336131e-10),
+    "whitened_word_triples-unclipped": (4, 16.96953694123679, 8.484768470618395, 2.443544190631654e-09),
+    "reduced_second_moment-2d": (3, 2.390020920410531, 1.6900000000000002, 4.852052093440307e-10),
+    "fourth_moment-2d": (5, 2.93251324293685, 2.0736, 5.953381787549005e-10),
+    "infomax_scores-2d": (6, 2.23606797749979, 1.118033988749895, 1.476561663668413e-07),
+    "subject_projector-1 of 3": (6, 1.4142135623730951, 1.0, 2.3647750424515834e-10),
+    "subject_log_covariance-2d": (3, 1.0, 0.5, 1.1812772982011666e-10),
+    "subject_covariance-2d": (3, 0.8, 0.4, 9.450218385609332e-11),
+    "subject_tensor-2d": (5, 2.0, 1.0, 2.362554596402333e-10),
+    "subject_polish-2d": (3, 2.0, 1.0, 2.362554596402333e-10),
+    "subject_infomax-2d": (6, 0.4, 0.2, 4.725109192804666e-11),
+}
+
+
+def _facts(case: Case) -> PublicFacts:
+    return case.records(np.zeros((1, case.n_parameters))).facts()
+
+
+def test_every_known_statistic_has_an_extent() -> None:
+    own = {name for name, kind in base._KNOWN.items() if base.is_own(kind)}
+    assert set(NUMBERS) == own, "say in NUMBERS what the extent of a new statistic follows from"
+    for name in NUMBERS:
+        assert callable(statistic_class(name).extent), f"write the static method extent of {name}"
+        for read in ("size", "diameter", "radius", "rounding", "sensitivity"):
+            # A formula stands once: what a statistic is asked for is read from its extent.
+            assert getattr(statistic_class(name), read) is getattr(Statistic, read), f"{name}.{read}"
+
+
+@each_case
+def test_an_extent_from_public_numbers_is_that_of_the_statistic(case: Case) -> None:
+    statistic, numbers = case.statistic(), NUMBERS[case.name](_facts(case), case.public)
+    extent = extent_of(case.name, **numbers)
+    assert dict(statistic.numbers) == numbers
+    assert (extent.size, extent.diameter, extent.radius) == (statistic.size, statistic.diameter, statistic.radius)
+    for n_records in N_RECORDS:
+        assert extent.rounding(n_records) == statistic.rounding(n_records)
+        assert extent.sensitivity(n_records) == statistic.sensitivity(n_records)
+        assert extent.sensitivity(n_records) == max(statistic.diameter, statistic.radius) + 2 * statistic.rounding(
+            n_records
+        )
+
+
+@each_case
+def test_a_size_is_the_length_of_a_total(case: Case) -> None:
+    extent = extent_of(case.name, **NUMBERS[case.name](_facts(case), case.public))
+    assert isinstance(extent.size, int)
+    assert case.total(np.full((2, case.n_parameters), 0.4)).shape == (extent.size,)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if str(case) in RECORDED], ids=str)
+def test_extents_are_what_they_were(case: Case) -> None:
+    extent = extent_of(case.name, **NUMBERS[case.name](_facts(case), case.public))
+    size, *others = RECORDED[str(case)]
+    assert extent.size == size
+    # Interpolation and eigenvalues differ in the last digits between machines.
+    assert (extent.diameter, extent.radius, extent.rounding(1000)) == pytest.approx(tuple(others), rel=1e-12)
+
+
+def test_every_statistic_has_a_recorded_extent() -> None:
+    assert {case.name for case in CASES if str(case) in RECORDED} == set(NUMBERS)
+
+
+def _same(name: str, numbers: dict[str, Any], statistic: Any) -> None:
+    extent = extent_of(name, **numbers)
+    found = (extent.size, extent.diameter, extent.radius, extent.sensitivity(1000))
+    assert found == (statistic.size, statistic.diameter, statistic.radius, statistic.sensitivity(1000))
+
+
+@pytest.mark.parametrize("bound", [1.0, 0.37, 12.5])
+def test_numbers_left_out_are_those_of_the_public_rules(bound: float) -> None:
+    data, numbers = np.zeros((1, 4)), {"n_features": 4, "bound": bound}
+    plain, two = rows(data, bound=bound).facts(), labelled(data, [0], bound=bound, classes=[0, 1]).facts()
+    _same("centred_moments", numbers, centred_moments(plain))
+    for intercept in (True, False):
+        _same("regression_moment", numbers | {"intercept": intercept}, regression_moment(two, intercept=intercept))
+    for clip, variance in ((1.0, 0.0), (1.0, 0.2), (0.7, 0.3)):
+        few = {"n_features": 4, "n_components": 2, "clip": clip, "noise_variance": variance}
+        whitened = whitened_third_moment(plain, np.eye(4, 2), clip=clip, noise_variance=variance)
+        _same("whitened_third_moment", few, whitened)
+
+
+@pytest.mark.parametrize(("n_classes", "n_outputs"), [(2, 1), (3, 3), (10, 10)])
+def test_two_classes_need_one_output(n_classes: int, n_outputs: int) -> None:
+    assert outputs_for(n_classes) == n_outputs
+    facts = labelled(np.zeros((1, 3)), [0], bound=1.0, classes=list(range(n_classes))).facts()
+    layers = {"hidden": np.zeros((5, 4)), "output": np.zeros((n_outputs, 6))}
+    assert network_gradient(facts, **layers, clip=1.0, input_scale=1.0).numbers["n_outputs"] == n_outputs
+
+
+def test_third_moments_are_longest_inside_where_noise_is_strong() -> None:
+    """Where the end of the interval is not the longest, a root of the derivative is: compared with a fine grid."""
+    for width, bound, variance in ((1, 1.0, 0.2), (1, 1.0, 0.4), (2, 2.0, 1.1), (3, 1.0, 0.15), (1, 0.5, 0.06)):
+        q = np.linspace(0, bound**2, 200_001)
+        squares = q**3 - 6 * variance * q**2 + (3 * width + 6) * variance**2 * q
+        radius = extent_of("third_moment", n_features=width, bound=bound, noise_variance=variance).radius
+        assert radius == pytest.approx(math.sqrt(squares.max()), rel=1e-9)
+
+
+def test_names_and_numbers_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="one of"):
+        extent_of("no_such_statistic", n_features=1)
+    with pytest.raises(TypeError, match="no_such_number"):
+        extent_of("second_moment", n_features=1, bound=1.0, no_such_number=2)
+
+
+def test_a_statistic_needs_numbers_not_formulas() -> None:
+    extent = extent_of("second_moment", n_features=Formula("n"), bound=1.0)
+    with pytest.raises(TypeError, match="must be a known number"):
+        computed(extent.size)

@@ -1,0 +1,144 @@
+"""Analyses of other packages: loaded at a site only if its steward allowed the package, and never called verified."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dpcape.analyses.registry import ANY_PACKAGE
+from dpcape.cli import main
+from dpcape.errors import InvalidParameter, LedgerRefused
+from dpcape.site.folder import SiteFolder
+from dpcape.site.vault.server import VaultSettings, study_opener
+from dpcape.steward.review import review
+from dpcape.study import Study
+
+SOURCE = """
+import os
+from typing import ClassVar
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.release import Release
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.statistics import first_moments
+
+os.environ["SOMEBODY_RAN"] = "yes"
+
+def _schedule(p):
+    yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound})
+
+ANALYSIS = Analysis("trimmed", "somebody_else:Trimmed", "Others", frozenset({"rows"}), "rows", (), _schedule,
+                    standing="verified", reason="says so itself")
+
+class Trimmed(FederatedEstimator):
+    analysis = ANALYSIS
+    _fitted: ClassVar = ("mean_",)
+
+    def __init__(self, *, epsilon, delta):
+        self.epsilon, self.delta = epsilon, delta
+
+    def _fit(self, federation, private):
+        self.mean_ = private.mean(first_moments(federation.facts))[0]
+"""
+STUDY = """
+[study]
+name = "foreign"
+analysis = "trimmed"
+epsilon = 1.0
+delta = 1e-6
+[protocol]
+kind = "independent"
+[sites.lyon]
+data = "lyon.csv"
+[data]
+kind = "rows"
+columns = ["a", "b"]
+bound = 1.0
+"""
+
+
+@pytest.fixture
+def study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A study that names an analysis of an installed package which is not dpcape."""
+    package = tmp_path / "installed"
+    package.mkdir()
+    (package / "somebody_else.py").write_text(SOURCE)
+    about = package / "somebody_else-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody-else\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[dpcape.analyses]\ntrimmed = somebody_else:ANALYSIS\n")
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.delenv("SOMEBODY_RAN", raising=False)
+    monkeypatch.delitem(sys.modules, "somebody_else", raising=False)
+    (tmp_path / "lyon.csv").write_text("a,b\n" + "0.1,0.2\n" * 50)
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path / "study.toml"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> SiteFolder:
+    made = SiteFolder.create(tmp_path / "site", name="lyon")
+    (tmp_path / "cohort.csv").write_text("a,b\n" + "0.1,0.2\n" * 40)
+    made.add_data("cohort", tmp_path / "cohort.csv", epsilon=5.0, delta=1e-5)
+    return made
+
+
+def test_a_package_that_was_not_allowed_is_not_even_imported(study_file: Path, place: SiteFolder) -> None:
+    with pytest.raises(InvalidParameter, match="trimmed"):
+        place.load_study(study_file)
+    place.allow_package("another")
+    with pytest.raises(InvalidParameter, match="trimmed"):
+        place.load_study(study_file)
+    assert "SOMEBODY_RAN" not in os.environ
+
+
+def test_an_allowed_package_can_be_reviewed_and_is_conditional(study_file: Path, place: SiteFolder) -> None:
+    place.allow_package("somebody-else")
+    seen = review(place, place.load_study(study_file), "cohort")
+    assert seen.guarantee.status.startswith("conditional")
+    assert any("not part of dpcape" in text for text in seen.guarantee.assumptions)
+    place.allow_package("somebody-else", allowed=False)
+    with pytest.raises(InvalidParameter, match="trimmed"):
+        place.load_study(study_file)
+    assert place.state().packages == set()
+    with pytest.raises(InvalidParameter, match="which is not"):
+        place.allow_package("somebody-else", allowed=False)
+
+
+def test_the_steward_allows_it_by_command_and_the_log_says_so(place: SiteFolder) -> None:
+    runner = CliRunner()
+    words = ["site", "allow-analysis", "somebody-else", "--folder", str(place.path)]
+    assert "somebody-else" in runner.invoke(main, words, catch_exceptions=False).output
+    log = runner.invoke(main, ["site", "log", "--folder", str(place.path)], catch_exceptions=False).output
+    assert "somebody-else" in log
+    runner.invoke(main, [*words, "--remove"], catch_exceptions=False)
+    assert place.state().packages == set()
+
+
+def test_a_run_with_an_analysis_from_elsewhere_is_conditional(study_file: Path, tmp_path: Path) -> None:
+    from dpcape.runs.in_process import run_in_process
+
+    run = run_in_process(Study.load(study_file, packages=ANY_PACKAGE), tmp_path / "run")
+    guarantee = run.model().guarantee_
+    assert guarantee.status.startswith("conditional")
+    assert any("Trimmed" in text for text in guarantee.assumptions)
+
+
+def test_the_vault_refuses_code_of_other_packages_without_loading_it(study_file: Path, place: SiteFolder) -> None:
+    """Approved or not, it never runs in the process that holds records; the refusal names the package."""
+    place.allow_package("somebody-else")
+    study = place.load_study(study_file)
+    own = Study.parse(STUDY.replace('"trimmed"', '"mean"'), path=study_file.with_name("own.toml"))
+    for approved in (study, own):
+        place.approve(approved, "cohort")
+    os.environ.pop("SOMEBODY_RAN")
+    sys.modules.pop("somebody_else")
+    opened = study_opener(place, VaultSettings(folder=str(place.path), mode="confined", control=-1))
+    with pytest.raises(LedgerRefused, match="package 'somebody-else'"):
+        opened(study.digest())
+    opened(own.digest())
+    assert "SOMEBODY_RAN" not in os.environ
+    assert "somebody_else" not in sys.modules
