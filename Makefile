@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo docs test test-engine test-pages test-slow check format bench lock clean reproduce-quick
+.PHONY: demo docs test test-engine test-hostile test-pages test-slow check format bench lock clean reproduce-quick
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -20,7 +20,7 @@ demo: $(VENV)/.ready
 	$(BIN)/dpcape demo --out demo
 
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "not slow and not engine and not browser"
+	$(BIN)/pytest -n 2 -m "not slow and not engine and not hostile and not browser" --ignore=tests/hostile
 
 # NVIDIA FLARE is installed on demand: its versions are locked against the others'.
 $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
@@ -29,6 +29,10 @@ $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
 
 test-engine: $(VENV)/.engine-ready
 	$(BIN)/pytest -m engine tests/engine
+
+# Attacks on a real federation and on the sandbox. Needs a kernel with Landlock: without it they fail.
+test-hostile: $(VENV)/.engine-ready
+	$(BIN)/pytest tests/hostile
 
 # Pages are opened in Chromium; screenshots stay under out/screenshots.
 $(VENV)/.pages-ready: requirements/pages.txt $(VENV)/.ready
@@ -40,7 +44,7 @@ test-pages: $(VENV)/.pages-ready
 	$(BIN)/pytest -m browser tests/browser
 
 test-slow: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "slow and not engine and not browser"
+	$(BIN)/pytest -n 2 -m "slow and not engine and not hostile and not browser"
 
 # Sphinx is installed on demand, locked like the rest. Warnings are errors; gallery and notebooks run while the site is built.
 $(VENV)/.docs-ready: requirements/docs.txt $(VENV)/.ready

@@ -1,10 +1,15 @@
 """Rounds and throughput on NVIDIA FLARE with 4, 8 and 16 site processes on this machine; 200 sites in process.
 
 Wall-clock times, since waiting is what is measured: run it on an otherwise idle machine. Figures: docs/scale.md.
+``--against CHECKOUT [PAIRS]`` compares with another checkout, in turn: how the cost of the vault was measured.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -102,7 +107,38 @@ def many_in_process(n_sites: int = 200) -> None:
         print(f"{n_sites} sites in process, PCA of 20 columns, {type(protocol).__name__}: {seconds:.1f} s CPU")
 
 
+def compare(before: Path, n_pairs: int) -> None:
+    """Measure this checkout and an earlier one in turn, so that other load on the machine meets both alike.
+
+    Each run is ``benchmarks/engine.py 4`` of its own checkout; the figures are medians over the runs.
+    """
+    patterns = {
+        "small round, ms": r"rounds, median ([0-9.]+) ms",
+        "secure-sum of 8 MB, s": r"secure-sum in ([0-9.]+) s",
+        "cape of 8 MB, s": r"cape in ([0-9.]+) s",
+    }
+    found: dict[str, dict[str, list[float]]] = {name: {"before": [], "now": []} for name in patterns}
+    for _ in range(n_pairs):
+        for label, checkout in (("before", before), ("now", ROOT)):
+            environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+            command = [sys.executable, str(checkout / "benchmarks" / "engine.py"), "4"]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            for name, pattern in patterns.items():
+                match = re.search(pattern, done.stdout)
+                if match is not None:
+                    found[name][label].append(float(match[1]))
+    for name, values in found.items():
+        first, second = (statistics.median(values[label]) for label in ("before", "now"))
+        print(
+            f"{name}: before {first:.2f} {values['before']}, now {second:.2f} {values['now']}: {second / first:.3f} x"
+        )
+
+
 def main() -> None:
+    if "--against" in sys.argv:
+        at = sys.argv.index("--against")
+        compare(Path(sys.argv[at + 1]).resolve(), int(sys.argv[at + 2]) if len(sys.argv) > at + 2 else 3)
+        return
     many_in_process()
     if find_spec("nvflare") is None:
         print("NVIDIA FLARE is not installed (dpcape[engine]); nothing more to measure.")

@@ -60,11 +60,6 @@ engine = "flare"
 folder = "federation"
 END
 
-say "Terminal 1, the coordinator: kits and server"
-dpcape federation init federation --site lima --site lyon --site oslo --site pune --port "$PORT"
-dpcape federation serve federation > server.log 2>&1 &
-STARTED+=($!)
-
 for SITE in lima lyon oslo pune; do
   say "Terminal of $SITE: folder, identity, data with a ceiling"
   dpcape site init "sites/$SITE" --name "$SITE"
@@ -72,9 +67,15 @@ for SITE in lima lyon oslo pune; do
   dpcape site identity --folder "sites/$SITE" --json > "$SITE.identity.json"
 done
 
+say "Terminal 1, the coordinator: kits and server"
+SITES=(--site lima.identity.json --site lyon.identity.json --site oslo.identity.json --site pune.identity.json)
+dpcape federation init federation "${SITES[@]}" --port "$PORT" --json > coordinator.identity.json
+dpcape federation serve federation > server.log 2>&1 &
+STARTED+=($!)
+
 for SITE in lima lyon oslo pune; do
   say "Terminal of $SITE: pin the others, review, approve, serve"
-  for OTHER in lima lyon oslo pune; do
+  for OTHER in coordinator lima lyon oslo pune; do
     KEY=$(python -c 'import json, sys; print(json.load(open(sys.argv[1]))["public_key"])' "$OTHER.identity.json")
     dpcape site pin "$OTHER" "$KEY" --folder "sites/$SITE"
   done

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,15 @@ from dpcape import Federation, Replay, in_process
 from dpcape.engines.flare import start_kit as serving
 from dpcape.engines.flare.admin_session import opened
 from dpcape.engines.flare.kits import FederationFolder
+from dpcape.engines.flare.registration import Registration
 from dpcape.engines.flare.submit import Listener, compute
 from dpcape.runs.folder import RunFolder
 from dpcape.site.folder import SiteFolder
+from dpcape.site.tls import certificate_request
 from dpcape.study import Study
 from dpcape.transport.transport import Transport
+
+from .accounts import engine_environment
 
 SITES = ["lima", "lyon", "oslo", "pune"]
 SEED = 11
@@ -106,12 +111,17 @@ class Consortium:
         self.path, self.sites = path, list(SITES if sites is None else sites)
         self.federation = FederationFolder(path / "federation")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.replay: int | None = None
+        self.options: list[str] = []
+        self.environment: dict[str, str] = {}
 
     def create(self, *, epsilon: float = 1000.0, delta: float = 1e-3) -> None:
-        self.federation.create(self.sites, host="localhost", port=free_port())
         write_data(self.path / "data", self.sites)
         folders = {site: SiteFolder.create(self.folder(site), name=site) for site in self.sites}
+        registered = [registration(folder) for folder in folders.values()]
+        self.federation.create(registered, host="localhost", port=free_port())
         for site, folder in folders.items():
+            folder.pin("coordinator", self.federation.coordinator().public.hex())
             folder.add_data("main", self.path / "data" / f"{site}.npz", epsilon=epsilon, delta=delta)
             for other in folders.values():
                 folder.pin(other.name, other.identity.public.hex())
@@ -151,18 +161,21 @@ class Consortium:
             SiteFolder(self.folder(site)).approve(study, runs=runs)
 
     def start(self, *, replay: int | None = SEED) -> None:
-        for site in self.sites:
-            serving.prepare_site(self.kit(site), self.folder(site), replay_for_tests=replay)
+        self.replay = replay
         for name in ["server", *self.sites]:
             self.start_one(name)
         self.await_connected(self.sites)
 
     def start_one(self, name: str, kit: Path | None = None) -> None:
         where = self.kit(name) if kit is None else kit
+        if name == "server":
+            command, environment = serving.command(where), serving.environment()
+        else:
+            command, environment = self.serve_command(name, where), {**engine_environment(), **self.environment}
         with (self.path / f"{name}.out").open("ab") as out:
             self.running[name] = subprocess.Popen(
-                serving.command(where),
-                env=serving.environment(),
+                command,
+                env=environment,
                 cwd=where,
                 stdout=out,
                 stderr=out,
@@ -170,6 +183,12 @@ class Consortium:
                 start_new_session=True,
                 umask=0o077,
             )
+
+    def serve_command(self, site: str, kit: Path) -> list[str]:
+        """What a steward types, with replayable noise."""
+        replay = [] if self.replay is None else ["--replay-for-tests", str(self.replay)]
+        command = [sys.executable, "-m", "dpcape", "site", "serve", "--folder", str(self.folder(site))]
+        return [*command, "--kit", str(kit), *replay, *self.options]
 
     def await_connected(self, sites: list[str], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
@@ -209,8 +228,14 @@ class Consortium:
             self.kill(name)
 
     def survivors(self) -> list[str]:
-        """Processes that still run a kit of this federation."""
+        """Processes that still run a kit of this federation, or were started for one of its sites."""
         return [f"{process.pid}: {' '.join(process.cmdline())[:200]}" for process in running_under(self.path)]
+
+
+def registration(folder: SiteFolder) -> Registration:
+    """What a site sends to join."""
+    request = certificate_request(folder.name, folder.keys, folder.identity)
+    return Registration(site=folder.name, public_key=folder.identity.public.hex(), **request)
 
 
 def running_under(path: Path) -> list[psutil.Process]:
@@ -218,6 +243,10 @@ def running_under(path: Path) -> list[psutil.Process]:
     mark, found = str(path), []
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
-        if process.pid != os.getpid() and "nvflare" in " ".join(command) and any(mark in part for part in command):
+        if (
+            process.pid != os.getpid()
+            and any(word in " ".join(command) for word in ("nvflare", "dpcape"))
+            and any(mark in part for part in command)
+        ):
             found.append(process)
     return found

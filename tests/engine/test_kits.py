@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from dpcape.engines.flare.job import JobSettings, read_heads, write_job
 from dpcape.engines.flare.kits import FederationFolder, check_names
 from dpcape.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
-from dpcape.site.serving import SiteSettings
 from dpcape.study import Study
 
 STUDY = """[study]
@@ -76,17 +76,6 @@ def test_nobody_may_bring_code_or_run_commands(at_server: bool) -> None:
         assert rights["byoc"] == rights["shell_commands"] == "none"
 
 
-def test_settings_of_a_kit_are_private_and_checked(tmp_path: Path) -> None:
-    path = tmp_path / "dpcape.json"
-    SiteSettings(coordinator="00" * 32, folder="/somewhere").save(path)
-    assert path.stat().st_mode & 0o077 == 0
-    assert SiteSettings.load(path).replay_for_tests is None
-    for content in ("{", '{"coordinator": 1}', '{"coordinator": "00", "version": 2}', '{"coordinator": "", "x": 1}'):
-        path.write_text(content)
-        with pytest.raises(InvalidParameter):
-            SiteSettings.load(path)
-
-
 def test_doctor_without_anything_looks_at_this_machine() -> None:
     assert {finding.subject for finding in examine()} == {"versions", "disk"}
     result = CliRunner().invoke(main, ["doctor", "--json"])
@@ -115,33 +104,96 @@ def test_what_a_federation_cannot_run_is_refused_before_it_is_submitted(
         (job_settings(given, only_check=False), federation_folder(given))
 
 
+def joins(place: Path, name: str) -> str:
+    """Make a site folder and return the file it sends to the coordinator."""
+    folder = place / "sites" / name
+    if not folder.exists():
+        SiteFolder.create(folder, name=name)
+    told = CliRunner().invoke(main, ["site", "identity", "--folder", str(folder), "--json"])
+    path = place / f"{name}.identity.json"
+    path.write_text(told.stdout)
+    return str(path)
+
+
+def test_a_registration_that_its_identity_did_not_sign_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("nvflare")
+    from dpcape.engines.flare.registration import Registration
+
+    lyon = json.loads(Path(joins(tmp_path, "lyon")).read_text())
+    lima = json.loads(Path(joins(tmp_path, "lima")).read_text())
+    assert Registration.load(tmp_path / "lyon.identity.json").site == "lyon"
+    stolen = [
+        {**lyon, "public_key": lima["public_key"]},
+        {**lyon, "certificate_request": lima["certificate_request"]},
+        {**lima, "site": "lyon"},
+        {**lyon, "request_signature": lima["request_signature"]},
+        {**lyon, "certificate_request": "none"},
+        {"site": "lyon"},
+    ]
+    for number, content in enumerate(stolen):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(content))
+        with pytest.raises(InvalidParameter):
+            Registration.load(path)
+
+
 @pytest.mark.engine
 def test_kits_are_provisioned_hardened_added_and_replaced(tmp_path: Path) -> None:
     pytest.importorskip("nvflare")
     place = tmp_path / "federation"
-    made = CliRunner().invoke(main, ["federation", "init", str(place), "--site", "lima", "--site", "lyon", "--json"])
+    sites = [part for name in ("lima", "lyon") for part in ("--site", joins(tmp_path, name))]
+    made = CliRunner().invoke(main, ["federation", "init", str(place), *sites, "--json"])
     assert made.exit_code == 0, made.output
-    assert len(json.loads(made.stdout)["kits"]) == 4
-    assert CliRunner().invoke(main, ["federation", "add-site", str(place), "kobe"]).exit_code == 0
+    told = json.loads(made.stdout)
+    assert len(told["kits"]) == 4
+    assert CliRunner().invoke(main, ["federation", "add-site", str(place), joins(tmp_path, "kobe")]).exit_code == 0
     folder = FederationFolder(place)
     before = (folder.kits / "lyon" / "startup" / "client.crt").read_bytes()
     root = (folder.kits / "lyon" / "startup" / "rootCA.pem").read_bytes()
-    assert CliRunner().invoke(main, ["federation", "replace-site", str(place), "lyon"]).exit_code == 0
+    assert CliRunner().invoke(main, ["federation", "replace-site", str(place), joins(tmp_path, "lyon")]).exit_code == 0
     assert (folder.kits / "lyon" / "startup" / "client.crt").read_bytes() != before
     assert folder.site_names() == ["kobe", "lima", "lyon"]
     for site in folder.site_names():
         kit = folder.kits / site
+        files = {path.relative_to(kit).as_posix() for path in kit.rglob("*") if path.is_file()}
+        # Nothing else: no key, no settings, no script.
+        assert files == {"startup/client.crt", "startup/rootCA.pem", "startup/fed_client.json"}
         assert (kit / "startup" / "rootCA.pem").read_bytes() == root
-        assert json.loads((kit / "local" / "resources.json").read_text())["class_allow_list"] == [EXECUTOR]
-        assert SiteSettings.load(kit / "local" / "dpcape.json").coordinator == folder.coordinator().public.hex()
+    # The coordinator holds no key of a site, neither in kits nor in what FLARE remembers.
+    state = json.loads((place / "provision" / "dpcape" / "state" / "cert.json").read_text())
+    assert not {"lima", "lyon", "kobe"} & set(state)
+    private = [(tmp_path / "sites" / site / "keys" / "tls.key").read_text() for site in folder.site_names()]
+    contents = [path.read_text(errors="replace") for path in place.rglob("*") if path.is_file()]
+    assert not any(key in content for key in private for content in contents)
+    assert set(json.loads((folder.server_kit / "local" / "identities.json").read_text())) == {"kobe", "lima", "lyon"}
     resources = json.loads((folder.server_kit / "local" / "resources.json").read_text())
     assert resources["class_allow_list"] == [CONTROLLER]
     assert "/tmp/nvflare" not in json.dumps(resources)
     assert [path for path in place.rglob("*") if path.stat().st_mode & 0o077] == []
-    assert CliRunner().invoke(main, ["federation", "init", str(place), "--site", "lima"]).exit_code == 2
-    SiteFolder.create(tmp_path / "lyon", name="lyon")
-    serve = ["site", "serve", "--folder", str(tmp_path / "lyon"), "--kit"]
-    for kit, words in ((folder.kits / "lima", "got the kit of lima"), (folder.server_kit, "Take the kit of lyon")):
+    assert CliRunner().invoke(main, ["federation", "init", str(place), *sites]).exit_code == 2
+    refused_kits(tmp_path, folder, told["public_key"])
+
+
+def refused_kits(tmp_path: Path, folder: FederationFolder, coordinator: str) -> None:
+    """Kits that a site does not serve with: another's, the server's, one with a private key, one for another key."""
+    lyon = tmp_path / "sites" / "lyon"
+    serve = ["site", "serve", "--folder", str(lyon), "--kit"]
+    unpinned = CliRunner().invoke(main, [*serve, str(folder.kits / "lyon")])
+    assert "no coordinator is pinned" in unpinned.stderr
+    assert CliRunner().invoke(main, ["site", "pin", "coordinator", coordinator, "--folder", str(lyon)]).exit_code == 0
+    old = tmp_path / "old"
+    shutil.copytree(folder.kits / "lyon", old)
+    (old / "startup" / "client.key").write_text("a key the coordinator made")
+    other = tmp_path / "other"
+    shutil.copytree(folder.kits / "lyon", other)
+    (lyon / "keys" / "tls.key").rename(lyon / "keys" / "tls.before")
+    for kit, words in (
+        (folder.kits / "lima", "got the kit of lima"),
+        (folder.server_kit, "A kit must name its server"),
+        (old, "holds a private key that the coordinator has seen"),
+        (other, "not for this site's key"),
+    ):
         wrong = CliRunner().invoke(main, [*serve, str(kit)])
-        assert wrong.exit_code == 2
-        assert words in wrong.stderr
+        assert wrong.exit_code in (2, 3)
+        assert words in wrong.stderr, wrong.stderr
+    assert "replace-site" in wrong.stderr

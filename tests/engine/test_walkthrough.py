@@ -34,11 +34,12 @@ def test_the_script_plays_every_command_of_the_guide() -> None:
 @pytest.mark.engine
 def test_a_new_user_gets_the_four_site_result(tmp_path: Path) -> None:
     pytest.importorskip("nvflare")
+    from .accounts import engine_environment
     from .consortium import free_port, running_under
 
     here = tmp_path / "consortium"
     environment = {
-        **os.environ,
+        **engine_environment(),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PORT": str(free_port()),
     }

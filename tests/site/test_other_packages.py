@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from click.testing import CliRunner
 
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.errors import InvalidParameter, LedgerRefused
 from dpcape.site.folder import SiteFolder
+from dpcape.site.vault.server import VaultSettings, study_opener
 from dpcape.steward.review import review
 from dpcape.study import Study
 
@@ -70,7 +72,7 @@ def study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (about / "entry_points.txt").write_text("[dpcape.analyses]\ntrimmed = somebody_else:ANALYSIS\n")
     monkeypatch.syspath_prepend(str(package))
     monkeypatch.delenv("SOMEBODY_RAN", raising=False)
-    monkeypatch.delitem(__import__("sys").modules, "somebody_else", raising=False)
+    monkeypatch.delitem(sys.modules, "somebody_else", raising=False)
     (tmp_path / "lyon.csv").write_text("a,b\n" + "0.1,0.2\n" * 50)
     (tmp_path / "study.toml").write_text(STUDY)
     return tmp_path / "study.toml"
@@ -123,3 +125,20 @@ def test_a_run_with_an_analysis_from_elsewhere_is_conditional(study_file: Path, 
     guarantee = run.model().guarantee_
     assert guarantee.status.startswith("conditional")
     assert any("Trimmed" in text for text in guarantee.assumptions)
+
+
+def test_the_vault_refuses_code_of_other_packages_without_loading_it(study_file: Path, place: SiteFolder) -> None:
+    """Approved or not, it never runs in the process that holds records; the refusal names the package."""
+    place.allow_package("somebody-else")
+    study = place.load_study(study_file)
+    own = Study.parse(STUDY.replace('"trimmed"', '"mean"'), path=study_file.with_name("own.toml"))
+    for approved in (study, own):
+        place.approve(approved, "cohort")
+    os.environ.pop("SOMEBODY_RAN")
+    sys.modules.pop("somebody_else")
+    opened = study_opener(place, VaultSettings(folder=str(place.path), mode="confined", control=-1))
+    with pytest.raises(LedgerRefused, match="package 'somebody-else'"):
+        opened(study.digest())
+    opened(own.digest())
+    assert "SOMEBODY_RAN" not in os.environ
+    assert "somebody_else" not in sys.modules

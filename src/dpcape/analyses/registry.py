@@ -62,6 +62,12 @@ def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis
     return known[name]
 
 
+def declaring_package(name: str) -> str:
+    """Return the distribution that declares an analysis, without loading its code; empty for dpcape's own names."""
+    points = [] if name in own_analyses() else [point for point in entry_points(group=GROUP) if point.name == name]
+    return package_of(points[0]) if points else ""
+
+
 @cache
 def variants() -> Mapping[str, tuple[Analysis, Variant]]:
     """Return the variants that can be planned from public numbers, by name, ordered by group."""

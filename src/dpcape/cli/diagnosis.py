@@ -7,6 +7,7 @@ the columns and bounds of the study.
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import socket
 import ssl
@@ -24,8 +25,14 @@ from cryptography import x509
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, InvalidParameter, UtilityWarning
 from dpcape.records.policy import MOST_INVALID
+from dpcape.secure_sum import fingerprint_of
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import check_approved
+from dpcape.site.tls import TLS_KEY
+from dpcape.site.vault.accounts import accounts_for
+from dpcape.site.vault.landlock import abi
+from dpcape.site.vault.modes import NONE, mode_of
+from dpcape.site.vault.seccomp import ARCHITECTURES
 from dpcape.study import Study
 
 TESTED_ENGINE = "2.9."
@@ -48,12 +55,14 @@ def examine(
     """Look at everything that the given parts allow to look at."""
     checks: list[tuple[str, Callable[[], str]]] = [("versions", _versions), ("disk", _disk)]
     if folder is not None:
+        checks += [("separation", lambda: _separation(folder))]
+    if folder is not None:
         checks += [("identity", lambda: _identity(folder)), ("ledger", lambda: _ledger(folder))]
     if folder is not None and study is not None:
         checks += [("approval", lambda: _approval(folder, study)), ("data and bounds", lambda: _data(folder, study))]
     if kit is not None:
         checks += [("permissions", lambda: _permissions(kit)), ("clock", lambda: _certificates(kit))]
-        checks += [("TLS", lambda: _handshake(kit))]
+        checks += [("TLS", lambda: _handshake(kit, folder))]
     findings = [_checked(subject, check) for subject, check in checks]
     if federation is not None:
         findings += _both_ends(federation, study)
@@ -89,7 +98,19 @@ def _disk() -> str:
 def _identity(folder: Path) -> str:
     site = SiteFolder(folder)
     others = sorted(set(site.pinned()) - {site.name})
-    return f"{site.name}, fingerprint {site.identity.fingerprint()}; pinned: {', '.join(others) or 'nobody yet'}"
+    coordinator = fingerprint_of(site.coordinator())
+    known = f"pinned: {', '.join(others) or 'nobody yet'}; coordinator {coordinator}"
+    return f"{site.name}, fingerprint {site.identity.fingerprint()}; {known}"
+
+
+def _separation(folder: Path) -> str:
+    """Say how well an engine started here, by this account, would be kept from the records."""
+    accounts = accounts_for(folder, vault=None, engine=None)
+    seccomp = platform.machine() in ARCHITECTURES
+    mode = mode_of(abi=abi(), seccomp=seccomp, separate_account=accounts.are_separate)
+    if mode is NONE:
+        raise InvalidParameter(f"{mode.line}. This machine has no Landlock; use Linux 5.13 or newer.")
+    return f"{mode.line} (Landlock version {abi()})"
 
 
 def _ledger(folder: Path) -> str:
@@ -146,12 +167,13 @@ def _certificates(kit: Path) -> str:
     return f"{now:%Y-%m-%d %H:%M:%S} UTC; the certificate is valid for {left.days} more days{hint}"
 
 
-def _handshake(kit: Path) -> str:
-    """Connect to the server with the kit's certificate, as FLARE would."""
+def _handshake(kit: Path, folder: Path | None) -> str:
+    """Connect to the server with the kit's certificate, as FLARE would; a site's key is in its folder."""
     host, port = _server_of(kit)
+    key = _startup(kit, "server.key") if folder is None else SiteFolder(folder).keys / TLS_KEY
     context = ssl.create_default_context(cafile=str(kit / "startup" / "rootCA.pem"))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(_startup(kit, "client.crt", "server.crt"), _startup(kit, "client.key", "server.key"))
+    context.load_cert_chain(_startup(kit, "client.crt", "server.crt"), key)
     context.set_alpn_protocols(["h2"])
     try:
         with (
@@ -183,7 +205,7 @@ def _startup(kit: Path, *names: str) -> Path:
     for name in names:
         if (kit / "startup" / name).is_file():
             return kit / "startup" / name
-    raise InvalidParameter(f"a kit must hold {names[0]}; got none.")
+    raise InvalidParameter(f"a kit must hold {names[0]}; got none. For a site's kit, name its folder too.")
 
 
 def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:

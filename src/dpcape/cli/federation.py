@@ -23,18 +23,26 @@ def federation() -> None:
 
 @federation.command()
 @_folder
-@click.option("--site", "sites", multiple=True, required=True, help="Name of a site; once per site.")
+@click.option(
+    "--site",
+    "sites",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="What a site sent: output of 'dpcape site identity --json'; once per site.",
+)
 @click.option("--host", default="localhost", show_default=True, help="Server's name; localhost listens on loopback.")
 @click.option("--port", type=int, default=18002, show_default=True)
 @_as_json
 def init(folder: Path, sites: tuple[str, ...], host: str, port: int, as_json: bool) -> None:
-    """Write the FLARE project file and, through FLARE's provisioning, a kit with certificates for everybody."""
+    """Write the FLARE project file and, through FLARE's provisioning, a kit with a certificate for everybody."""
     made = _federation_folder(folder)
-    made.create(list(sites), host=host, port=port)
+    made.create([_registration(path) for path in sites], host=host, port=port)
     result = {
         "federation": str(folder),
         "server": f"{host}:{port}",
         "coordinator": fingerprint_of(made.coordinator().public),
+        "public_key": made.coordinator().public.hex(),
         "kits": [str(made.kits / name) for name in ["server", "admin", *made.site_names()]],
     }
     show(result, as_json)
@@ -78,22 +86,23 @@ def cancel(folder: Path, job: str) -> None:
 
 @federation.command("add-site")
 @_folder
-@click.argument("site")
+@click.argument("site", metavar="SITE.identity.json")
 def add_site(folder: Path, site: str) -> None:
-    """Make a kit for a further site; the other kits stay valid."""
-    made = _federation_folder(folder)
-    made.add(site)
-    click.echo(f"Kit for {site}: {made.kits / site}")
+    """Make a kit for a further site, from what it sent; the other kits stay valid."""
+    made, registration = _federation_folder(folder), _registration(site)
+    made.add(registration)
+    click.echo(f"Kit for {registration.site}: {made.kits / registration.site}. Restart 'dpcape federation serve'.")
 
 
 @federation.command("replace-site")
 @_folder
-@click.argument("site")
+@click.argument("site", metavar="SITE.identity.json")
 def replace_site(folder: Path, site: str) -> None:
-    """Make a new kit, with a new certificate, for a site that lost its machine."""
-    made = _federation_folder(folder)
-    made.replace(site)
-    click.echo(f"New kit for {site}: {made.kits / site}. The old certificate stays valid: see docs/consortium.md.")
+    """Make a new kit, with a new certificate, for a site that lost its machine; from what it sent."""
+    made, registration = _federation_folder(folder), _registration(site)
+    made.replace(registration)
+    kit = made.kits / registration.site
+    click.echo(f"New kit for {registration.site}: {kit}. The old certificate stays valid: see docs/consortium.md.")
 
 
 @federation.command("shut-out")
@@ -127,6 +136,12 @@ def _federation_folder(folder: Path) -> Any:
     from dpcape.engines.flare.kits import FederationFolder
 
     return FederationFolder(folder.resolve())
+
+
+def _registration(path: str) -> Any:
+    from dpcape.engines.flare.registration import Registration
+
+    return Registration.load(path)
 
 
 def _with_server(folder: Path, ask: Callable[[Any], Any]) -> Any:

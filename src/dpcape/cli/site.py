@@ -186,9 +186,15 @@ def revoke(study: str, folder: Path, as_json: bool) -> None:
 @site.command()
 @_steward
 def identity(folder: Path, as_json: bool) -> None:
-    """Show this site's identity; others pin it, after comparing the fingerprint by telephone."""
+    """Show this site's identity; others pin it, after comparing the fingerprint by telephone.
+
+    With --json, also the request for a TLS certificate that the coordinator needs to make this site's kit.
+    """
+    from dpcape.site.tls import certificate_request
+
     place = _open(folder)
-    show({"site": place.name, **_identity(place)}, as_json)
+    request = certificate_request(place.name, place.keys, place.identity) if as_json else {}
+    show({"site": place.name, **_identity(place), **request}, as_json)
 
 
 @site.command()
@@ -196,7 +202,7 @@ def identity(folder: Path, as_json: bool) -> None:
 @click.argument("public_key")
 @_steward
 def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
-    """Fix the identity of another site."""
+    """Fix the identity of another site, or of the coordinator (NAME: coordinator)."""
     from dpcape.secure_sum import fingerprint_of
 
     place = _open(folder)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from dpcape.site.vault.accounts import Accounts
+    from dpcape.site.vault.modes import Mode
 
 
 @click.command()
@@ -23,23 +30,125 @@ import click
 )
 @click.option("--data", default=None, help="Serve this data set only; by default the one each approval names.")
 @click.option(
+    "--unseparated",
+    is_flag=True,
+    help="Serve although the engine cannot be kept from the records. Every guarantee then says so.",
+)
+@click.option("--vault-user", default=None, help="Root only: account of the vault; the folder's owner if absent.")
+@click.option(
+    "--engine-user", default=None, help="Root only: account of the engine; dpcape-engine or nobody if absent."
+)
+@click.option(
+    "--engine-python",
+    default=None,
+    envvar="DPCAPE_ENGINE_PYTHON",
+    help="Python that the engine's account can run, with dpcape installed; this one if absent.",
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=None,
+    envvar="DPCAPE_ENGINE_WORK",
+    help="Where the engine's work folders are made; best on another disk than the site's folder.",
+)
+@click.option(
     "--replay-for-tests",
     type=int,
     default=None,
     help="Seed of replayable noise. For tests alone: every guarantee then says 'no protection'.",
 )
-def serve(folder: Path, kit: Path, data: str | None, replay_for_tests: int | None) -> None:
+def serve(
+    folder: Path,
+    kit: Path,
+    data: str | None,
+    unseparated: bool,
+    vault_user: str | None,
+    engine_user: str | None,
+    engine_python: str | None,
+    work: Path | None,
+    replay_for_tests: int | None,
+) -> None:
     """Serve approved studies in the foreground, until stopped.
 
-    Nothing runs here that was not approved with 'dpcape site approve'.
+    Nothing runs here that was not approved with 'dpcape site approve'. Records, ledger and keys stay in a process of
+    their own, the vault; the engine runs in a sandbox that is tested at every start.
     """
-    from dpcape.engines.flare.start_kit import become, prepare_site, require_own_kit
-    from dpcape.site.folder import SiteFolder
+    from dpcape.engines.flare.workspace import ENVIRONMENT, SiteKit
+    from dpcape.site.vault.accounts import accounts_for
+    from dpcape.site.vault.inspect import Question, ask
+    from dpcape.site.vault.server import VaultSettings
+    from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
 
-    site = SiteFolder(folder)
-    require_own_kit(kit, site.name)
-    prepare_site(kit, folder, data=data, replay_for_tests=replay_for_tests)
-    click.echo(
-        f"{site.name} serves approved studies. Identity {site.identity.fingerprint()}. Ctrl-C ends it.", err=True
+    place, source = folder.resolve(), kit.resolve()
+    _require_folder(place)
+    accounts = accounts_for(place, vault=vault_user, engine=engine_user)
+    cap = _landlock_cap()
+    mode = _mode(accounts, unseparated=unseparated, cap=cap)
+    address = "{1}:{2}".format(*SiteKit(source, "").server())
+    noted = {"server": address, "mode": mode.name, "data": data, "replay": replay_for_tests is not None}
+    facts = ask(Question(folder=str(place), kit=str(source), settings=noted), accounts.vault)
+    flare = SiteKit(source, facts.name)
+    engine = Engine(
+        python=engine_python or sys.executable,
+        command=flare.command,
+        prepare=lambda where, port: flare.fill(where, tls_key=facts.tls_key, port=port),
+        connect=flare.ports(),
+        environment=ENVIRONMENT,
     )
-    become(kit)
+    settings = VaultSettings(
+        folder=str(place), data=data, replay_for_tests=replay_for_tests, mode=mode.name, control=-1
+    )
+    secret_files = tuple(Path(path) for path in facts.secret_files)
+    serving = Serving(
+        vault_python=sys.executable,
+        settings=settings,
+        mode=mode,
+        accounts=accounts,
+        guarded=Guarded(place, Path(facts.keys), secret_files),
+        work=work,
+        most_abi=cap,
+    )
+    _say(f"{facts.name} serves approved studies. Identity {facts.fingerprint}. Ctrl-C ends it.")
+    os.umask(0o077)
+    sys.exit(Supervisor(serving, engine, _say).run())
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _require_folder(folder: Path) -> None:
+    from dpcape.errors import InvalidParameter
+
+    if not (folder / "site.json").is_file():
+        raise InvalidParameter(
+            f"a site folder must be made by `dpcape site init`; got {str(folder)!r}. "
+            "Name the folder with --folder, or in the variable DPCAPE_SITE."
+        )
+
+
+def _landlock_cap() -> int | None:
+    """Return the highest version of Landlock to use: how tests see what an older kernel would do."""
+    given = os.environ.get("DPCAPE_LANDLOCK_AT_MOST", "")
+    return int(given) if given.isdigit() else None
+
+
+def _mode(accounts: Accounts, *, unseparated: bool, cap: int | None) -> Mode:
+    """Return how well the engine will be separated here; refuse to serve records that are not."""
+    import platform
+
+    from dpcape.errors import TransportError
+    from dpcape.site.vault.landlock import abi
+    from dpcape.site.vault.modes import NONE, mode_of
+    from dpcape.site.vault.seccomp import ARCHITECTURES
+
+    version = abi() if cap is None else min(abi(), cap)
+    seccomp = platform.machine() in ARCHITECTURES
+    mode = mode_of(abi=version, seccomp=seccomp, separate_account=accounts.are_separate)
+    if mode is NONE and not unseparated:
+        raise TransportError(
+            "Nothing is served because this machine cannot separate the engine from the records: it has no Landlock "
+            "(Linux 5.13 or newer, enabled). Every member of the federation and the coordinator could read them. Use "
+            "another machine, or accept that with --unseparated."
+        )
+    return mode

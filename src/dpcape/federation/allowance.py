@@ -177,4 +177,5 @@ class Allowance:
             took_part=tuple(took_part.intersection(*(release.survivors for release in self.releases))),
             replayable=self._federation.replayable,
             stated=tuple(self._stated),
+            separation=self._federation.separation,
         )

@@ -110,6 +110,7 @@ class Federation:
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
         self.facts: PublicFacts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
+        self.separation: dict[str, str] = {name: entry.separation for name, entry in described.items()}
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
 

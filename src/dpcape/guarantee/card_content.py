@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dpcape.guarantee.card_ledger import Part, RunCharges, Spent, charges_part, decimal, ledger_part
-from dpcape.guarantee.guarantee import NONE, PUBLISHED, VERIFIED, Guarantee
+from dpcape.guarantee.guarantee import NONE, PUBLISHED, UNSEPARATED, VERIFIED, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.inference import most_hits, most_right
 from dpcape.protocols import protocol_of
@@ -25,6 +25,8 @@ _REASONS = {
     "none": "Exact totals are released. Nothing bounds what they tell about one {unit}.",
     "replayable": "The noise came from a seed, so that the run can be repeated. Who knows the seed can take the noise "
     "away: nothing is protected. The figures would hold with fresh noise.",
+    "unseparated": "A site was served without separation: every member and the coordinator could read "
+    "its records directly. The figures hold for those who see the result alone.",
 }
 STATUS = {
     "verified": "Verified",
@@ -32,6 +34,7 @@ STATUS = {
     "published": "Published claim, not confirmed",
     "none": "No protection",
     "replayable": "Replayable: no protection",
+    "unseparated": "Not separated: no protection from members",
 }
 
 
@@ -42,6 +45,7 @@ LIMITS = {
     "published": "Claimed, not confirmed",
     "none": "",
     "replayable": "No protection; with fresh noise it would be",
+    "unseparated": "Not against members or the coordinator",
 }
 
 
@@ -87,7 +91,7 @@ class Card:
 
     Attributes
     ----------
-    tone : "verified", "conditional", "published", "none" or "replayable"
+    tone : "verified", "conditional", "published", "none", "replayable" or "unseparated"
     status, reason : str
         The tone in words, and why.
     headline : str
@@ -170,6 +174,8 @@ def tone_of(guarantee: Guarantee) -> str:
         return "none"
     if guarantee.replayable:
         return "replayable"
+    if guarantee.status == UNSEPARATED:
+        return "unseparated"
     if guarantee.status == PUBLISHED:
         return "published"
     return "verified" if guarantee.status == VERIFIED else "conditional"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from typing import Protocol as Interface
 
 import msgspec
 
+from dpcape.guarantee.separation import is_unseparated, separation_lines
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.calibration import ReleaseNoise, Scheme, target_mus
 from dpcape.privacy.collusion import epsilons_by_colluders
@@ -19,6 +20,7 @@ VERIFIED = "verified"
 CONDITIONAL = "conditional on a sensitivity that was searched, not proved"
 PUBLISHED = "published claim"
 NONE = "no guarantee"
+UNSEPARATED = "not separated: a site's records lie open to every member and the coordinator"
 
 
 class SiteGuarantee(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +54,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     assumptions : tuple of str
         What the figures rest on besides arithmetic.
     status : str
-        "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed.
+        "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed; or not
+        separated, where a site serves records that its engine can read.
     replayable : bool
         True if noise came from a seed: then nothing is protected, whatever the figures say.
     by_colluders : tuple of float
@@ -176,12 +179,14 @@ def guarantee_of(
     took_part: Sequence[str] = (),
     replayable: bool = False,
     stated: tuple[str, ...] = (),
+    separation: Mapping[str, str] | None = None,
 ) -> Guarantee:
     """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
 
     ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
-    any, the figures are conditional, not verified.
+    any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine.
     """
+    modes = separation or {}
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
     worst = max(sites.values(), key=lambda entry: entry.epsilon)
     return Guarantee(
@@ -199,16 +204,18 @@ def guarantee_of(
         minimum_sites=terms.settings.minimum_sites,
         took_part=tuple(sorted(took_part)),
         sites=sites,
-        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *stated),
-        status=_status(terms, stated),
+        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *separation_lines(modes), *stated),
+        status=_status(terms, stated, modes),
         replayable=replayable,
         by_colluders=epsilons_by_colluders(terms, protocol, plans),
     )
 
 
-def _status(terms: Terms, stated: tuple[str, ...]) -> str:
+def _status(terms: Terms, stated: tuple[str, ...], modes: Mapping[str, str]) -> str:
     if not terms.epsilons:
         return NONE
+    if is_unseparated(modes):
+        return UNSEPARATED
     return CONDITIONAL if stated else VERIFIED
 
 

@@ -7,18 +7,18 @@
     data.json        where data sets are; never leaves the site                               (0600)
     rows/            keyed fingerprints of rows, to recognise records; never leaves the site  (0700)
     studies/         studies that were reviewed here, by digest                               (0700)
-    keys/            identity.key and ledger.head; better on another disk (``keys=``)         (0700)
+    keys/            identity.key, tls.key and ledger.head; better on another disk (``keys=``) (0700)
+    vault.log        what the process that serves studies says; may speak of data              (0600)
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.secure_sum import Identity
@@ -26,21 +26,23 @@ from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.hash_chain import HashChain
+from dpcape.site.kept_studies import keep_study, kept_study, own_study
 from dpcape.site.ledger import (
     Ceiling,
     SiteLedger,
     State,
-    charge_row,
     check_approved,
     check_seen,
     confirm,
-    lost_charge,
+    lost_rows,
     unit_after,
 )
 from dpcape.site.site import Site
 from dpcape.study import Study
 
 FORMAT = "dpcape site 1"
+# The name under which a site pins whoever may send it requests.
+COORDINATOR = "coordinator"
 OLD_ROWS = (
     "This ledger has rows that were written before rows stated their unit. They are taken as per record. If a study "
     "among them was per subject, its figure per subject is smaller than shown. For a data set in which a person owns "
@@ -87,8 +89,8 @@ class SiteFolder:
     def create(cls, path: str | Path, *, name: str, keys: str | Path | None = None) -> SiteFolder:
         """Make the folder, a new identity and an empty ledger; refuse to write into an existing site folder."""
         folder = Path(path)
-        if not is_name(name):
-            raise InvalidParameter(f"a site's name must be {NAME_RULE}; got {name[:80]!r}.")
+        if not is_name(name) or name == COORDINATOR:
+            raise InvalidParameter(f"a site's name must be {NAME_RULE}, and not {COORDINATOR}; got {name[:80]!r}.")
         if (folder / "site.json").exists():
             raise InvalidParameter(f"a site folder must be new; got {str(path)!r}, which is one already.")
         where = folder / "keys" if keys is None else Path(keys).absolute()
@@ -120,8 +122,24 @@ class SiteFolder:
         """Return the public keys of the consortium's sites, this one's included."""
         return dict(self.state().pins)
 
+    def coordinator(self) -> bytes:
+        """Return the pinned public key of the coordinator, whose requests the site takes."""
+        key = self.state().coordinator
+        if key is None:
+            raise LedgerRefused(
+                f"{self.name} serves nobody because no coordinator is pinned. Compare the fingerprint with the "
+                f"coordinator, then run: dpcape site pin {COORDINATOR} PUBLIC_KEY."
+            )
+        return key
+
+    def note_serving(self, settings: dict[str, Any]) -> None:
+        """Make the settings of a start a row of the ledger, unless they are those of the start before."""
+        before = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
+        if before != [settings]:
+            self._append("serve", settings)
+
     def pin(self, name: str, public_key_hex: str) -> None:
-        """Fix the identity of another site; a change of identity is a row of the ledger like any other."""
+        """Fix the identity of another site, or of the coordinator; a change is a row of the ledger like any other."""
         try:
             public = bytes.fromhex(public_key_hex)
         except ValueError:
@@ -130,6 +148,9 @@ class SiteFolder:
             raise InvalidParameter(f"an identity must be 64 hexadecimal digits for a site name; got one for {name!r}.")
         if name == self.name and public != self.identity.public:
             raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
+        if name == COORDINATOR:
+            self._append("coordinator", {"identity": public.hex()})
+            return
         self._append("pin", {"site": name, "identity": public.hex()})
 
     def allow_package(self, package: str, *, allowed: bool = True) -> None:
@@ -242,43 +263,15 @@ class SiteFolder:
 
     def keep(self, study: Study) -> str:
         """Keep a copy of a study and of the files it names, by digest; return the digest."""
-        digest = study.digest()
-        folder = self.path / "studies" / digest
-        if not (folder / "study.toml").exists():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for file in study.data.files:
-                copy = folder / file.relative_to(study.folder)
-                copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_private(copy, file.read_bytes())
-            write_private(folder / "study.toml", study.text)
-        if self.load_study(folder / "study.toml").digest() != digest:
-            raise ProtocolError(
-                "a study's files must not change while it is reviewed; got other ones. Review it again."
-            )
-        return digest
+        return keep_study(self.path / "studies", study, self.state().packages)
 
-    def study(self, reference: str) -> Study:
-        """Return a kept study by its name, its digest, or the first digits of its digest."""
-        known = {entry.name: entry for entry in sorted((self.path / "studies").iterdir())}
-        matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
-        studies = [self._kept(entry) for entry in matching or known.values()]
-        found = studies if matching else [study for study in studies if study.name == reference]
-        if len(found) != 1:
-            raise InvalidParameter(
-                f"a study must be a file, or one that was reviewed here; got {reference!r}, which matches "
-                f"{len(found)}. Give the path of the study file, or its digest."
-            )
-        return found[0]
+    def study(self, reference: str, *, only_own: bool = False) -> Study:
+        """Return a kept study by its name, its digest, or the first digits of its digest.
 
-    def _kept(self, entry: Path) -> Study:
-        """Load a kept study, which must still be what was kept."""
-        study = self.load_study(entry / "study.toml")
-        if study.digest() != entry.name:
-            raise InvalidParameter(
-                f"a kept study must be as it was reviewed; got another digest in {entry}. "
-                "Remove that folder and review the study file again."
-            )
-        return study
+        With ``only_own`` (and a digest) no code of other packages is loaded: a study that names it is refused.
+        """
+        studies = self.path / "studies"
+        return own_study(studies, reference) if only_own else kept_study(studies, reference, self.state().packages)
 
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
         """Approve a study, bound to its digest, for one data set and a number of runs.
@@ -316,12 +309,19 @@ class SiteFolder:
         return SiteLedger(self.chain, data=data, study=study.digest())
 
     def site_for(
-        self, study: Study, data_name: str | None = None, *, noise: NoiseSource | None = None, allowance: str = ""
+        self,
+        study: Study,
+        data_name: str | None = None,
+        *,
+        noise: NoiseSource | None = None,
+        allowance: str = "",
+        separation: str = "",
     ) -> Site:
         """Return the site that answers for an approved study; approval and ledger are checked before data is read.
 
         ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``allowance`` names one
-        that goes on after a crash, under its own charge.
+        that goes on after a crash, under its own charge. ``separation`` names the mode in which an engine is kept from
+        the records.
         """
         self._require_member(study)
         state = self.state()
@@ -341,6 +341,7 @@ class SiteFolder:
             identity=self.identity,
             noise=OsNoise() if noise is None else noise,
             approval=ApprovedStudy(study),
+            separation=separation,
         )
         site.pin(self.pinned())
         return site
@@ -373,11 +374,7 @@ class SiteFolder:
         if unknown:
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
-        state, rows = State.of(self.chain.rows_on_disk()), []
-        for name, amount in lost.items():
-            charge = lost_charge(*amount, allowance=f"lost-{secrets.token_hex(8)}", unit=state.unit_of(name))
-            rows.append(("charge", charge_row(charge, data=name, study="lost")))
-        self.chain.accept(body, rows)
+        self.chain.accept(body, lost_rows(State.of(self.chain.rows_on_disk()), lost))
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))

@@ -6,6 +6,7 @@ computed from the rows each time, inside the lock under which the next row is wr
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +81,8 @@ class State:
         Study names by digest.
     pins : mapping
         Public keys by site.
+    coordinator : bytes or None
+        Public key of whoever may send requests.
     packages : set of str
         Distributions besides dpcape whose analyses may be loaded here.
     has_old_rows : bool
@@ -98,6 +101,7 @@ class State:
     names: dict[str, str] = field(default_factory=dict)
     pins: dict[str, bytes] = field(default_factory=dict)
     accepted: list[tuple[int, str]] = field(default_factory=list)
+    coordinator: bytes | None = None
     packages: set[str] = field(default_factory=set)
     has_old_rows: bool = False
     told: set[str] = field(default_factory=set)
@@ -145,6 +149,12 @@ class State:
 
     def _pin(self, body: Mapping[str, Any]) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
+
+    def _coordinator(self, body: Mapping[str, Any]) -> None:
+        self.coordinator = bytes.fromhex(body["identity"])
+
+    def _serve(self, body: Mapping[str, Any]) -> None:
+        """How the site was served; nothing is computed from it."""
 
     def _allow(self, body: Mapping[str, Any]) -> None:
         self.packages.add(body["package"])
@@ -360,10 +370,20 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
         )
 
 
-def lost_charge(epsilon: float, delta: float, *, allowance: str, unit: Unit) -> Charge:
-    """Return a charge that stands for spending whose rows were lost, in the unit of the data set's ceiling."""
-    gap, tail = epsilon_reserve(epsilon), tail_reserve(delta)
-    return Charge(allowance=allowance, mu=mu_of(epsilon, delta), gap=gap, tail=tail, n_releases=0, unit=unit)
+def lost_rows(state: State, lost: Mapping[str, tuple[float, float]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return charges that stand for spending whose rows were lost: (epsilon, delta) by data set, per its unit."""
+    rows = []
+    for data, (epsilon, delta) in lost.items():
+        charge = Charge(
+            allowance=f"lost-{secrets.token_hex(8)}",
+            mu=mu_of(epsilon, delta),
+            gap=epsilon_reserve(epsilon),
+            tail=tail_reserve(delta),
+            n_releases=0,
+            unit=state.unit_of(data),
+        )
+        rows.append(("charge", charge_row(charge, data=data, study="lost")))
+    return rows
 
 
 def _next_release(entries: Sequence[Entry], allowance: str) -> int:

@@ -79,6 +79,8 @@ class Site:
         Where this site's noise comes from.
     approval : Approval or None
         What the steward agreed to; None, for sites of one's own, agrees to everything the ledger allows.
+    separation : str
+        Mode in which an engine is kept from the records (docs/threat_model.md); empty without an engine.
 
     Privacy
     -------
@@ -96,6 +98,7 @@ class Site:
         identity: Identity,
         noise: NoiseSource,
         approval: Approval | None = None,
+        separation: str = "",
     ) -> None:
         self.name = name
         self.ledger = ledger
@@ -104,6 +107,7 @@ class Site:
         self._facts: PublicFacts = records.facts()
         self._noise = noise
         self.approval = approval
+        self._separation = separation
         self._pinned: dict[str, bytes] = {name: identity.public}
         # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
@@ -142,6 +146,7 @@ class Site:
                 version=__version__,
                 ledger_length=length,
                 ledger_head=head,
+                separation=self._separation,
             )
         if isinstance(message, Open):
             return self._open(message.terms)

@@ -78,6 +78,14 @@ def _pin(body: dict[str, Any], state: State) -> str:
     return f"Identity of {body['site']}: {_fingerprint(body)}."
 
 
+def _coordinator(body: dict[str, Any], state: State) -> str:
+    return f"Identity of the coordinator: {_fingerprint(body)}."
+
+
+def _serve(body: dict[str, Any], state: State) -> str:
+    return f"Served for {body['server']}; {body['mode']}."
+
+
 def _charge(body: dict[str, Any], state: State) -> str:
     if body["study"] == "lost":
         return f"{body['data']}: spending whose rows were lost, {_amount(body, state)}."
@@ -129,6 +137,8 @@ _WORDS = {
     "deny": _deny,
     "revoke": _revoke,
     "pin": _pin,
+    "coordinator": _coordinator,
+    "serve": _serve,
     "charge": _charge,
     "release": _release,
     "allow": _allow,

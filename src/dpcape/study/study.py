@@ -264,11 +264,12 @@ class Study:
 
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that differ from this study."""
+        present = self._present(terms.sites)
         asked = (terms.settings, terms.sites, terms.delta, terms.weights)
-        agreed = (self.protocol().settings(len(self.sites)), self.sites, self.delta, self.weights)
+        agreed = (self.protocol().settings(len(present)), present, self.delta, self.weights)
         for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), asked, agreed, strict=True):
             _require_same(subject, got, wanted)
-        epsilons = {name: self.epsilon_of(name) for name in self.sites} if self.protocol().adds_noise else {}
+        epsilons = {name: self.epsilon_of(name) for name in present} if self.protocol().adds_noise else {}
         _require_same("epsilon", terms.epsilons, epsilons)
         shares = self.shares(terms.n_records)
         # Shares may result from a numerical search, which rounds differently on other machines.
@@ -279,6 +280,19 @@ class Study:
                 "The allowance was refused because the shares of the releases differ from the approved study. "
                 "Install the same dpcape version everywhere."
             )
+
+    def _present(self, sites: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the sites that may take part: the study's, or as many of them as ``minimum_sites`` asks for.
+
+        A site may be missing from the start as it may be lost later; noise is then sized for those that are there.
+        """
+        is_part = set(sites) < set(self.sites) and len(set(sites)) >= self.minimum_sites()
+        return tuple(site for site in self.sites if site in sites) if is_part else self.sites
+
+    def minimum_sites(self) -> int:
+        """Return how many sites must take part. Weights, and an epsilon of each site's own, name all of them."""
+        names_all = bool(self.weights) or isinstance(self.epsilon, dict)
+        return len(self.sites) if names_all else self.protocol().settings(len(self.sites)).minimum_sites
 
     def _require_site(self, site: str) -> str:
         if site not in self.members:

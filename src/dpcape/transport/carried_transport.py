@@ -12,22 +12,32 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dpcape.errors import SiteLost, TransportError, error_named
+from dpcape.errors import ProtocolError, SiteLost, TransportError, error_named
 from dpcape.secure_sum import Identity
 from dpcape.transport.carrier import Carrier, Delivery
 from dpcape.transport.delivery_status import DeliveryStatus
-from dpcape.transport.frames import Ask, Kind, Reply, decode_reply, signed
+from dpcape.transport.frames import Ask, Kind, Reply, decode_reply, request_digest, signed, split
 from dpcape.transport.timing import Timing
 from dpcape.transport.transport import Transport
 
 
 @dataclass(frozen=True)
 class Call:
-    """What the frames of one job have in common."""
+    """What the frames of one job have in common: job, study, the coordinator's key, and the sites' public keys."""
 
     job: str
     study: str
     identity: Identity
+    sites: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What became of one request: the engine's code and, if the site signed a reply to it, the reply."""
+
+    code: str
+    reply: Reply | None = None
+    body: bytes = b""
 
 
 class CarriedTransport(Transport):
@@ -64,16 +74,18 @@ class CarriedTransport(Transport):
         self._is_cancelled = is_cancelled
         self._number = 0
         self._lost: set[str] = set()
+        self._sessions: dict[str, str] = {}
 
     @property
     def sites(self) -> tuple[str, ...]:
         return self._sites
 
-    def gather(self) -> dict[str, dict[str, str | float]]:
+    def gather(self, minimum: int | None = None) -> dict[str, dict[str, str | float]]:
         """Wait until every site is ready; return what each says about itself.
 
         FLARE starts sites' processes in their own time, and a site reads its data first, so a site is asked again until
-        it is ready. A site that refuses ends the wait at once, in its own words; sites that stay silent are named.
+        it is ready. A site that refuses ends the wait at once, in its own words. A site that stays silent is left out
+        if at least ``minimum`` sites (all, if None) are ready without it; otherwise the silent ones are named.
         """
         about: dict[str, dict[str, str | float]] = {}
         heard = dict.fromkeys(self._sites, time.monotonic())
@@ -82,34 +94,42 @@ class CarriedTransport(Transport):
             for site, reply in self._call_on(waiting).items():
                 heard[site] = time.monotonic()
                 if reply.state == "ok":
+                    self._sessions[site] = str(reply.about.get("session", ""))
                     about[site] = {**reply.about, "heard": time.time()}
                 self._status.site(site, "ready" if reply.state == "ok" else "opening", event=reply.state == "ok")
             if len(about) == len(self._sites):
                 return about
             self._check_cancelled()
-            self._require_heard({site: heard[site] for site in waiting if site not in about})
+            self._leave_out({site: heard[site] for site in waiting if site not in about}, minimum)
             time.sleep(self._timing.retry)
 
     def _call_on(self, sites: tuple[str, ...]) -> dict[str, Reply]:
         """Ask sites once whether they are ready; return the replies of those that answered."""
-        arrivals: queue.Queue[tuple[str, Delivery]] = queue.Queue()
+        arrivals: queue.Queue[tuple[str, Arrival]] = queue.Queue()
         self._send(sites, "ready", dict.fromkeys(sites, b""), self._timing.ready, arrivals)
         answered = dict(arrivals.get() for _ in sites)
         return {
-            site: self._accept(site, decode_reply(delivery.data))
-            for site, delivery in sorted(answered.items())
-            if delivery.code == "ok"
+            site: self._accept(site, arrival.reply)
+            for site, arrival in sorted(answered.items())
+            if arrival.reply is not None
         }
 
-    def _require_heard(self, heard: Mapping[str, float]) -> None:
+    def _leave_out(self, heard: Mapping[str, float], minimum: int | None) -> None:
+        """Go on without sites that were silent for too long, or end the study if too few are left."""
         silent = sorted(site for site, since in heard.items() if time.monotonic() - since > self._timing.start)
-        if silent:
-            for site in silent:
-                self._status.site(site, "lost", "was never ready")
+        if not silent:
+            return
+        for site in silent:
+            self._status.site(site, "lost", "was never ready")
+        left = tuple(site for site in self._sites if site not in silent)
+        needed = len(self._sites) if minimum is None else minimum
+        if len(left) < needed:
             raise SiteLost(
-                f"every site must be ready within {self._timing.start:g} s; got nothing from {', '.join(silent)}. "
-                "Start them with 'dpcape site serve', or leave them out of the study. Nothing was charged."
+                f"The study did not start because {', '.join(silent)} gave no answer within {self._timing.start:g} s "
+                f"and {needed} sites must take part. Start them with 'dpcape site serve', or leave them out of the "
+                "study. Nothing was charged."
             )
+        self._sites = left
 
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
@@ -118,7 +138,7 @@ class CarriedTransport(Transport):
         self._number += 1
         present = tuple(site for site in messages_by_site if site not in self._lost)
         self._status.begin_round(self._number, present)
-        arrivals: queue.Queue[tuple[str, Delivery]] = queue.Queue()
+        arrivals: queue.Queue[tuple[str, Arrival]] = queue.Queue()
         seconds = self._timing.round if deadline is None else deadline
         self._send(present, "round", messages_by_site, seconds, arrivals)
         replies = self._collect(set(present), arrivals, seconds)
@@ -126,7 +146,7 @@ class CarriedTransport(Transport):
         return replies, tuple(site for site in messages_by_site if site not in replies)
 
     def _collect(
-        self, pending: set[str], arrivals: queue.Queue[tuple[str, Delivery]], seconds: float
+        self, pending: set[str], arrivals: queue.Queue[tuple[str, Arrival]], seconds: float
     ) -> dict[str, bytes]:
         """Take replies until nobody is pending; ping meanwhile; at the deadline do without the rest."""
         replies: dict[str, bytes] = {}
@@ -134,25 +154,27 @@ class CarriedTransport(Transport):
         while pending:
             self._check_cancelled()
             try:
-                site, delivery = arrivals.get(timeout=watch.patience())
+                site, arrival = arrivals.get(timeout=watch.patience())
             except queue.Empty:
                 self._look_after(pending, watch)
                 continue
             if site in pending:
                 pending.discard(site)
-                self._take(site, delivery, replies)
+                self._take(site, arrival, replies)
         return replies
 
-    def _take(self, site: str, delivery: Delivery, replies: dict[str, bytes]) -> None:
-        if delivery.code != "ok":
-            self._lose(site, f"no answer: {delivery.code}", for_good=delivery.code == "unreachable")
+    def _take(self, site: str, arrival: Arrival, replies: dict[str, bytes]) -> None:
+        if arrival.reply is None:
+            self._lose(site, _WHY.get(arrival.code, f"no answer: {arrival.code}"), for_good=arrival.code in _FOR_GOOD)
             return
-        reply = self._accept(site, decode_reply(delivery.data))
-        if reply.state != "ok" or reply.number != self._number:
+        reply = self._accept(site, arrival.reply)
+        if reply.state == "restarted":
+            self._lose(site, "it was restarted during the study", for_good=True)
+        elif reply.state != "ok" or reply.number != self._number:
             self._lose(site, f"did not take the request: {reply.state}", for_good=False)
-            return
-        replies[site] = reply.body
-        self._status.site(site, "answered", event=False)
+        else:
+            replies[site] = arrival.body
+            self._status.site(site, "answered", event=False)
 
     def _look_after(self, pending: set[str], watch: _Watch) -> None:
         if watch.is_over():
@@ -166,15 +188,15 @@ class CarriedTransport(Transport):
             pending.discard(site)
             self._lose(site, "its process or connection is gone", for_good=True)
 
-    def _pings(self, pending: set[str], watch: _Watch) -> dict[str, Delivery]:
+    def _pings(self, pending: set[str], watch: _Watch) -> dict[str, Arrival]:
         """Ping pending sites once per interval; return the answers that have come in since."""
         if watch.is_ping_due():
             sites = tuple(sorted(pending))
             self._send(sites, "ping", dict.fromkeys(sites, b""), self._timing.ping_timeout, watch.pongs)
-        answers: dict[str, Delivery] = {}
+        answers: dict[str, Arrival] = {}
         while not watch.pongs.empty():
-            site, delivery = watch.pongs.get()
-            answers[site] = delivery
+            site, arrival = watch.pongs.get()
+            answers[site] = arrival
         return answers
 
     def _send(
@@ -183,19 +205,31 @@ class CarriedTransport(Transport):
         kind: Kind,
         bodies: Mapping[str, bytes],
         timeout: float,
-        arrivals: queue.Queue[tuple[str, Delivery]],
+        arrivals: queue.Queue[tuple[str, Arrival]],
     ) -> None:
         number = self._number if kind == "round" else 0
 
-        def carry(site: str, data: bytes) -> None:
-            arrivals.put((site, self._carrier.carry(site, kind, data, timeout)))
+        def carry(site: str) -> None:
+            call, session = self._call, self._sessions.get(site, "")
+            ask = Ask(kind=kind, job=call.job, study=call.study, site=site, number=number, session=session)
+            data = signed(ask, call.identity, bodies[site])
+            arrivals.put((site, self._checked(site, data, self._carrier.carry(site, kind, data, timeout))))
 
         for site in sites:
-            ask = Ask(
-                kind=kind, job=self._call.job, study=self._call.study, site=site, number=number, body=bodies[site]
-            )
             # Daemon threads: one that waits for a dead site must not keep the finished job alive.
-            threading.Thread(target=carry, args=(site, signed(ask, self._call.identity)), daemon=True).start()
+            threading.Thread(target=carry, args=(site,), daemon=True).start()
+
+    def _checked(self, site: str, data: bytes, delivery: Delivery) -> Arrival:
+        """Return a reply only if the site signed it, for this job and as the answer to this very request."""
+        if delivery.code != "ok":
+            return Arrival(delivery.code)
+        try:
+            reply, body = decode_reply(delivery.data, self._call.sites[site])
+        except (ProtocolError, KeyError):
+            return Arrival("unsigned")
+        if reply.job != self._call.job or reply.request != request_digest(split(data)[0]):
+            return Arrival("unsigned")
+        return Arrival("ok", reply, body)
 
     def _accept(self, site: str, reply: Reply) -> Reply:
         """Raise a site's refusal under its name."""
@@ -215,6 +249,14 @@ class CarriedTransport(Transport):
             raise TransportError("a run must not be cancelled to give a result; got a cancellation.")
 
 
+_FOR_GOOD = {"unreachable", "no vault", "unsigned"}
+_WHY = {
+    "unreachable": "its process or connection is gone",
+    "no vault": "its vault is gone",
+    "unsigned": "its reply is not signed with its identity",
+}
+
+
 class _Watch:
     """Clocks of one round: its deadline, the next ping, and how long each site has been silent."""
 
@@ -223,7 +265,7 @@ class _Watch:
         now = time.monotonic()
         self._end, self._next_ping = now + seconds, now + timing.ping
         self._silent: dict[str, int] = {}
-        self.pongs: queue.Queue[tuple[str, Delivery]] = queue.Queue()
+        self.pongs: queue.Queue[tuple[str, Arrival]] = queue.Queue()
 
     def patience(self) -> float:
         """Seconds to wait for a reply before looking around: short enough to notice cancelling and pongs."""
@@ -239,10 +281,10 @@ class _Watch:
         self._next_ping = now + self._timing.ping
         return True
 
-    def gone(self, answers: Mapping[str, Delivery], pending: set[str]) -> list[str]:
+    def gone(self, answers: Mapping[str, Arrival], pending: set[str]) -> list[str]:
         """Return pending sites that are unreachable, or were silent for too many pings in a row."""
-        for site, delivery in answers.items():
-            self._silent[site] = 0 if delivery.code == "ok" else self._silent.get(site, 0) + 1
-        unreachable = {site for site, delivery in answers.items() if delivery.code == "unreachable"}
+        for site, arrival in answers.items():
+            self._silent[site] = 0 if arrival.code == "ok" else self._silent.get(site, 0) + 1
+        unreachable = {site for site, arrival in answers.items() if arrival.code in ("unreachable", "no vault")}
         silent = {site for site, count in self._silent.items() if count >= self._timing.silent_pings}
         return sorted((unreachable | silent) & pending)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from dpcape.transport.frames import Kind
 
-Code = Literal["ok", "timeout", "unreachable", "error"]
+Code = Literal["ok", "timeout", "unreachable", "no vault", "error"]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from dpcape.privacy.terms import Terms
 from dpcape.secure_sum import Hello, Offer, Opening, SeedShares
 from dpcape.statistics.statistic import PublicValue
 
-VERSION = 2
+VERSION = 3
 # Refused before anything is allocated: no analysis here needs a longer vector or message.
 MAX_ENTRIES = 2**28
 MAX_BYTES = 2**31
@@ -167,7 +167,10 @@ class Deal(_Body, frozen=True):
 
 # From a site.
 class Described(_Body, frozen=True):
-    """What a site holds, in public, the identity it signs with, and the head of its ledger."""
+    """What a site holds, in public, the identity it signs with, and the head of its ledger.
+
+    ``separation`` names the mode in which an engine is kept from the records; it is empty without an engine.
+    """
 
     facts: PublicFacts
     identity: bytes
@@ -175,6 +178,7 @@ class Described(_Body, frozen=True):
     version: str
     ledger_length: int = 0
     ledger_head: str = ""
+    separation: str = ""
 
 
 class Agreed(_Body, frozen=True):

@@ -1,12 +1,13 @@
-"""The site's desk: takes frames one at a time, in order, from the coordinator alone, and hands them to the Site.
+"""What answers the requests of one job at a site: one at a time, in order, from the coordinator alone.
 
-FLARE calls handlers concurrently. One lock and a rising round number make sure that a site works on one request, that
+Engines call handlers concurrently. One lock and a rising round number make sure that a site works on one request, that
 an old request is never served after a newer one, and that a repeated one is not served twice.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,16 @@ from dataclasses import dataclass
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, LedgerRefused, ProtocolError
-from dpcape.transport.frames import Ask, Reply, decode_ask, encode_reply
+from dpcape.secure_sum import Identity
+from dpcape.transport.frames import (
+    Ask,
+    Reply,
+    decode_ask,
+    request_digest,
+    signed_reply,
+    split,
+    unsigned_reply,
+)
 from dpcape.transport.messages import VERSION
 
 _log = logging.getLogger(__name__)
@@ -25,12 +35,13 @@ _SPEAKABLE = (LedgerRefused, ProtocolError)
 
 @dataclass(frozen=True)
 class JobBinding:
-    """What a desk serves: one job, one study, one site, one coordinator."""
+    """What a request must be addressed to: job, study, site and coordinator; and the identity that signs replies."""
 
     job: str
     study: str
     site: str
     coordinator: bytes
+    identity: Identity
 
 
 class RequestHandler:
@@ -52,6 +63,7 @@ class RequestHandler:
         self._last = 0
         self._refusal: Reply | None = None
         self._answer: Callable[[bytes], bytes] | None = None
+        self._session = secrets.token_hex(16)
         self._opening = threading.Thread(target=self._open, args=(open_site,), daemon=True)
         self._opening.start()
 
@@ -59,29 +71,39 @@ class RequestHandler:
         try:
             self._answer = open_site()
         except Exception as error:  # fail closed: the coordinator must hear why, and nothing else
-            self._refusal = _refusal(error)
+            self._refusal = refusal_of(error)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the study was not opened here."""
+        return self._refusal is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the study is being opened or a round computed."""
+        return self._opening.is_alive() or self._lock.locked()
 
     def wait_until_open(self, seconds: float) -> None:
         """Wait until the study is open or refused."""
         self._opening.join(seconds)
 
     def handle(self, data: object) -> bytes:
-        """Answer one frame; never raises."""
+        """Answer one frame that is in memory; never raises."""
         try:
-            ask = decode_ask(data, self._post.coordinator)
-            self._check_address(ask)
-            reply = self._reply(ask)
+            head, _ = split(data)
+            ask, body = decode_ask(data, self._post.coordinator)
         except Exception as error:
-            reply = _refusal(error)
-        return encode_reply(reply)
+            # Not signed: a captured engine could otherwise make refusals that end a study for everybody.
+            return unsigned_reply(refusal_of(error))
+        early = self.before_body(ask)
+        return self.sealed(head, ask, *(self.answer(ask, body) if early is None else (early, b"")))
 
-    def _check_address(self, ask: Ask) -> None:
-        if (ask.job, ask.site) != (self._post.job, self._post.site):
-            raise ProtocolError("a request must be addressed to this job and site; got another address.")
-        if ask.study != self._post.study:
-            raise ProtocolError("a request must be of the study this job was opened for; got another digest.")
-
-    def _reply(self, ask: Ask) -> Reply:
+    def before_body(self, ask: Ask) -> Reply | None:
+        """Return the reply to a genuine header whose body need not be read, else None."""
+        try:
+            self._check_address(ask)
+        except ProtocolError as error:
+            return refusal_of(error)
         if self._refusal is not None:
             return self._refusal
         if ask.kind == "ping":
@@ -89,19 +111,50 @@ class RequestHandler:
         if self._answer is None:
             return Reply(state="busy", number=ask.number, text="opening the study")
         if ask.kind == "ready":
-            return Reply(state="ok", number=0, about=about_here())
-        return self._round(ask, self._answer)
+            return Reply(state="ok", number=0, about={**about_here(), "session": self._session})
+        if ask.session != self._session:
+            return Reply(state="restarted", number=ask.number)
+        if ask.number <= self._last:
+            return Reply(state="stale", number=ask.number)
+        return Reply(state="busy", number=ask.number) if self._lock.locked() else None
 
-    def _round(self, ask: Ask, answer: Callable[[bytes], bytes]) -> Reply:
-        if not self._lock.acquire(blocking=False):
-            return Reply(state="busy", number=ask.number)
+    def answer(self, ask: Ask, body: bytes) -> tuple[Reply, bytes]:
+        """Return (header, body) of the reply to a round; ``before_body`` has let the request through."""
+        if self._answer is None or not self._lock.acquire(blocking=False):
+            return Reply(state="busy", number=ask.number), b""
         try:
             if ask.number <= self._last:
-                return Reply(state="stale", number=ask.number)
+                return Reply(state="stale", number=ask.number), b""
             self._last = ask.number
-            return Reply(state="ok", number=ask.number, body=answer(ask.body))
+            return Reply(state="ok", number=ask.number), self._answer(body)
+        except Exception as error:
+            return refusal_of(error), b""
         finally:
             self._lock.release()
+
+    def sealed(self, head: bytes, ask: Ask, reply: Reply, body: bytes = b"") -> bytes:
+        """Return a reply's frame: signed by the site, bound to the job and to the request it answers."""
+        return sealed(self._post.identity, head, ask, reply, body)
+
+    def _check_address(self, ask: Ask) -> None:
+        if (ask.job, ask.site) != (self._post.job, self._post.site):
+            raise ProtocolError("a request must be addressed to this job and site; got another address.")
+        if ask.study != self._post.study:
+            raise ProtocolError("a request must be of the study this job was opened for; got another digest.")
+
+
+def sealed(identity: Identity, head: bytes, ask: Ask, reply: Reply, body: bytes = b"") -> bytes:
+    """Return the frame of a reply to the request with this header, signed with a site's identity."""
+    bound = Reply(
+        state=reply.state,
+        number=reply.number,
+        job=ask.job,
+        request=request_digest(head),
+        error=reply.error,
+        text=reply.text,
+        about=reply.about,
+    )
+    return signed_reply(bound, identity, body)
 
 
 def about_here() -> dict[str, str | float]:
@@ -109,7 +162,8 @@ def about_here() -> dict[str, str | float]:
     return {"dpcape": __version__, "messages": float(VERSION), "clock": time.time()}
 
 
-def _refusal(error: Exception) -> Reply:
+def refusal_of(error: Exception) -> Reply:
+    """Return the reply that reports an error, in words that hold nothing about records."""
     # The reason stays in the site's own log, which is not streamed.
     _log.error("refused: %s: %s", type(error).__name__, error)
     if isinstance(error, _SPEAKABLE):

@@ -12,6 +12,10 @@ CONTROLLER = "dpcape.engines.flare.controller.StudyController"
 CHANNEL = "dpcape"
 TASK = "dpcape"
 STATUS_TOPIC = "dpcape_status"
+LAUNCHER = "dpcape.engines.flare.job_launcher.SiteJobLauncher"
+OUTCOMES = "dpcape.engines.flare.job_outcomes.JobOutcomes"
+# In the server's kit: the key that signs requests, and the public keys that replies are checked with.
+COORDINATOR_KEY, IDENTITIES = "coordinator.key", "identities.json"
 
 
 # What FLARE's administrator may do at a site: submit and stop jobs, see that they run. Never bring code, never run
@@ -37,13 +41,29 @@ def authorization(*, at_server: bool) -> dict[str, Any]:
     return {"format_version": "1.0", "permissions": roles}
 
 
-def site_resources(default: dict[str, Any]) -> dict[str, Any]:
-    """Return a site's resources.json: dpcape's executor alone, and no log leaves."""
-    resources = copy.deepcopy(default)
-    resources["class_allow_list"] = [EXECUTOR]
-    resources["allow_log_streaming"] = False
-    resources["components"] = [entry for entry in resources["components"] if entry["id"] != "site_log_streamer"]
-    return resources
+def site_resources() -> dict[str, Any]:
+    """Return a site's resources.json: dpcape's executor alone, no log leaves, and dpcape starts jobs."""
+    resource = "nvflare.app_common.resource_{}s.gpu_resource_{}.GPUResource{}"
+    manager = {"num_of_gpus": 0, "mem_per_gpu_in_GiB": 0, "expiration_period": 300}
+    components: list[dict[str, Any]] = [
+        {"id": "resource_manager", "path": resource.format("manager", "manager", "Manager"), "args": manager},
+        {"id": "resource_consumer", "path": resource.format("consumer", "consumer", "Consumer"), "args": {}},
+        {"id": "process_launcher", "path": LAUNCHER, "args": {}},
+    ]
+    return {
+        "format_version": 2,
+        "class_list_enforcement_mode": "enforce",
+        "class_allow_list": [EXECUTOR],
+        "allow_log_streaming": False,
+        "client": {"retry_timeout": 30, "compression": "Gzip"},
+        "components": components,
+    }
+
+
+def comm_config(port: int) -> dict[str, Any]:
+    """Return comm_config.json: one fixed port on loopback between FLARE's own processes at a site."""
+    resources = {"host": "localhost", "port": port, "connection_security": "clear"}
+    return {"allow_adhoc_conns": False, "internal": {"scheme": "tcp", "resources": resources}}
 
 
 def server_resources(default: dict[str, Any], store: Path) -> dict[str, Any]:
@@ -55,4 +75,5 @@ def server_resources(default: dict[str, Any], store: Path) -> dict[str, Any]:
     for entry in resources["components"]:
         if entry["id"] == "job_manager":
             entry["args"]["uri_root"] = str(store / "jobs")
+    resources["components"].append({"id": "job_outcomes", "path": OUTCOMES, "args": {}})
     return resources

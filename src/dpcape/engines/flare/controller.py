@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,12 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.signal import Signal
 
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.engines.flare.config import STATUS_TOPIC
+from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, STATUS_TOPIC
 from dpcape.engines.flare.job import RESULT_FOLDER, STUDY_FOLDER, read_heads
 from dpcape.engines.flare.push_carrier import PushCarrier, core_cell_of
 from dpcape.engines.flare.task_carrier import TaskCarrier
 from dpcape.runs.study_run import EVENTS, StudyRun
 from dpcape.secure_sum import Identity
-from dpcape.site.serving import COORDINATOR_KEY
 from dpcape.study import Study
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier
@@ -49,12 +49,16 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         workspace: Any = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         job = fl_ctx.get_job_id()
         config = Path(workspace.get_app_config_dir(job))
-        self._study, self._heads = (
-            Study.load(config / STUDY_FOLDER / "study.toml", packages=ANY_PACKAGE),
-            read_heads(config),
+        self._study = Study.load(config / STUDY_FOLDER / "study.toml", packages=ANY_PACKAGE)
+        self._heads = read_heads(config)
+        local = Path(workspace.get_site_config_dir())
+        known = json.loads((local / IDENTITIES).read_text(encoding="utf-8"))
+        self._call = Call(
+            job=job,
+            study=self._study.digest(),
+            identity=Identity.from_private_bytes((local / COORDINATOR_KEY).read_bytes()),
+            sites={site: bytes.fromhex(key) for site, key in known.items()},
         )
-        key = Path(workspace.get_site_config_dir()) / COORDINATOR_KEY
-        self._call = Call(job=job, study=self._study.digest(), identity=Identity.from_private_bytes(key.read_bytes()))
         self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
         self._out.mkdir(mode=0o700, exist_ok=True)
         self._status = DeliveryStatus(self._study.sites, self._out / EVENTS)

@@ -1,4 +1,7 @@
-"""Start-up kits through FLARE's own provisioning, then hardened: policy, stores, permissions, coordinator's key."""
+"""Start-up kits through FLARE's own provisioning, then hardened: policy, stores, permissions, keys.
+
+Sites make their own TLS keys and send requests; what FLARE made for them is thrown away before a kit exists.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpcape.engines.flare.config import authorization, server_resources, site_resources
+from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, authorization, server_resources
+from dpcape.engines.flare.registration import Registration, certified
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.files import write_private
 from dpcape.protocols.dealer import DEALER
 from dpcape.secure_sum import Identity
-from dpcape.site.serving import COORDINATOR_KEY, SETTINGS_FILE, SiteSettings
 
 PROJECT = "dpcape"
 ADMIN = "coordinator@dpcape.org"
 SERVER_KIT, ADMIN_KIT = "server", "admin"
-_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", DEALER}
+_RESERVED = {SERVER_KIT, ADMIN_KIT, "localhost", DEALER, "coordinator"}
 # FLARE reads a dot as a level of its names.
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _PROVISION_SECONDS = 120
@@ -36,6 +39,7 @@ class FederationFolder:
 
         project.yml       what FLARE provisions from
         coordinator.key   signs every request to a site
+        identities.json   public keys of the sites, which replies are checked with
         provision/        FLARE's workspace; state/cert.json holds the root key of all certificates
         kits/NAME         one kit per participant: server, admin, and every site
     """
@@ -65,8 +69,15 @@ class FederationFolder:
         """Return the sites that have a kit."""
         return sorted(entry.name for entry in self.kits.iterdir() if entry.name not in (SERVER_KIT, ADMIN_KIT))
 
-    def create(self, sites: list[str], *, host: str, port: int) -> None:
-        """Make project file, keys and kits."""
+    def identities(self) -> dict[str, str]:
+        """Return the sites' public keys, in hexadecimal."""
+        path = self.path / IDENTITIES
+        known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return known
+
+    def create(self, registered: list[Registration], *, host: str, port: int) -> None:
+        """Make project file, keys and kits for sites that sent their registrations."""
+        sites = [entry.site for entry in registered]
         check_names(sites)
         if not 1024 <= port <= 65535:
             raise InvalidParameter(f"port must be between 1024 and 65535; got {port}.")
@@ -76,61 +87,79 @@ class FederationFolder:
         self.path.chmod(0o700)
         write_private(self.path / COORDINATOR_KEY, Identity.generate().private_bytes())
         write_private(self.path / "project.yml", project_text(sites, host=host, port=port).encode())
-        self._provision([*sites, host, ADMIN])
+        self._provision(registered, [host, ADMIN])
 
-    def add(self, site: str) -> None:
+    def add(self, registration: Registration) -> None:
         """Make a kit for a further site; certificates of the others stay valid."""
+        site = registration.site
         check_names([site])
         if site in self.site_names():
             raise InvalidParameter(f"a site must be new to be added; got {site!r}. Use replace for a new kit.")
         text = (self.path / "project.yml").read_text(encoding="utf-8")
         write_private(self.path / "project.yml", text.replace(_END_OF_SITES, _site_line(site) + _END_OF_SITES).encode())
-        self._provision([site])
+        self._provision([registration])
 
-    def replace(self, site: str) -> None:
+    def replace(self, registration: Registration) -> None:
         """Make a new kit for a site whose machine or certificate is lost; see docs/consortium.md for the old one."""
+        site = registration.site
         if site not in self.site_names():
             raise InvalidParameter(f"a site must have a kit to be replaced; got {site!r}.")
-        state = self.path / "provision" / PROJECT / "state" / "cert.json"
-        certificates = json.loads(state.read_text(encoding="utf-8"))
-        certificates.pop(site, None)
-        write_private(state, json.dumps(certificates).encode())
         shutil.rmtree(self.kits / site)
-        self._provision([site])
+        self._provision([registration])
 
-    def _provision(self, names: list[str]) -> None:
-        """Call FLARE's provisioning and take over the kits of ``names``."""
+    def _provision(self, registered: list[Registration], others: list[str] | None = None) -> None:
+        """Call FLARE's provisioning and take over the kits of new sites, and of the server and the administrator."""
         before = os.umask(0o077)
         try:
             work = self.path / "provision"
             _call_flare(["provision", "-p", str(self.path / "project.yml"), "-w", str(work), "--force"])
             made = max((work / PROJECT).glob("prod_*"))
-            for name in names:
+            for name in others or []:
                 kind = _kind(name, made / name)
-                target = self.kits / (kind if kind in (SERVER_KIT, ADMIN_KIT) else name)
-                shutil.copytree(made / name, target)
-                self._harden(target, kind)
+                shutil.copytree(made / name, self.kits / kind)
+                self._harden(self.kits / kind, kind)
+            root = self._forget_site_keys([*self.site_names(), *(entry.site for entry in registered)])
+            for entry in registered:
+                self._site_kit(made / entry.site, entry, root)
             shutil.rmtree(made)
+            self._keep_identities({entry.site: entry.public_key for entry in registered})
         finally:
             os.umask(before)
         _make_private(self.path)
+
+    def _forget_site_keys(self, sites: list[str]) -> bytes:
+        """Remove what FLARE keeps of sites' keys; return the root key, which signs certificates."""
+        state = self.path / "provision" / PROJECT / "state" / "cert.json"
+        content = json.loads(state.read_text(encoding="utf-8"))
+        for site in sites:
+            content.pop(site, None)
+        write_private(state, json.dumps(content).encode())
+        return str(content["root_pri_key"]).encode("ascii")
+
+    def _site_kit(self, made: Path, registration: Registration, root: bytes) -> None:
+        """Make a site's kit: the server's address and certificates, no private key and no settings."""
+        startup = self.kits / registration.site / "startup"
+        startup.mkdir(parents=True)
+        for name in ("fed_client.json", "rootCA.pem"):
+            shutil.copyfile(made / "startup" / name, startup / name)
+        template = (made / "startup" / "client.crt").read_bytes()
+        write_private(startup / "client.crt", certified(registration, template, root))
+
+    def _keep_identities(self, new: dict[str, str]) -> None:
+        for folder in (self.path, self.server_kit / "local"):
+            _write_json(folder / IDENTITIES, {**self.identities(), **new})
 
     def _harden(self, kit: Path, kind: str) -> None:
         local = kit / "local"
         if kind == ADMIN_KIT:
             return
         default = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
-        if kind == SERVER_KIT:
-            store = (kit / "store").resolve()
-            resources = server_resources(default, store)
-            for name in ("jobs", "snapshots"):
-                (store / name).mkdir(parents=True)
-            write_private(local / COORDINATOR_KEY, self.coordinator().private_bytes())
-        else:
-            resources = site_resources(default)
-            SiteSettings(coordinator=self.coordinator().public.hex()).save(local / SETTINGS_FILE)
-        _write_json(local / "resources.json", resources)
-        _write_json(local / "authorization.json", authorization(at_server=kind == SERVER_KIT))
+        store = (kit / "store").resolve()
+        for name in ("jobs", "snapshots"):
+            (store / name).mkdir(parents=True)
+        write_private(local / COORDINATOR_KEY, self.coordinator().private_bytes())
+        _write_json(local / "resources.json", server_resources(default, store))
+        _write_json(local / "authorization.json", authorization(at_server=True))
         shutil.copyfile(local / "log_config.json.default", local / "log_config.json")
 
 

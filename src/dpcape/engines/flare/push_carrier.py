@@ -17,8 +17,11 @@ from dpcape.engines.flare.config import CHANNEL
 from dpcape.transport.carrier import Carrier, Code, Delivery
 from dpcape.transport.frames import Kind
 
+# FLARE's own codes say nothing of the kind.
+_NO_VAULT = "dpcape_no_vault"
 _CODES: dict[str, Code] = {
     ReturnCode.OK: "ok",
+    _NO_VAULT: "no vault",
     ReturnCode.TIMEOUT: "timeout",
     ReturnCode.COMM_ERROR: "unreachable",
     ReturnCode.TARGET_UNREACHABLE: "unreachable",
@@ -49,11 +52,14 @@ class PushCarrier(Carrier):
             return Delivery("error")
 
 
-def serve_push(core_cell: Any, handle: Callable[[object], bytes]) -> None:
-    """Have a site's job cell answer dpcape's requests with ``handle``."""
+def serve_push(core_cell: Any, handle: Callable[[bytes], bytes]) -> None:
+    """Have a site's job cell answer dpcape's requests with ``handle``; OSError means that the vault is gone."""
 
     def answer(message: Message) -> Message:
-        return make_reply(ReturnCode.OK, "", handle(message.payload))
+        try:
+            return make_reply(ReturnCode.OK, "", handle(message.payload))
+        except OSError:
+            return make_reply(_NO_VAULT, "", b"")
 
     for topic in ("ready", "round", "ping"):
         core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=answer)

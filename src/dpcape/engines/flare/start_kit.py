@@ -1,4 +1,4 @@
-"""Starting a kit: FLARE's own start script in the foreground, under dpcape's preset."""
+"""Starting the server's kit: FLARE's own start script in the foreground, under dpcape's preset."""
 
 from __future__ import annotations
 
@@ -6,40 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
 from dpcape.errors import InvalidParameter
-from dpcape.site.serving import SETTINGS_FILE, SiteSettings
 from dpcape.transport.timing import PRESET
-
-
-def prepare_site(
-    kit: Path, folder: Path, *, data: str | None = None, replay_for_tests: int | None = None
-) -> SiteSettings:
-    """Write into a kit which site folder it serves."""
-    path = kit / "local" / SETTINGS_FILE
-    if not path.is_file():
-        raise InvalidParameter(f"a kit must be made by 'dpcape federation init'; got {str(kit)!r}.")
-    coordinator = SiteSettings.load(path).coordinator
-    settings = SiteSettings(
-        coordinator=coordinator, folder=str(folder.resolve()), data=data, replay_for_tests=replay_for_tests
-    )
-    settings.save(path)
-    return settings
-
-
-def require_own_kit(kit: Path, site: str) -> None:
-    """Refuse the kit of another site before it connects under that site's name."""
-    path = kit / "startup" / "client.crt"
-    if not path.is_file():
-        raise InvalidParameter(f"a site's kit must hold startup/client.crt; got {str(kit)!r}. Take the kit of {site}.")
-    subject = x509.load_pem_x509_certificate(path.read_bytes()).subject
-    names = [str(entry.value) for entry in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    if names != [site]:
-        raise InvalidParameter(
-            f"the kit must be made for {site}, whose folder is served; got the kit of {', '.join(names) or 'nobody'}."
-        )
 
 
 def command(kit: Path) -> list[str]:

@@ -166,7 +166,7 @@ def job_settings(study: Study, *, only_check: bool) -> JobSettings:
 
 
 def _await_sites(coordination: Coordination, study: Study, seconds: float, listen: Listener) -> None:
-    """Wait until every site of the study is connected; name those that are not when the time is over."""
+    """Wait until every site of the study is connected, or enough of them when the time is over; else name the rest."""
     end = time.monotonic() + seconds
     while True:
         connected = coordination.connected()
@@ -176,9 +176,12 @@ def _await_sites(coordination: Coordination, study: Study, seconds: float, liste
         if not absent:
             return
         if time.monotonic() > end:
+            if len(study.sites) - len(absent) >= study.minimum_sites():
+                return
             raise SiteLost(
-                f"every site of a study must be connected within {seconds:g} s; got nothing from {', '.join(absent)}. "
-                "Start them with 'dpcape site serve'. Nothing was submitted, nothing charged."
+                f"The study was not submitted because {', '.join(absent)} did not connect within {seconds:g} s and "
+                f"{study.minimum_sites()} sites must take part. Start them with 'dpcape site serve'. Nothing was "
+                "charged."
             )
         time.sleep(_POLL_SECONDS)
 

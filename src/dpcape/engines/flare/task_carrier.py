@@ -43,7 +43,10 @@ class TaskCarrier(Carrier):
 def answer_task(handle: Any, shareable: Shareable) -> Shareable:
     """Answer one task at a site."""
     reply = make_reply(ReturnCode.OK)
-    reply[_KEY] = handle(shareable.get(_KEY))
+    try:
+        reply[_KEY] = handle(shareable.get(_KEY))
+    except OSError:  # the vault is gone
+        return make_reply(ReturnCode.EXECUTION_EXCEPTION)
     return reply
 
 

@@ -1,0 +1,53 @@
+"""How a site starts the process of a job, and what it says of its end: a crash is never the whole study's failure."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.fl_constant import FLContextKey, FLMetaKey, JobConstants
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.job_launcher_spec import JobHandleSpec, JobReturnCode
+from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
+
+
+class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
+    """A job's process whose abnormal end is reported as unknown; dpcape counts the sites that are left.
+
+    Parameters
+    ----------
+    inner : JobHandleSpec
+        FLARE's own handle.
+    code_file : Path
+        Where the process leaves a code of its own, which FLARE would report instead.
+    """
+
+    def __init__(self, inner: JobHandleSpec, code_file: Path) -> None:
+        super().__init__()
+        self._inner, self._code_file = inner, code_file
+
+    def terminate(self) -> None:
+        """End the process."""
+        self._inner.terminate()
+
+    def poll(self) -> Any:
+        """Return success, or that nothing is known."""
+        code = self._inner.poll()
+        return code if code == JobReturnCode.SUCCESS else JobReturnCode.UNKNOWN
+
+    def wait(self) -> None:
+        """Wait for the process to end."""
+        self._inner.wait()
+        with contextlib.suppress(OSError):
+            self._code_file.unlink()
+
+
+class SiteJobLauncher(ClientProcessJobLauncher):  # type: ignore[misc]  # FLARE is untyped
+    """Starts jobs as FLARE does; they inherit the line to the vault."""
+
+    def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec:
+        """Start a job's process."""
+        workspace: Any = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+        folder = Path(workspace.get_run_dir(job_meta.get(JobConstants.JOB_ID)))
+        return SiteJobHandle(super().launch_job(job_meta, fl_ctx), folder / FLMetaKey.PROCESS_RC_FILE)

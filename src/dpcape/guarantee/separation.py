@@ -1,0 +1,34 @@
+"""How well an engine is kept from a site's records: the modes, and the line that says so wherever a result is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ACCOUNT, CONFINED, SIGNALS, PORTS, UNSEPARATED = "account", "confined", "signals", "ports", "none"
+
+_CONFINED = "engine confined by Landlock and seccomp; assumed: the site's kernel is sound"
+_FIREWALL = "assumed: a firewall limits the engine's connections"
+
+# What a guarantee says of a site that reports this mode.
+LINES = {
+    ACCOUNT: "engine under another account, confined by Landlock and seccomp",
+    CONFINED: _CONFINED,
+    SIGNALS: f"{_CONFINED}; the engine can stop the site",
+    PORTS: f"{_CONFINED}; the engine can stop the site; {_FIREWALL}",
+    UNSEPARATED: "NOT SEPARATED: every member and the coordinator can read this site's records",
+}
+
+
+def separation_lines(modes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return one line for each mode that sites report, with their names; sites without an engine are left out."""
+    found: dict[str, list[str]] = {}
+    for site, mode in sorted(modes.items()):
+        if mode:
+            # A mode that is not known here is not believed to separate anything.
+            found.setdefault(mode if mode in LINES else UNSEPARATED, []).append(site)
+    return tuple(f"at {', '.join(found[mode])}: {LINES[mode]}" for mode in LINES if mode in found)
+
+
+def is_unseparated(modes: Mapping[str, str]) -> bool:
+    """Whether a site's records lie open to the engine's peers."""
+    return any(mode and (mode not in LINES or mode == UNSEPARATED) for mode in modes.values())

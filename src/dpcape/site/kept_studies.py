@@ -1,0 +1,66 @@
+"""Studies that were reviewed at a site, kept by digest with the files they name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Container
+from pathlib import Path
+
+from dpcape.analyses.registry import NO_PACKAGE, declaring_package
+from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.files import write_private
+from dpcape.study import Study
+
+
+def keep_study(studies: Path, study: Study, packages: Container[str]) -> str:
+    """Keep a copy of a study and of the files it names; return its digest."""
+    digest = study.digest()
+    folder = studies / digest
+    if not (folder / "study.toml").exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in study.data.files:
+            copy = folder / file.relative_to(study.folder)
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_private(copy, file.read_bytes())
+        write_private(folder / "study.toml", study.text)
+    if Study.load(folder / "study.toml", packages=packages).digest() != digest:
+        raise ProtocolError("a study's files must not change while it is reviewed; got other ones. Review it again.")
+    return digest
+
+
+def kept_study(studies: Path, reference: str, packages: Container[str]) -> Study:
+    """Return a kept study by its name, its digest, or the first digits of its digest."""
+    known = {entry.name: entry for entry in sorted(studies.iterdir())}
+    matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
+    kept = [_loaded(entry, packages) for entry in matching or known.values()]
+    found = kept if matching else [study for study in kept if study.name == reference]
+    if len(found) != 1:
+        raise InvalidParameter(
+            f"a study must be a file, or one that was reviewed here; got {reference!r}, which matches "
+            f"{len(found)}. Give the path of the study file, or its digest."
+        )
+    return found[0]
+
+
+def own_study(studies: Path, digest: str) -> Study:
+    """Return a kept study if dpcape itself computes it; code of other packages is not loaded to find out."""
+    head = tomllib.loads((studies / digest / "study.toml").read_text(encoding="utf-8")).get("study", {})
+    analysis = str(head.get("analysis", ""))
+    package = declaring_package(analysis)
+    if package:
+        raise LedgerRefused(
+            f"The study was refused because {analysis!r} is code of the package {package!r}: code of other packages "
+            "does not run at a site that is served on an engine. Use an analysis of dpcape."
+        )
+    return kept_study(studies, digest, NO_PACKAGE)
+
+
+def _loaded(entry: Path, packages: Container[str]) -> Study:
+    """Load a kept study, which must still be what was kept."""
+    study = Study.load(entry / "study.toml", packages=packages)
+    if study.digest() != entry.name:
+        raise InvalidParameter(
+            f"a kept study must be as it was reviewed; got another digest in {entry}. "
+            "Remove that folder and review the study file again."
+        )
+    return study

@@ -1,0 +1,69 @@
+"""A site's key for TLS and the request by which the coordinator certifies it. The key is made here and stays here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from dpcape.errors import InvalidParameter
+from dpcape.files import write_private
+from dpcape.secure_sum import Identity
+from dpcape.secure_sum.certificate_request import request_statement
+
+TLS_KEY = "tls.key"
+# FLARE signs tokens with the same key, by RSA.
+_BITS = 3072
+
+
+def tls_key(keys: Path) -> rsa.RSAPrivateKey:
+    """Return the site's TLS key; made when it is first needed."""
+    path = keys / TLS_KEY
+    if not path.exists():
+        made = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
+        pem = made.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write_private(path, pem)
+    loaded = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(loaded, rsa.RSAPrivateKey):
+        raise InvalidParameter(f"{TLS_KEY} must be an RSA key; got another kind. Remove it; a new one is made.")
+    return loaded
+
+
+def certificate_request(name: str, keys: Path, identity: Identity) -> dict[str, str]:
+    """Return the request for a certificate, signed with the TLS key and with the site's identity."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(tls_key(keys), hashes.SHA256())
+    pem = made.public_bytes(serialization.Encoding.PEM)
+    return {
+        "certificate_request": pem.decode("ascii"),
+        "request_signature": identity.sign(request_statement(name, pem)).hex(),
+    }
+
+
+def require_own_certificate(kit: Path, site: str, key: rsa.RSAPrivateKey) -> None:
+    """Refuse a kit of another site, one that brings a private key, and one whose certificate is for another key."""
+    path = kit / "startup" / "client.crt"
+    if not path.is_file():
+        raise InvalidParameter(f"a site's kit must hold startup/client.crt; got {str(kit)!r}. Take the kit of {site}.")
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    names = [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if names != [site]:
+        raise InvalidParameter(
+            f"the kit must be made for {site}, whose folder is served; got the kit of {', '.join(names) or 'nobody'}."
+        )
+    remedy = (
+        "Send the output of 'dpcape site identity --json' to the coordinator, who makes a new kit with "
+        "'dpcape federation replace-site'."
+    )
+    if any((kit / "startup").glob("*.key")):
+        raise InvalidParameter(
+            "The kit was refused because it holds a private key that the coordinator has seen: an earlier dpcape made "
+            f"it. {remedy}"
+        )
+    if certificate.public_key() != key.public_key():
+        raise InvalidParameter(f"The kit was refused because its certificate is not for this site's key. {remedy}")

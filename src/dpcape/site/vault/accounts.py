@@ -1,0 +1,87 @@
+"""Which accounts vault and engine run under. The engine never runs as root."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpcape.errors import InvalidParameter
+
+ENGINE_ACCOUNTS = ("dpcape-engine", "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user and its main group, by number."""
+
+    uid: int
+    gid: int
+
+    @classmethod
+    def current(cls) -> Account:
+        """Return the account of this process."""
+        return cls(os.geteuid(), os.getegid())
+
+    @classmethod
+    def named(cls, name: str) -> Account:
+        """Return the account of a name or number."""
+        try:
+            entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+        except KeyError:
+            if name.isdigit():
+                return cls(int(name), int(name))
+            raise InvalidParameter(f"An account must exist on this machine; got {name!r}. Make it first.") from None
+        return cls(entry.pw_uid, entry.pw_gid)
+
+    def options(self) -> dict[str, object]:
+        """Return what starts a process under this account; nothing if it is the present one."""
+        if self == Account.current():
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The accounts of one site."""
+
+    vault: Account
+    engine: Account
+
+    @property
+    def are_separate(self) -> bool:
+        """Whether the operating system itself tells the two apart."""
+        return self.vault.uid != self.engine.uid
+
+
+def accounts_for(folder: Path, *, vault: str | None, engine: str | None) -> Accounts:
+    """Return the accounts to use.
+
+    An ordinary user runs both under its own account. Root runs the vault as the owner of the site folder, and the
+    engine as ``dpcape-engine`` if there is such an account, else as ``nobody``; both can be named.
+    """
+    here = Account.current()
+    if here.uid != 0:
+        if vault is not None or engine is not None:
+            raise InvalidParameter("Accounts can be named by root alone. Leave the two options out, or start as root.")
+        return Accounts(here, here)
+    owner = folder.stat()
+    vault_account = Account(owner.st_uid, owner.st_gid) if vault is None else Account.named(vault)
+    engine_account = _first_known() if engine is None else Account.named(engine)
+    if engine_account.uid == 0:
+        raise InvalidParameter("The engine's account must not be root. Name an ordinary account with --engine-user.")
+    return Accounts(vault_account, engine_account)
+
+
+def _first_known() -> Account:
+    for name in ENGINE_ACCOUNTS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_uid, entry.pw_gid)
+    raise InvalidParameter(
+        "The engine must not run as root, and there is no account for it. Make an account 'dpcape-engine', or name one "
+        "with --engine-user."
+    )

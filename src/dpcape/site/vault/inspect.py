@@ -1,0 +1,104 @@
+"""What the supervisor must know of a site folder, found out under the vault's own account.
+
+Root must not open the ledger itself: files it made there could not be used by the vault's account afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpcape.errors import InvalidParameter
+from dpcape.site.vault.accounts import Account
+from dpcape.site.vault.sandbox import clean_environment
+
+
+class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Name, identity, places and the key the engine needs for TLS."""
+
+    name: str
+    fingerprint: str
+    keys: str
+    secret_files: list[str]
+    tls_key: str
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Which folder, whether the kit is its own, and the settings to note in its ledger."""
+
+    folder: str
+    kit: str
+    settings: dict[str, Any]
+
+
+def facts_of(question: Question) -> SiteFacts:
+    """Open a site folder, check that it can be served with this kit, and return what the supervisor needs."""
+    from cryptography.hazmat.primitives import serialization
+
+    from dpcape.site.folder import SiteFolder
+    from dpcape.site.tls import require_own_certificate, tls_key
+
+    place = SiteFolder(question.folder)
+    place.coordinator()
+    key = tls_key(place.keys)
+    require_own_certificate(Path(question.kit), place.name, key)
+    place.note_serving(question.settings)
+    encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    files = [place.keys / "identity.key", place.keys / "ledger.head", place.path / "ledger.sqlite"]
+    return SiteFacts(
+        name=place.name,
+        fingerprint=place.identity.fingerprint(),
+        keys=str(place.keys.resolve()),
+        secret_files=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
+        tls_key=key.private_bytes(*encoding).decode("ascii"),
+    )
+
+
+def _records(data_sets: dict[str, dict[str, Any]]) -> list[Path]:
+    """Return one file of every data set."""
+    found = []
+    for entry in data_sets.values():
+        path = Path(entry["path"])
+        matching = sorted(path.iterdir() if path.is_dir() else path.parent.glob(path.name))
+        found += [file for file in matching if file.is_file()][:1]
+    return found
+
+
+def ask(question: Question, account: Account) -> SiteFacts:
+    """Return the facts of a site folder, found out by a process of the vault's account."""
+    if account == Account.current():
+        return facts_of(question)
+    options: dict[str, Any] = dict(account.options())
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "dpcape.site.vault.inspect"],
+        input=msgspec.json.encode(question),
+        capture_output=True,
+        env=clean_environment(),
+        cwd="/",
+        check=False,
+        **options,
+    )
+    if done.returncode:
+        raise InvalidParameter(done.stderr.decode("utf-8", "replace").strip()[-1000:] or "The folder was not opened.")
+    return msgspec.json.decode(done.stdout, type=SiteFacts)
+
+
+def main() -> None:
+    """Answer the question on standard input."""
+    from dpcape.errors import DpcapeError
+
+    os.umask(0o077)
+    try:
+        facts = facts_of(msgspec.json.decode(sys.stdin.buffer.read(), type=Question))
+    except (DpcapeError, OSError) as error:
+        sys.exit(str(error))
+    sys.stdout.buffer.write(msgspec.json.encode(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The studies a vault has open: opened by a signed request, at most a few at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from dpcape.errors import ProtocolError
+from dpcape.secure_sum import Identity
+from dpcape.transport.frames import Ask, Reply
+from dpcape.transport.request_handler import JobBinding, RequestHandler
+
+MAX_JOBS = 4
+
+OpenStudy = Callable[[str], Callable[[bytes], bytes]]
+
+
+class OpenJobs:
+    """Request handlers by job. Job, study and site come from inside the coordinator's signature alone.
+
+    Parameters
+    ----------
+    site : str
+        Name of this site.
+    coordinator : bytes
+        The pinned public key.
+    identity : Identity
+        Signs replies.
+    open_study : callable
+        Takes a study's digest and returns ``Site.answer``, or raises.
+    """
+
+    def __init__(self, site: str, coordinator: bytes, identity: Identity, open_study: OpenStudy) -> None:
+        self._site, self._coordinator, self.identity = site, coordinator, identity
+        self._open_study = open_study
+        self._lock = threading.Lock()
+        self._handlers: dict[str, RequestHandler] = {}
+
+    def handler(self, ask: Ask) -> RequestHandler | None:
+        """Return what answers a genuine request; None for a job that is not open here."""
+        if ask.site != self._site:
+            raise ProtocolError("The request was refused because it is addressed to another site.")
+        with self._lock:
+            known = self._handlers.get(ask.job)
+            if known is not None:
+                # The last used stands last.
+                self._handlers[ask.job] = self._handlers.pop(ask.job)
+                return known
+            if ask.kind != "ready":
+                return None
+            self._make_room()
+            post = JobBinding(ask.job, ask.study, self._site, self._coordinator, self.identity)
+            made = RequestHandler(post, lambda: self._open_study(ask.study))
+            self._handlers[ask.job] = made
+            return made
+
+    def _make_room(self) -> None:
+        """Drop refused studies first, then the one that was idle longest; refuse if all are busy."""
+        while len(self._handlers) >= MAX_JOBS:
+            refused = [job for job, handler in self._handlers.items() if handler.is_refused]
+            idle = [job for job, handler in self._handlers.items() if not handler.is_busy]
+            if not idle:
+                raise ProtocolError(f"At most {MAX_JOBS} studies may run at a site at once; got one more.")
+            del self._handlers[(refused or idle)[0]]
+
+
+UNKNOWN_JOB = Reply(state="restarted", number=0)

@@ -1,0 +1,202 @@
+"""The sandbox on this kernel: what an engine reaches at each version of Landlock, with and without the filter.
+
+Without Landlock these tests fail; they are never skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dpcape.site.vault.landlock import abi
+from dpcape.site.vault.launch import Launch, Report
+from dpcape.site.vault.modes import CONFINED, NONE, PORTS, SIGNALS, mode_of
+from dpcape.site.vault.self_test import Probes, attempts
+
+FILTERED = {"change a file's mode", "use a Unix socket", "use UDP", "use io_uring"}
+# What an engine of the same account reaches although it is confined, by version of Landlock.
+REACHED = {
+    7: set(),
+    6: set(),
+    5: {"signal the vault"},
+    4: {"signal the vault"},
+    3: {"signal the vault", "connect elsewhere"},
+    2: {"signal the vault", "connect elsewhere"},
+    1: {"signal the vault", "connect elsewhere"},
+}
+
+
+class Surroundings:
+    """What the self-test tries to reach, made for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.work = path / "work"
+        self.folder = path / "folder"
+        for place in (self.work, self.folder):
+            place.mkdir()
+        self.secret, self.decoy = self.folder / "identity.key", self.folder / "self-test"
+        for file in (self.secret, self.decoy):
+            file.write_text("secret")
+            file.chmod(0o600)
+        self.vault = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.unix.bind(str(path / "listening"))
+        self.unix.listen()
+        self.package = path / "package.py"
+        self.package.write_text("")
+        self.probes = Probes(
+            secret_files=[str(self.secret)],
+            folder=str(self.folder),
+            decoy=str(self.decoy),
+            vault=self.vault.pid,
+            unix=str(path / "listening"),
+            port=int(self.tcp.getsockname()[1]),
+            package=str(self.package),
+        )
+
+    def report(self, **options: object) -> Report:
+        """Launch an engine that only reports, and is then told to end."""
+        launch = Launch(
+            command=[],
+            work=str(self.work),
+            connect=[],
+            bind=[],
+            environment={},
+            probes=self.probes,
+            **options,
+        )
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "dpcape.site.vault.launch"],
+            input=msgspec.json.encode(launch) + b"\n",
+            capture_output=True,
+            cwd=self.work,
+            check=False,
+        )
+        assert done.stdout, done.stderr[-2000:]
+        return msgspec.json.decode(done.stdout.splitlines()[0], type=Report)
+
+    def close(self) -> None:
+        self.vault.kill()
+        self.vault.wait()
+        self.tcp.close()
+        self.unix.close()
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    assert abi() >= 6, "these tests need a kernel with Landlock 6 or newer (Linux 6.12)"
+    made = Surroundings(tmp_path)
+    yield made
+    made.close()
+
+
+def test_every_attempt_succeeds_outside(around: Surroundings) -> None:
+    report = around.report(confined=False)
+    # A kernel may have io_uring switched off.
+    assert set(attempts(around.probes)) - set(report.succeeded) <= {"use io_uring"}
+
+
+@pytest.mark.parametrize("version", [version for version in sorted(REACHED) if version <= abi()])
+def test_what_is_reached_is_the_fixed_list_of_each_version(around: Surroundings, version: int) -> None:
+    report = around.report(most_abi=version)
+    assert (report.abi, report.seccomp) == (version, True)
+    assert set(report.succeeded) == REACHED[version]
+    mode = mode_of(abi=version, seccomp=True, separate_account=False)
+    assert mode.reached == REACHED[version]
+
+
+def test_without_the_filter_the_self_test_notices(around: Surroundings) -> None:
+    reached = set(around.report(with_seccomp=False).succeeded)
+    assert reached
+    assert reached <= FILTERED
+    assert {"change a file's mode", "use a Unix socket", "use UDP"} <= reached
+
+
+def test_a_loosened_rule_is_noticed(around: Surroundings) -> None:
+    around.work = around.folder.parent
+    reached = set(around.report().succeeded)
+    assert {"read secret 1", "write secret 1", "list the folder"} <= reached
+    assert not reached <= CONFINED.reached
+
+
+def test_modes_by_kernel() -> None:
+    by_version = [mode_of(abi=version, seccomp=True, separate_account=False) for version in range(8)]
+    assert by_version == [NONE, PORTS, PORTS, PORTS, SIGNALS, SIGNALS, CONFINED, CONFINED]
+    assert mode_of(abi=7, seccomp=False, separate_account=True) is NONE
+    assert mode_of(abi=7, seccomp=True, separate_account=True).name == "account"
+
+
+def test_an_engine_reaches_its_own_ports_alone(around: Surroundings) -> None:
+    port = around.probes.port
+    reached = around.report(most_abi=7)
+    assert "connect elsewhere" not in reached.succeeded
+    launch = Launch(command=[], work=str(around.work), connect=[port], bind=[], environment={}, probes=around.probes)
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "dpcape.site.vault.launch"],
+        input=msgspec.json.encode(launch) + b"\n",
+        capture_output=True,
+        check=False,
+    )
+    assert "connect elsewhere" in msgspec.json.decode(done.stdout.splitlines()[0], type=Report).succeeded
+
+
+PAST_LANDLOCK = """
+import os, socket, sys
+from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.sandbox import Sandbox, confine
+from dpcape.site.vault.seccomp import Filter
+port = int(sys.argv[1])
+confine(Sandbox(Rules(), Filter(network=True), with_seccomp=sys.argv[2] == "with"))
+line = socket.socket()
+try:
+    line.sendto(b"x", socket.MSG_FASTOPEN, ("127.0.0.1", port))
+    print("sent")
+except OSError as error:
+    print("refused" if error.errno == 1 else error)
+"""
+
+
+def test_opening_a_connection_while_sending_is_refused(around: Surroundings) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PAST_LANDLOCK, str(around.probes.port), "with"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+    assert done.stdout.strip() == "refused", done.stderr
+
+
+CHILD = """
+import os, socket, sys
+from dpcape.site.vault.sandbox import Sandbox, confine
+from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.seccomp import Filter
+made = confine(Sandbox(Rules(), Filter(network=False, pairs=False, denied=("execve", "execveat", "kill"))))
+reached = []
+def attempt(name, do):
+    try:
+        do()
+        reached.append(name)
+    except OSError:
+        pass
+attempt("file", lambda: open("/etc/hostname"))
+attempt("folder", lambda: os.listdir("/"))
+attempt("socket", socket.socket)
+attempt("pair", socket.socketpair)
+attempt("signal", lambda: os.kill(os.getppid(), 0))
+attempt("program", lambda: os.execv("/bin/true", ["true"]))
+print(made.abi > 0, made.seccomp, reached)
+"""
+
+
+def test_a_child_can_be_left_without_network_and_files() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True True []", done.stderr
