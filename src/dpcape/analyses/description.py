@@ -252,22 +252,25 @@ class Analysis:
 
     def statistics(self, public: Public) -> frozenset[str]:
         """Return the names of all statistics the analysis may request; sites refuse any other."""
-        return frozenset(entry.statistic for step in self._steps(public, _one) for entry in alternatives(step))
+        return frozenset(entry.statistic for step in self.made(public, _one) for entry in alternatives(step))
 
     def shares(self, public: Public) -> tuple[float, ...]:
         """Return the shares of mu^2, one per release."""
-        return tuple(share for step in self._steps(public, _one) for share in _repeated(step))
+        return tuple(share for step in self.made(public, _one) for share in _repeated(step))
 
     def steps(self, public: Public, planner: Planner) -> list[Release | Either]:
         """Return the releases, with clip radii computed from the noise that ``planner`` returns."""
         shares = self.shares(public)
-        steps = list(self._steps(public, lambda number, release: planner(shares, number, release)))
+        steps = list(self.made(public, lambda number, release: planner(shares, number, release)))
         if tuple(share for step in steps for share in _repeated(step)) != shares:
             raise AssertionError(f"shares of {self.name} must not depend on noise")
         return steps
 
-    def _steps(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
-        """Run the schedule on numbers: raise its refusals and skip releases that are not made."""
+    def made(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
+        """Run the schedule on numbers: yield the releases that are made, and raise its refusals.
+
+        ``noise`` returns the noise scale of a release that others depend on, given its number.
+        """
         running, number = self.schedule(public), 0
         answer: float | None = None
         while True:

@@ -50,8 +50,13 @@ def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
     package's code.
     """
     own = {name: entry for name, entry in own_analyses().items() if entry.in_studies}
-    foreign = {point.name: point for point in entry_points(group=GROUP) if package_of(point) in packages}
-    return {**{name: _foreign(point) for name, point in foreign.items() if name not in own}, **own}
+    return {**{name: loaded(point) for name, point in points(packages).items()}, **own}
+
+
+def points(packages: Container[str]) -> dict[str, EntryPoint]:
+    """Return the analyses that other packages declare, by name, without loading any code."""
+    found = {point.name: point for point in entry_points(group=GROUP) if package_of(point) in packages}
+    return {name: point for name, point in found.items() if name not in own_analyses()}
 
 
 def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis:
@@ -80,7 +85,8 @@ def package_of(point: EntryPoint) -> str:
     return "" if point.dist is None else point.dist.name
 
 
-def _foreign(point: EntryPoint) -> Analysis:
+def loaded(point: EntryPoint) -> Analysis:
+    """Load the analysis of another package, which runs its code; it is conditional, whatever it declares."""
     found = point.load()
     if not isinstance(found, Analysis):
         raise InvalidParameter(

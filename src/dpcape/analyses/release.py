@@ -42,6 +42,10 @@ class Release:
         Whether later clip radii depend on its noise; only then does ``yield`` return the noise scale.
     assumption : str
         Assumption under which the diameter holds, in words; empty if the diameter is proved.
+    inner : str
+        Name of the statistic of another package that is enclosed in this one; empty for dpcape's own.
+    stated : Extent or None
+        Extent as another package states it, where that package is not loaded.
     """
 
     statistic: str
@@ -52,11 +56,13 @@ class Release:
     when: Condition = True
     feeds: bool = False
     assumption: str = ""
+    inner: str = ""
+    stated: Extent | None = None
 
     @property
     def extent(self) -> Extent:
         """Size, diameter, radius and rounding of the statistic."""
-        return extent_of(self.statistic, **self.numbers)
+        return self.stated or extent_of(self.statistic, **self.numbers)
 
 
 @dataclass(frozen=True)

@@ -213,12 +213,21 @@ def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
 @site.command("allow-analysis")
 @click.argument("package")
 @click.option("--remove", is_flag=True, help="Take the permission back.")
+@click.option(
+    "--record-by-record",
+    is_flag=True,
+    help="Accept, for studies that ask for it, that its statistics treat each record by itself; nothing enforces it.",
+)
 @_steward
-def allow_analysis(package: str, remove: bool, folder: Path, as_json: bool) -> None:
-    """Let studies name the analyses of another package; loading one runs that package's code here."""
+def allow_analysis(package: str, remove: bool, record_by_record: bool, folder: Path, as_json: bool) -> None:
+    """Let studies name the analyses of another package; its code runs in sandboxes without files and network.
+
+    Start the site again afterwards: 'dpcape site serve' reads the package when it starts.
+    """
     place = _open(folder)
-    place.allow_package(package, allowed=not remove)
-    show({"allowed packages": sorted(place.state().packages)}, as_json)
+    place.allow_package(package, allowed=not remove, record_by_record=record_by_record)
+    accepted = sorted(place.state().record_by_record)
+    show({"allowed packages": sorted(place.state().packages), "accepted record by record": accepted}, as_json)
 
 
 @site.command()

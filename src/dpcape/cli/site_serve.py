@@ -106,6 +106,7 @@ def serve(
         accounts=accounts,
         guarded=Guarded(place, Path(facts.keys), secret_files),
         work=work,
+        packages=tuple(facts.packages),
         most_abi=cap,
     )
     _say(f"{facts.name} serves approved studies. Identity {facts.fingerprint}. Ctrl-C ends it.")

@@ -16,7 +16,8 @@ from dpcape.guarantee.release_record import Release
 from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Outcome
-from dpcape.statistics.statistic import AnyStatistic, Statistic
+from dpcape.statistics.enclosed import enclosed_statistic
+from dpcape.statistics.statistic import AnyStatistic, Statistic, is_own
 from dpcape.transport.limits import check_aggregator
 from dpcape.transport.messages import Request, public_arrays
 from dpcape.transport.messenger import SiteMessenger
@@ -86,8 +87,16 @@ class Allowance:
                 f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
                 "Open a new allowance, which is charged separately."
             )
-        check_aggregator(statistic.name, statistic.released_size, len(self._terms.sites))
-        return plan_release(self._terms, number, statistic, self._protocol)
+        asked = self._asked(statistic)
+        check_aggregator(asked.name, asked.released_size, len(self._terms.sites))
+        return plan_release(self._terms, number, asked, self._protocol)
+
+    def _asked(self, statistic: AnyStatistic) -> AnyStatistic:
+        """Return what the sites are asked for: a statistic of another package is enclosed, where a study says how."""
+        enclosure = self._federation.enclosure
+        if enclosure is None or is_own(type(statistic)):
+            return statistic
+        return enclosed_statistic(statistic, enclosure)
 
     def mean(self, statistic: Statistic[Any, M]) -> M:
         """Return the private mean of a statistic over the records of all sites that finish."""
@@ -95,19 +104,19 @@ class Allowance:
             # Paid for and gone: it counts in the guarantee as the release it would have been.
             self._plans.append(self.plan(statistic))
         number = len(self._plans)
-        plan = self.plan(statistic)
+        plan, asked = self.plan(statistic), self._asked(statistic)
         if self._releases is not None and number not in self._kept:
-            self._releases.require_space(statistic.released_size, self.left)
+            self._releases.require_space(asked.released_size, self.left)
         # Counted first: whatever happens from here on, the release is used up.
         self._plans.append(plan)
-        if statistic.assumption and statistic.assumption not in self._stated:
-            self._stated.append(statistic.assumption)
-        request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
-        outcome, step = self._outcome(request, plan, statistic.released_size)
+        if asked.assumption and asked.assumption not in self._stated:
+            self._stated.append(asked.assumption)
+        request = Request(release=number, statistic=asked.name, public=public_arrays(asked.public), plan=plan)
+        outcome, step = self._outcome(request, plan, asked.released_size)
         divisor = self._terms.divisor(outcome.survivors)
         mean = outcome.total.astype(np.float64) * (step / divisor)
-        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean[:-1])))
-        return statistic.unpack(self._per_valid_record(statistic, mean))
+        self._note(number, asked, plan, outcome.survivors, divisor, float(np.linalg.norm(mean[:-1])))
+        return statistic.unpack(self._per_valid_record(asked, mean))
 
     def _per_valid_record(self, statistic: AnyStatistic, mean: FloatArray) -> FloatArray:
         """Return the packed mean, divided by the released share of valid records where that is clearly below one.

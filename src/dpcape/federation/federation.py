@@ -17,6 +17,7 @@ from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_te
 from dpcape.guarantee.release_record import Release
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
+from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.messages import (
     Agreed,
     Describe,
@@ -70,6 +71,9 @@ class Federation:
     releases : KeptReleases or None
         Where releases are kept as they arrive. If an allowance is kept there already, it goes on: its releases are
         taken from the folder, and the sites are asked for the rest under the same charge.
+    enclosure : Enclosure or None
+        How statistics of another package are computed at the sites, as a study states it; None runs them with the
+        diameter that their author states, which sites behind a vault refuse.
 
     Attributes
     ----------
@@ -97,6 +101,7 @@ class Federation:
         on_release: Callable[[Release], None] | None = None,
         seen_heads: Mapping[str, tuple[int, str]] | None = None,
         releases: KeptReleases | None = None,
+        enclosure: Enclosure | None = None,
     ) -> None:
         self._check(sites, protocol, weights)
         self.protocol = protocol
@@ -105,6 +110,7 @@ class Federation:
         self._deadline = deadline
         self._on_release = on_release
         self._releases = releases
+        self.enclosure = enclosure
         described = self._describe(seen_heads or {})
         self._described = described
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
@@ -180,7 +186,7 @@ class Federation:
         begun = [reply.next_release for reply in replies.values() if isinstance(reply, Reopened)]
         if self._releases is not None and kept is None:
             described = {site: encode(reply) for site, reply in self._described.items()}
-            self._releases.begin(KeptAllowance(terms=terms, described=described))
+            self._releases.begin(KeptAllowance(terms=terms, described=described, enclosure=self.enclosure))
         return Allowance(
             self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
         )

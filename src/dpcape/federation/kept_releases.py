@@ -26,6 +26,7 @@ from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.files import sync_folder, write_private
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Outcome
+from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.messages import Array, Request
 
 _MAGIC = b"dpcape kept releases 1\n"
@@ -40,10 +41,11 @@ Public = dict[str, int | float | str | bool | Array]
 
 
 class KeptAllowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An allowance as it was opened: its terms, and each site's description as it arrived."""
+    """An allowance as it was opened: its terms, each site's description, and how code of other packages is run."""
 
     terms: Terms
     described: dict[str, bytes]
+    enclosure: Enclosure | None = None
 
 
 class KeptRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

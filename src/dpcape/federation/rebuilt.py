@@ -41,6 +41,7 @@ class RebuiltFederation(Federation):
             protocol=protocols.from_settings(opened.terms.settings),
             weights=opened.terms.weights or None,
             releases=kept,
+            enclosure=opened.enclosure,
         )
 
     @property

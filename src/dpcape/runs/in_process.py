@@ -14,8 +14,9 @@ from dpcape.federation.rebuilt import RebuiltFederation, ReleaseMissing
 from dpcape.files import write_text
 from dpcape.guarantee.release_record import Release
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Ledger
+from dpcape.privacy.ledger import Ledger, Spending
 from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.records import Records
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.ledgers import LoggedLedger, RunLedger
 from dpcape.runs.participants import participants
@@ -23,6 +24,7 @@ from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
 from dpcape.site.site import Site
+from dpcape.statistics.enclosed import IN_THIS_PROCESS
 from dpcape.study import Study
 
 # What a rehearsal takes for the size of a site whose study does not say.
@@ -168,6 +170,7 @@ def _compute(
         on_release=on_release,
         seen_heads={} if rehearse else run.seen_heads(),
         releases=None if rehearse else run.releases,
+        enclosure=study.enclosure,
     )
     run.log("formed", sites=federation.sites, protocol=repr(study.protocol()))
     model = study.estimator().fit(federation)
@@ -192,11 +195,11 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
     member = study.members[name]
     if rehearse:
         records = study.synthetic_records(name, member.records or REHEARSED_RECORDS)
-        return Site(name, records, ledger=Ledger(), identity=Identity.generate(), noise=noise)
+        return _site(name, records, Ledger(), noise)
     folder = _folder_of(study, name)
     if folder is not None:
         try:
-            site = SiteFolder(folder).site_for(study, noise=noise, allowance=allowance)
+            site = SiteFolder(folder).site_for(study, noise=noise, allowance=allowance, contributor=IN_THIS_PROCESS)
         except DpcapeError as error:
             # Several stewards may be at one table: say whose no it is.
             raise type(error)(f"{name}: {error}") from error
@@ -208,7 +211,12 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
             f'Write data = "..." below [sites.{name}], or use --rehearse.'
         )
     records = study.records_for(name, study.folder / member.data)
-    return Site(name, records, ledger=RunLedger(run, name), identity=Identity.generate(), noise=noise)
+    return _site(name, records, RunLedger(run, name), noise)
+
+
+def _site(name: str, records: Records, ledger: Spending, noise: NoiseSource) -> Site:
+    identity = Identity.generate()
+    return Site(name, records, ledger=ledger, identity=identity, noise=noise, contributor=IN_THIS_PROCESS)
 
 
 def _folder_of(study: Study, name: str) -> Path | None:

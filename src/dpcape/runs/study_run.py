@@ -84,6 +84,7 @@ class StudyRun:
             deadline=study.deadline,
             on_release=self._note,
             seen_heads=self._seen_heads,
+            enclosure=study.enclosure,
         )
         status.phase("formed", sites=federation.sites, protocol=repr(study.protocol()))
         if only_check:

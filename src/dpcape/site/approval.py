@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpcape.errors import ProtocolError
 from dpcape.privacy.terms import Terms
+from dpcape.statistics.enclosed import WAYS
 from dpcape.study import Study
 from dpcape.transport.messages import Request
 
@@ -13,6 +14,7 @@ class ApprovedStudy:
 
     def __init__(self, study: Study) -> None:
         self._study, self._statistics = study, study.statistics()
+        self._inner = frozenset() if study.enclosure is None else study.inner_statistics()
 
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that are not the study's."""
@@ -24,4 +26,17 @@ class ApprovedStudy:
             raise ProtocolError(
                 f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
                 f"got {request.statistic!r}."
+            )
+        if request.statistic in WAYS:
+            self._check_enclosed(request)
+
+    def _check_enclosed(self, request: Request) -> None:
+        """Refuse code of another package that runs in another way than the study states."""
+        enclosure = self._study.enclosure
+        asked = {name: request.public.get(name) for name in ("package", "block", "seconds")}
+        agreed = None if enclosure is None else {name: getattr(enclosure, name) for name in asked}
+        if asked != agreed or request.public.get("inner") not in self._inner:
+            raise ProtocolError(
+                "A release of another package's statistic must be computed as the approved study states; got another "
+                "statistic, package, block or time. Use the approved study."
             )

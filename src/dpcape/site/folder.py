@@ -25,8 +25,9 @@ from dpcape.secure_sum import Identity
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
+from dpcape.site.foreign.workers import OwnWorkers, Workers
 from dpcape.site.hash_chain import HashChain
-from dpcape.site.kept_studies import keep_study, kept_study, own_study
+from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
 from dpcape.site.ledger import (
     Ceiling,
     SiteLedger,
@@ -38,6 +39,7 @@ from dpcape.site.ledger import (
     unit_after,
 )
 from dpcape.site.site import Site
+from dpcape.statistics.enclosed import RECORD_BY_RECORD, Contributor
 from dpcape.study import Study
 
 FORMAT = "dpcape site 1"
@@ -84,6 +86,7 @@ class SiteFolder:
         self.keys = self.path / about["keys"]
         self.identity = identity_in(self.keys / "identity.key")
         self.chain = HashChain(self.path / "ledger.sqlite", self.keys / "ledger.head")
+        self._workers = OwnWorkers(lambda: self.state().packages)
 
     @classmethod
     def create(cls, path: str | Path, *, name: str, keys: str | Path | None = None) -> SiteFolder:
@@ -153,16 +156,24 @@ class SiteFolder:
             return
         self._append("pin", {"site": name, "identity": public.hex()})
 
-    def allow_package(self, package: str, *, allowed: bool = True) -> None:
-        """Let studies name the analyses of a distribution other than dpcape, or no longer; this runs its code."""
+    def allow_package(self, package: str, *, allowed: bool = True, record_by_record: bool = False) -> None:
+        """Let studies name the analyses of a distribution other than dpcape, or no longer.
+
+        Its code then runs in sandboxed children. ``record_by_record`` accepts, for studies that ask for it, that its
+        statistics treat each record by itself, which nothing enforces.
+        """
         if not is_name(package) or not (allowed or package in self.state().packages):
             rule = NAME_RULE if allowed else "one that was allowed"
             raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
-        self._append("allow" if allowed else "disallow", {"package": package})
+        accepted = {"record_by_record": True} if record_by_record and allowed else {}
+        self._append("allow" if allowed else "disallow", {"package": package, **accepted})
 
     def load_study(self, path: Path) -> Study:
-        """Read a study file; analyses of other packages only as far as the steward allowed them."""
-        return Study.load(path, packages=self.state().packages)
+        """Read a study file; analyses of other packages only as far as the steward allowed them.
+
+        Such an analysis is not loaded here: a sandboxed child finds out what must be known of it.
+        """
+        return Study.load(path, packages=self.state().packages, describe=self._workers.described)
 
     def news(self) -> list[str]:
         """Return what the steward must be told once; that it was told becomes a row of the ledger."""
@@ -263,15 +274,21 @@ class SiteFolder:
 
     def keep(self, study: Study) -> str:
         """Keep a copy of a study and of the files it names, by digest; return the digest."""
-        return keep_study(self.path / "studies", study, self.state().packages)
+        return keep_study(self.path / "studies", study, self.state().packages, self._workers.described)
 
-    def study(self, reference: str, *, only_own: bool = False) -> Study:
-        """Return a kept study by its name, its digest, or the first digits of its digest.
+    def study(self, reference: str) -> Study:
+        """Return a kept study by its name, its digest, or the first digits of its digest."""
+        return kept_study(self.path / "studies", reference, self.state().packages, self._workers.described)
 
-        With ``only_own`` (and a digest) no code of other packages is loaded: a study that names it is refused.
+    def served_study(self, digest: str, workers: Workers | None) -> Study:
+        """Return a kept study as a vault runs it: ``workers`` run code of other packages; without them it is refused.
+
+        A package that the steward disallowed since the site was started is refused too.
         """
-        studies = self.path / "studies"
-        return own_study(studies, reference) if only_own else kept_study(studies, reference, self.state().packages)
+        packages = frozenset() if workers is None else frozenset(self.state().packages)
+        require_allowed(self.path / "studies", digest, packages)
+        describe = self._workers.described if workers is None else workers.described
+        return kept_study(self.path / "studies", digest, packages, describe)
 
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
         """Approve a study, bound to its digest, for one data set and a number of runs.
@@ -280,6 +297,7 @@ class SiteFolder:
         nothing is written. It is checked under the lock of the ledger, so an approval cannot be made twice.
         """
         self._require_member(study)
+        self._require_accepted(study)
         chosen = self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
@@ -316,14 +334,16 @@ class SiteFolder:
         noise: NoiseSource | None = None,
         allowance: str = "",
         separation: str = "",
+        contributor: Contributor | None = None,
     ) -> Site:
         """Return the site that answers for an approved study; approval and ledger are checked before data is read.
 
         ``noise`` is for tests: with a Replay every result says "replayable: no protection". ``allowance`` names one
         that goes on after a crash, under its own charge. ``separation`` names the mode in which an engine is kept from
-        the records.
+        the records. ``contributor`` runs code of other packages; without one it is refused.
         """
         self._require_member(study)
+        self._require_accepted(study)
         state = self.state()
         data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
@@ -342,6 +362,7 @@ class SiteFolder:
             noise=OsNoise() if noise is None else noise,
             approval=ApprovedStudy(study),
             separation=separation,
+            contributor=contributor,
         )
         site.pin(self.pinned())
         return site
@@ -378,6 +399,18 @@ class SiteFolder:
 
     def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
+
+    def _require_accepted(self, study: Study) -> None:
+        """Refuse a study that rests on an assumption about another package which the steward did not accept."""
+        enclosure = study.enclosure
+        if enclosure is None or enclosure.way != RECORD_BY_RECORD:
+            return
+        if enclosure.package not in self.state().record_by_record:
+            raise LedgerRefused(
+                f"The study was refused because it assumes that the package {enclosure.package!r} treats each record "
+                "by itself, and this site's steward has not accepted that. No records were read. Accept it with: "
+                f'dpcape site allow-analysis {enclosure.package} --record-by-record; or ask for way = "sampled".'
+            )
 
     def _require_member(self, study: Study) -> None:
         if self.name not in study.sites:

@@ -14,6 +14,7 @@ from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealer import DEALER, NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.site.site import Site
+from dpcape.statistics.enclosed import IN_THIS_PROCESS
 from dpcape.transport.transport import Transport
 
 
@@ -94,6 +95,7 @@ def in_process(
             ledger=(ledgers or {}).get(name, Ledger()),
             identity=Identity.generate(),
             noise=source,
+            contributor=IN_THIS_PROCESS,
         )
         for name, held in sorted(records.items())
     }

@@ -6,13 +6,14 @@ import tomllib
 from collections.abc import Container
 from pathlib import Path
 
-from dpcape.analyses.registry import NO_PACKAGE, declaring_package
+from dpcape.analyses.registry import declaring_package
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import write_private
 from dpcape.study import Study
+from dpcape.study.other_packages import Describe
 
 
-def keep_study(studies: Path, study: Study, packages: Container[str]) -> str:
+def keep_study(studies: Path, study: Study, packages: Container[str], describe: Describe) -> str:
     """Keep a copy of a study and of the files it names; return its digest."""
     digest = study.digest()
     folder = studies / digest
@@ -23,16 +24,16 @@ def keep_study(studies: Path, study: Study, packages: Container[str]) -> str:
             copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_private(copy, file.read_bytes())
         write_private(folder / "study.toml", study.text)
-    if Study.load(folder / "study.toml", packages=packages).digest() != digest:
+    if Study.load(folder / "study.toml", packages=packages, describe=describe).digest() != digest:
         raise ProtocolError("a study's files must not change while it is reviewed; got other ones. Review it again.")
     return digest
 
 
-def kept_study(studies: Path, reference: str, packages: Container[str]) -> Study:
+def kept_study(studies: Path, reference: str, packages: Container[str], describe: Describe) -> Study:
     """Return a kept study by its name, its digest, or the first digits of its digest."""
     known = {entry.name: entry for entry in sorted(studies.iterdir())}
     matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
-    kept = [_loaded(entry, packages) for entry in matching or known.values()]
+    kept = [_loaded(entry, packages, describe) for entry in matching or known.values()]
     found = kept if matching else [study for study in kept if study.name == reference]
     if len(found) != 1:
         raise InvalidParameter(
@@ -42,22 +43,22 @@ def kept_study(studies: Path, reference: str, packages: Container[str]) -> Study
     return found[0]
 
 
-def own_study(studies: Path, digest: str) -> Study:
-    """Return a kept study if dpcape itself computes it; code of other packages is not loaded to find out."""
+def require_allowed(studies: Path, digest: str, packages: Container[str]) -> None:
+    """Refuse a kept study that needs code of a package which is not among ``packages``; nothing is loaded."""
     head = tomllib.loads((studies / digest / "study.toml").read_text(encoding="utf-8")).get("study", {})
     analysis = str(head.get("analysis", ""))
     package = declaring_package(analysis)
-    if package:
+    if package and package not in packages:
         raise LedgerRefused(
-            f"The study was refused because {analysis!r} is code of the package {package!r}: code of other packages "
-            "does not run at a site that is served on an engine. Use an analysis of dpcape."
+            f"The study was refused because {analysis!r} is code of the package {package!r}, which this site does not "
+            "run. Ask its steward to allow the package (dpcape site allow-analysis) and to start the site again, on "
+            "Linux with Landlock; or use an analysis of dpcape."
         )
-    return kept_study(studies, digest, NO_PACKAGE)
 
 
-def _loaded(entry: Path, packages: Container[str]) -> Study:
+def _loaded(entry: Path, packages: Container[str], describe: Describe) -> Study:
     """Load a kept study, which must still be what was kept."""
-    study = Study.load(entry / "study.toml", packages=packages)
+    study = Study.load(entry / "study.toml", packages=packages, describe=describe)
     if study.digest() != entry.name:
         raise InvalidParameter(
             f"a kept study must be as it was reviewed; got another digest in {entry}. "

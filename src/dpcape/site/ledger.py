@@ -103,6 +103,7 @@ class State:
     accepted: list[tuple[int, str]] = field(default_factory=list)
     coordinator: bytes | None = None
     packages: set[str] = field(default_factory=set)
+    record_by_record: set[str] = field(default_factory=set)
     has_old_rows: bool = False
     told: set[str] = field(default_factory=set)
     overlaps: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -158,9 +159,14 @@ class State:
 
     def _allow(self, body: Mapping[str, Any]) -> None:
         self.packages.add(body["package"])
+        if body.get("record_by_record"):
+            self.record_by_record.add(body["package"])
+        else:
+            self.record_by_record.discard(body["package"])
 
     def _disallow(self, body: Mapping[str, Any]) -> None:
         self.packages.discard(body["package"])
+        self.record_by_record.discard(body["package"])
 
     def _charge(self, body: Mapping[str, Any]) -> None:
         charge = Charge(

@@ -27,7 +27,8 @@ from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
 from dpcape.secure_sum import Identity
 from dpcape.site.statistic_laws import require_laws
-from dpcape.site.totals import released_total
+from dpcape.site.totals import released_total, required
+from dpcape.statistics.enclosed import Contributor, Enclosed
 from dpcape.statistics.statistic import AnyStatistic, build, is_own
 from dpcape.transport.limits import check_site
 from dpcape.transport.messages import (
@@ -81,6 +82,8 @@ class Site:
         What the steward agreed to; None, for sites of one's own, agrees to everything the ledger allows.
     separation : str
         Mode in which an engine is kept from the records (docs/threat_model.md); empty without an engine.
+    contributor : Contributor or None
+        Runs the code of other packages on blocks of records; None refuses it.
 
     Privacy
     -------
@@ -99,6 +102,7 @@ class Site:
         noise: NoiseSource,
         approval: Approval | None = None,
         separation: str = "",
+        contributor: Contributor | None = None,
     ) -> None:
         self.name = name
         self.ledger = ledger
@@ -108,6 +112,7 @@ class Site:
         self._noise = noise
         self.approval = approval
         self._separation = separation
+        self.contributor = contributor
         self._pinned: dict[str, bytes] = {name: identity.public}
         # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
@@ -216,7 +221,7 @@ class Site:
         return self._facts
 
     def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return released_total(statistic, self._records)
+        return released_total(statistic, self._records, self.contributor)
 
     def search(self, statistic: AnyStatistic, request: Request) -> None:
         """Refuse a statistic that is not part of dpcape if synthetic records refute it; each is searched once."""
@@ -280,8 +285,10 @@ class _Guarded:
         if self._site.approval is not None:
             self._site.approval.check_request(request)
         statistic = self._statistic(request)
-        if not is_own(type(statistic)):
-            # Before anything is charged. How a site runs code of others is not settled here: it is only searched.
+        # Before anything is charged.
+        if isinstance(statistic, Enclosed):
+            required(self._site.contributor)
+        elif not is_own(type(statistic)):
             self._site.search(statistic, request)
         check_site(statistic.name, statistic.released_size)
         plan = plan_release(self.terms, request.release, statistic, self._protocol)

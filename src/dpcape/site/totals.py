@@ -5,18 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape.arrays import FloatArray
+from dpcape.errors import ProtocolError
 from dpcape.records.kinds import Records
 from dpcape.records.one_at_a_time import one_at_a_time
+from dpcape.statistics.enclosed import Contributor, Enclosed
 from dpcape.statistics.statistic import AnyStatistic, is_own
 
 
-def released_total(statistic: AnyStatistic, records: Records) -> FloatArray:
+def released_total(statistic: AnyStatistic, records: Records, contributor: Contributor | None = None) -> FloatArray:
     """Return what leaves a site before noise: the packed total and, in the last place, the weighted number of records.
 
-    Only valid records count (:attr:`~dpcape.statistics.Extent.count_weight`).
+    Only valid records count (:attr:`~dpcape.statistics.Extent.count_weight`). ``contributor`` runs the code of other
+    packages; without one it does not run.
     """
+    if isinstance(statistic, Enclosed):
+        total, n_counted = statistic.counted_total(records, required(contributor))
+        return np.append(total, statistic.count_weight * n_counted)
     n_valid = records.n_records - records.n_invalid
     return np.append(total_of(statistic, records), statistic.count_weight * n_valid)
+
+
+def required(contributor: Contributor | None) -> Contributor:
+    """Return what runs code of other packages, or refuse: it never runs in a process that holds keys and a ledger."""
+    if contributor is None:
+        raise ProtocolError(
+            "The release was refused because this site runs no code of other packages. Ask its steward to allow the "
+            "package (dpcape site allow-analysis) and to start the site again, on Linux with Landlock."
+        )
+    return contributor
 
 
 def total_of(statistic: AnyStatistic, records: Records) -> FloatArray:

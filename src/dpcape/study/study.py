@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dpcape.analyses.description import Analysis, Public, public_facts
+from dpcape.analyses.enclosed import enclosed, inner_statistics
 from dpcape.analyses.parameters import REQUIRED
-from dpcape.analyses.registry import NO_PACKAGE, analyses
+from dpcape.analyses.registry import NO_PACKAGE
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.privacy.gaussian import mu_of
@@ -25,13 +26,15 @@ from dpcape.privacy.unit import Unit
 from dpcape.protocols import PROTOCOLS, Protocol, ProtocolParameter, make_protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
+from dpcape.statistics.enclosed import Enclosure
 from dpcape.study.data import read_data
+from dpcape.study.other_packages import Describe, known_analyses, read_enclosure
 from dpcape.study.sites import StudySite, read_members
 from dpcape.study.toml_reader import TomlSource, TomlTable, is_number, without_dates
 
 # Assumed number of records of a site where only the names of statistics matter.
 _SOME_RECORDS = 1000
-TABLES = ("study", "protocol", "sites", "data", "federation")
+TABLES = ("study", "protocol", "sites", "data", "federation", "package")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Study:
         SHA-256 of each file that belongs to the study, by relative path.
     description : Analysis
         Description of the analysis.
+    enclosure : Enclosure or None
+        How statistics of another package are computed at the sites; None for dpcape's own analyses.
 
     Edge cases
     ----------
@@ -115,10 +120,13 @@ class Study:
     content: Mapping[str, object]
     files: Mapping[str, str]
     description: Analysis = field(compare=False, repr=False)
+    enclosure: Enclosure | None = None
 
     @classmethod
-    def load(cls, path: str | Path, *, packages: Container[str] = NO_PACKAGE) -> Study:
-        """Return the study in a file, checked; ``packages`` as in :meth:`parse`."""
+    def load(
+        cls, path: str | Path, *, packages: Container[str] = NO_PACKAGE, describe: Describe | None = None
+    ) -> Study:
+        """Return the study in a file, checked; ``packages`` and ``describe`` as in :meth:`parse`."""
         where = Path(path)
         try:
             text = where.read_text(encoding="utf-8")
@@ -127,10 +135,17 @@ class Study:
                 f"A study must be a readable UTF-8 text file; got {str(path)!r} ({type(error).__name__}). Check the "
                 "path."
             ) from error
-        return cls.parse(text, path=where, packages=packages)
+        return cls.parse(text, path=where, packages=packages, describe=describe)
 
     @classmethod
-    def parse(cls, text: str, *, path: str | Path = "study.toml", packages: Container[str] = NO_PACKAGE) -> Study:
+    def parse(
+        cls,
+        text: str,
+        *,
+        path: str | Path = "study.toml",
+        packages: Container[str] = NO_PACKAGE,
+        describe: Describe | None = None,
+    ) -> Study:
         """Return the study in a TOML text, checked.
 
         Parameters
@@ -141,6 +156,8 @@ class Study:
             Path of the study; the files it names are relative to its folder.
         packages : container of str
             Distributions besides dpcape whose analyses it may name; reading a study loads the one it names.
+        describe : callable or None
+            Finds out elsewhere what must be known of an analysis of another package; None loads it in this process.
 
         Returns
         -------
@@ -157,7 +174,10 @@ class Study:
         data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
         settings, deadline = _read_protocol(TomlTable(source, ("protocol",)), len(members))
-        head = _read_head(TomlTable(source, ("study",)), members, analyses(packages))
+        head = _read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
+        enclosure = read_enclosure(source, head["description"])
+        if enclosure is not None:
+            head["description"] = enclosed(head["description"], enclosure)
         study = cls(
             **head,
             settings=settings,
@@ -170,6 +190,7 @@ class Study:
             content=source.content,
             # Computed now: a file that changes later must not change this study.
             files={_relative(path, where.parent): _sha256(path) for path in data.files},
+            enclosure=enclosure,
         )
         data_section.within(None, study.facts)
         TomlTable(source, ("study",)).within("analysis", lambda: study.shares(dict.fromkeys(members, 2**20)))
@@ -247,6 +268,10 @@ class Study:
     def statistics(self) -> frozenset[str]:
         """Return the names of all statistics the analysis may release."""
         return self.description.statistics(self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
+
+    def inner_statistics(self) -> frozenset[str]:
+        """Return the names of the statistics of another package that the analysis may release, enclosed."""
+        return inner_statistics(self.description, self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
 
     @property
     def unit(self) -> Unit:

@@ -19,13 +19,14 @@ from dpcape.site.vault.sandbox import clean_environment
 
 
 class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Name, identity, places and the key the engine needs for TLS."""
+    """Name, identity, places, the key the engine needs for TLS, and packages whose code may run in sandboxes."""
 
     name: str
     fingerprint: str
     keys: str
     secret_files: list[str]
     tls_key: str
+    packages: list[str] = []
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +57,7 @@ def facts_of(question: Question) -> SiteFacts:
         keys=str(place.keys.resolve()),
         secret_files=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
         tls_key=key.private_bytes(*encoding).decode("ascii"),
+        packages=sorted(place.state().packages),
     )
 
 

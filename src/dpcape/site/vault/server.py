@@ -28,6 +28,7 @@ from dpcape.site.vault.seccomp import Filter
 
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder
+    from dpcape.site.foreign.workers import Workers
     from dpcape.site.vault.jobs import OpenJobs
     from dpcape.transport.frames import Ask
 
@@ -54,6 +55,8 @@ class VaultSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         How well the engine is separated from the vault.
     control : int
         Descriptor of the inherited socket.
+    workers : int or None
+        Descriptor of the line to the process that runs code of other packages in sandboxes; None refuses such code.
     """
 
     folder: str
@@ -61,6 +64,7 @@ class VaultSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     replay_for_tests: int | None = None
     mode: str
     control: int
+    workers: int | None = None
 
 
 class VaultServer:
@@ -193,8 +197,10 @@ def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
     line.sendall(reply)
 
 
-def study_opener(folder: SiteFolder, settings: VaultSettings) -> Callable[[str], Callable[[bytes], bytes]]:
-    """Return what opens a study by its digest, as the steward approved it."""
+def study_opener(
+    folder: SiteFolder, settings: VaultSettings, workers: Workers | None = None
+) -> Callable[[str], Callable[[bytes], bytes]]:
+    """Return what opens a study by its digest, as the steward approved it; ``workers`` run code of other packages."""
 
     def opened(digest: str) -> Callable[[bytes], bytes]:
         from dpcape.noise import Replay
@@ -207,8 +213,9 @@ def study_opener(folder: SiteFolder, settings: VaultSettings) -> Callable[[str],
         check_approved(place.state(), digest, settings.data)
         noise = None if settings.replay_for_tests is None else Replay(settings.replay_for_tests)
         # Code of other packages never runs here.
-        study = place.study(digest, only_own=True)
-        return place.site_for(study, settings.data, noise=noise, separation=settings.mode).answer
+        study = place.served_study(digest, workers)
+        site = place.site_for(study, settings.data, noise=noise, separation=settings.mode, contributor=workers)
+        return site.answer
 
     return opened
 
@@ -239,6 +246,7 @@ def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
     confinement = confine(vault_sandbox(folder, _keys_of(folder).resolve()))
 
     from dpcape.site.folder import SiteFolder
+    from dpcape.site.foreign.workers import Workers
     from dpcape.site.vault.jobs import OpenJobs
 
     place = SiteFolder(folder)
@@ -246,7 +254,8 @@ def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
     (place.keys / SELF_TEST_FILE).unlink(missing_ok=True)
     (place.keys / SELF_TEST_FILE).write_bytes(b"")
     coordinator = place.coordinator()
-    jobs = OpenJobs(place.name, coordinator, place.identity, study_opener(place, settings))
+    workers = None if settings.workers is None else Workers(socket.socket(fileno=settings.workers))
+    jobs = OpenJobs(place.name, coordinator, place.identity, study_opener(place, settings, workers))
     with socket.socket(fileno=settings.control) as control:
         ready(confinement)
         _log.info("serving; engine separated: %s", settings.mode)

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from dpcape.errors import TransportError
+from dpcape.site.foreign.workers import start_zygote
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import LINE_VARIABLE
 from dpcape.site.vault.launch import GO, Launch, Report
@@ -93,6 +94,8 @@ class Serving:
     guarded : Guarded
     work : Path or None
         Where work folders are made; the system's temporary folder if None.
+    packages : tuple of str
+        Distributions whose code the steward allowed; it runs in sandboxed children of a process of its own.
     most_abi, with_seccomp
         For tests: what an older kernel would do.
     """
@@ -103,6 +106,7 @@ class Serving:
     accounts: Accounts
     guarded: Guarded
     work: Path | None = None
+    packages: tuple[str, ...] = ()
     most_abi: int | None = None
     with_seccomp: bool = True
 
@@ -126,6 +130,7 @@ class Supervisor:
         self._serving, self._engine, self._say = serving, engine, say
         self._ending = False
         self._is_tested = False
+        self._zygote: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
         """Serve until a signal comes or the engine ends by itself; return the exit code."""
@@ -205,12 +210,35 @@ class Supervisor:
         return "told to end"
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        settings = msgspec.structs.replace(self._serving.settings, control=control.fileno())
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            inherited = (control, ours) if self._start_zygote(theirs) else (control,)
+            return self._launched_vault(*inherited)
+
+    def _start_zygote(self, line: socket.socket) -> bool:
+        """Start what runs code of other packages, if the steward allowed any; where it cannot run, it is refused."""
+        if not self._serving.packages or self._serving.mode is NONE:
+            return False
+        options = _options(self._serving.accounts.vault)
+        try:
+            self._zygote = start_zygote(
+                line, self._serving.packages, python=self._serving.vault_python, options=options
+            )
+        except TransportError as error:
+            self._say(str(error))
+            return False
+        return True
+
+    def _launched_vault(self, control: socket.socket, workers: socket.socket | None = None) -> subprocess.Popen[bytes]:
+        inherited = [line.fileno() for line in (control, workers) if line is not None]
+        settings = msgspec.structs.replace(
+            self._serving.settings, control=control.fileno(), workers=None if workers is None else workers.fileno()
+        )
         vault = subprocess.Popen(
             [self._serving.vault_python, "-I", "-m", "dpcape.site.vault.server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            pass_fds=(control.fileno(),),
+            pass_fds=inherited,
             env=clean_environment(),
             cwd="/",
             start_new_session=True,

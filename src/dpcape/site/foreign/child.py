@@ -1,0 +1,123 @@
+"""One child: gives up what is left to it, loads one package, answers one task, and dies without a word.
+
+It can start no process, send no signal, make no socket, pass no descriptor, and open or look at no file, before the
+first line of foreign code runs: what that code learns from a block cannot be left anywhere for the child that comes
+next. It has one line, on which it is told a task and answers once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+from functools import partial
+from importlib import import_module
+from typing import NoReturn
+
+import msgspec
+import numpy as np
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, plain_about, plain_outline
+from dpcape.errors import InvalidParameter
+from dpcape.site.foreign.sources import Declared, Sources, install_finder
+from dpcape.site.foreign.tasks import (
+    MAX_TASK_BYTES,
+    ContributeTask,
+    DescribeTask,
+    NoAnswer,
+    OutlineTask,
+    Task,
+    read_written,
+    write_all,
+    written,
+)
+from dpcape.site.vault.seccomp import Filter, install
+from dpcape.statistics.enclosed import Enclosed
+from dpcape.statistics.statistic import build
+from dpcape.transport.messages import Array, decode_public
+
+_PR_SET_PDEATHSIG = 1
+_NO_PROCESSES = (
+    *("clone", "fork", "vfork", "execve", "execveat"),
+    *("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal"),
+)
+_NO_LINES = (
+    *("connect", "bind", "listen", "accept", "accept4"),
+    *("sendmsg", "sendmmsg", "recvmsg", "memfd_create", "flock"),
+)
+_NO_FILES = (
+    *("open", "openat", "openat2", "creat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat"),
+    *("faccessat2", "readlink", "readlinkat", "statfs", "getxattr", "lgetxattr", "chdir", "inotify_init1"),
+    *("inotify_add_watch",),
+)
+CHILD_FILTER = Filter(network=False, pairs=False, denied=(*_NO_PROCESSES, *_NO_LINES, *_NO_FILES))
+MEMORY_BYTES, CPU_SECONDS = 2**31, 120
+_LIMITS = {"AS": MEMORY_BYTES, "CPU": CPU_SECONDS, "FSIZE": 0, "NOFILE": 64, "CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
+
+
+def run(line: int, sources: Sources) -> NoReturn:
+    """Answer one task on a line of its own; never returns."""
+    try:
+        _give_up()
+        install_finder(sources)
+        read = partial(os.read, line)
+        task: Task = msgspec.msgpack.decode(read_written(read, MAX_TASK_BYTES), type=Task)
+        if isinstance(task, ContributeTask):
+            _contribute(line, task, sources)
+        else:
+            write_all(line, written(_plain(task, sources)))
+    except BaseException:  # whatever it is, its text stays here
+        os._exit(1)
+    os._exit(0)
+
+
+def _give_up() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    for name, value in _LIMITS.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(kind)
+        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (least, least))
+    if not install(CHILD_FILTER):
+        os._exit(1)
+
+
+def _plain(task: DescribeTask | OutlineTask, sources: Sources) -> bytes:
+    """Return what an analysis says of itself, or that it refuses."""
+    try:
+        analysis = _analysis(sources.of(task.package)[task.analysis])
+        answer: PlainAnalysis | PlainOutline = (
+            plain_about(analysis) if isinstance(task, DescribeTask) else plain_outline(analysis, task.numbers)
+        )
+        return msgspec.msgpack.encode(answer)
+    except Exception:  # its text is the package's, and stays here
+        return msgspec.msgpack.encode(NoAnswer())
+
+
+def _analysis(declared: Declared) -> Analysis:
+    found = _loaded(declared)
+    if not isinstance(found, Analysis):
+        raise InvalidParameter(f"{declared.name!r} must be an Analysis; got {type(found).__name__}.")
+    return found
+
+
+def _loaded(declared: Declared) -> object:
+    found: object = import_module(declared.module)
+    for name in declared.attribute.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _contribute(line: int, task: ContributeTask, sources: Sources) -> None:
+    statistic = build(task.way, task.facts, decode_public(task.public))
+    assert isinstance(statistic, Enclosed)
+    # Registers the package's statistics.
+    for declared in sources.of(task.package).values():
+        _loaded(declared)
+    code = build(statistic.inner, task.facts.shape_facts(), statistic.inner_public)
+    block = msgspec.msgpack.decode(read_written(partial(os.read, line), MAX_TASK_BYTES), type=list[Array])
+    parts = tuple(entry.decode().copy() for entry in block)
+    answers = np.ascontiguousarray(statistic.computed_by(code, task.facts, parts), dtype=np.float64)
+    write_all(line, answers.tobytes())

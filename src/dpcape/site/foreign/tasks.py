@@ -1,0 +1,87 @@
+"""What a child is told, and how both sides read and write it. Nothing executable travels."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from dpcape.analyses.enclosed import PublicNumbers
+from dpcape.facts import PublicFacts
+from dpcape.transport.messages import Array
+
+LENGTH_BYTES = 8
+MAX_TASK_BYTES = 2**31
+# An outline is a page of numbers.
+MAX_PLAIN_BYTES = 2**22
+
+
+class DescribeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Tell what must be known of an analysis, as plain data; no record is near."""
+
+    package: str
+    analysis: str
+
+
+class OutlineTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Tell which releases an analysis makes for these public numbers."""
+
+    package: str
+    analysis: str
+    numbers: PublicNumbers
+
+
+class ContributeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Compute an enclosed statistic; the block of records follows when the code is loaded."""
+
+    package: str
+    way: str
+    facts: PublicFacts
+    public: dict[str, int | float | str | bool | Array]
+
+
+Task = DescribeTask | OutlineTask | ContributeTask
+
+
+class NoAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The analysis has no answer. Why is not told: text of other packages stays where it is."""
+
+
+def written(data: bytes) -> bytes:
+    """Return data with its length before it."""
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+
+
+def read_exactly(read: Callable[[int], bytes], n_bytes: int) -> bytes:
+    """Read a number of bytes, or raise EOFError."""
+    parts = bytearray()
+    while len(parts) < n_bytes:
+        part = read(min(n_bytes - len(parts), 2**20))
+        if not part:
+            raise EOFError
+        parts += part
+    return bytes(parts)
+
+
+def read_written(read: Callable[[int], bytes], most: int) -> bytes:
+    """Read what :func:`written` returned, if it is not longer than ``most``."""
+    n_bytes = int.from_bytes(read_exactly(read, LENGTH_BYTES), "big")
+    if n_bytes > most:
+        raise EOFError
+    return read_exactly(read, n_bytes)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything to a descriptor."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sleep_until(moment: float) -> None:
+    """Wait until a moment of the monotonic clock."""
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)

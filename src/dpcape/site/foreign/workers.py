@@ -1,0 +1,249 @@
+"""The side that holds records: one block to one child, a fixed time, and nothing believed."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, PublicNumbers, plain_analysis
+from dpcape.analyses.registry import package_of
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter, TransportError
+from dpcape.facts import PublicFacts
+from dpcape.site.foreign.tasks import (
+    MAX_PLAIN_BYTES,
+    ContributeTask,
+    DescribeTask,
+    OutlineTask,
+    Task,
+    read_exactly,
+    read_written,
+    sleep_until,
+    written,
+)
+from dpcape.site.foreign.zygote import END, START, ZygoteReport, ZygoteSettings
+from dpcape.site.vault.sandbox import clean_environment
+from dpcape.statistics.enclosed import Block, Enclosed
+from dpcape.transport.messages import Array, public_arrays
+
+_T = TypeVar("_T")
+# Part of a block's time that is kept for ending its child.
+_ENDING = 0.25
+_PLAIN_SECONDS = 60.0
+_ANSWER_SECONDS = 30.0
+
+
+class Workers:
+    """Children of a zygote, one at a time.
+
+    Parameters
+    ----------
+    control : socket.socket
+        The line to the zygote.
+    """
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._control.settimeout(_ANSWER_SECONDS)
+        # One child at a time, whichever study it is for: no two can meet.
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End the zygote and its child."""
+        self._control.close()
+
+    def contributions(self, statistic: Enclosed, facts: PublicFacts, block: Block) -> FloatArray | None:
+        """Return what a fresh child answers for one block, after the block's fixed time; None without an answer."""
+        seconds = statistic.enclosure.seconds
+        n_answers = statistic.n_answers(len(block[0]))
+        task = ContributeTask(
+            package=statistic.enclosure.package,
+            way=statistic.name,
+            facts=facts,
+            public=public_arrays(statistic.public),
+        )
+        records = msgspec.msgpack.encode([Array.of(part) for part in block])
+        n_bytes = 8 * n_answers * statistic.size
+        with self._lock:
+            begun = time.monotonic()
+            answer = self._answer(task, written(records), begun + (1 - _ENDING) * seconds, _exactly(n_bytes))
+            sleep_until(begun + seconds)
+        if answer is None or not n_bytes:
+            return None
+        # A copy: nothing that the child could still change.
+        return np.frombuffer(answer, dtype="<f8").reshape(n_answers, statistic.size).copy()
+
+    def analysis(self, name: str, package: str) -> PlainAnalysis:
+        """Return what must be known of an analysis, from a child."""
+        return self._told(DescribeTask(package=package, analysis=name), PlainAnalysis)
+
+    def outline(self, name: str, package: str, numbers: PublicNumbers) -> PlainOutline:
+        """Return the releases of an analysis, from a child."""
+        return self._told(OutlineTask(package=package, analysis=name, numbers=numbers), PlainOutline)
+
+    def described(self, point: EntryPoint) -> Analysis:
+        """Return the description of an analysis of another package, without loading it here."""
+        return plain_analysis(point.name, package_of(point), self)
+
+    def _told(self, task: DescribeTask | OutlineTask, kind: type[_T]) -> _T:
+        with self._lock:
+            answer = self._answer(task, b"", time.monotonic() + _PLAIN_SECONDS, _plain)
+        try:
+            return msgspec.msgpack.decode(answer or b"", type=kind)
+        except msgspec.MsgspecError:
+            raise InvalidParameter(
+                f"The analysis {task.analysis!r} of the package {task.package!r} has no releases for these parameters "
+                "and records. Its own words are not shown: run the study on synthetic records (dpcape run --rehearse) "
+                "to see them."
+            ) from None
+
+    def _answer(
+        self, task: Task, body: bytes, until: float, receive: Callable[[Callable[[int], bytes]], bytes]
+    ) -> bytes | None:
+        """Return what a fresh child answers before a moment; the child is gone afterwards."""
+        line = self._started()
+        try:
+            with line, contextlib.suppress(OSError, EOFError):
+                line.settimeout(max(until - time.monotonic(), 1e-3))
+                line.sendall(written(msgspec.msgpack.encode(task)) + body)
+
+                def read(n_bytes: int) -> bytes:
+                    line.settimeout(max(until - time.monotonic(), 1e-3))
+                    return line.recv(n_bytes)
+
+                return receive(read)
+            return None
+        finally:
+            self._ended()
+
+    def _started(self) -> socket.socket:
+        try:
+            self._control.send(START)
+            _, ancillary, _, _ = self._control.recvmsg(16, socket.CMSG_SPACE(array.array("i", [0]).itemsize))
+        except OSError as error:
+            raise _gone() from error
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                return socket.socket(fileno=array.array("i", data)[0])
+        raise _gone()
+
+    def _ended(self) -> None:
+        try:
+            self._control.send(END)
+            if not self._control.recv(16):
+                raise _gone()
+        except OSError as error:
+            raise _gone() from error
+
+
+def _gone() -> TransportError:
+    return TransportError(
+        "Code of other packages cannot be run because the process that starts its sandboxes ended. Start again."
+    )
+
+
+def _exactly(n_bytes: int) -> Callable[[Callable[[int], bytes]], bytes]:
+    return lambda read: read_exactly(read, n_bytes)
+
+
+def _plain(read: Callable[[int], bytes]) -> bytes:
+    return read_written(read, MAX_PLAIN_BYTES)
+
+
+def places_of(packages: Iterable[str]) -> list[str]:
+    """Return the folders in which distributions are installed; those that are not installed are left out."""
+    found = []
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(str(Path(str(distribution(package).locate_file(""))).resolve()))
+    return sorted(set(found))
+
+
+def start_zygote(
+    control: socket.socket,
+    packages: Iterable[str],
+    *,
+    python: str = sys.executable,
+    options: Mapping[str, Any] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a zygote that serves one end of a socket pair; refuse a machine that cannot confine it."""
+    zygote = subprocess.Popen(
+        [python, "-I", "-m", "dpcape.site.foreign.zygote"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(control.fileno(),),
+        env=clean_environment(),
+        cwd="/",
+        start_new_session=True,
+        **(options or {}),
+    )
+    assert zygote.stdin is not None
+    assert zygote.stdout is not None
+    named = sorted(packages)
+    settings = ZygoteSettings(control=control.fileno(), packages=named, paths=places_of(named))
+    with contextlib.suppress(BrokenPipeError):
+        zygote.stdin.write(msgspec.json.encode(settings) + b"\n")
+        zygote.stdin.close()
+    answer = zygote.stdout.readline()
+    zygote.stdout.close()
+    report = msgspec.json.decode(answer, type=ZygoteReport) if answer else ZygoteReport(is_confined=False)
+    if not report.is_confined:
+        zygote.kill()
+        zygote.wait()
+        raise TransportError(
+            "Code of other packages cannot be run because this machine cannot confine it: it needs Linux with Landlock "
+            "and seccomp. Use an analysis of dpcape, or another machine."
+        )
+    return zygote
+
+
+class OwnWorkers:
+    """Workers of a process that is no vault: a steward's command or page. The zygote starts when it is first needed.
+
+    Parameters
+    ----------
+    packages : callable
+        Returns the packages that are allowed now.
+    """
+
+    def __init__(self, packages: Callable[[], Iterable[str]]) -> None:
+        self._packages = packages
+        self._running: tuple[list[str], Workers, subprocess.Popen[bytes]] | None = None
+
+    def described(self, point: EntryPoint) -> Analysis:
+        """Return the description of an analysis of another package, without loading it here."""
+        return self._workers().described(point)
+
+    def close(self) -> None:
+        """End the zygote, if there is one."""
+        if self._running is not None:
+            self._running[1].close()
+            self._running[2].wait()
+            self._running = None
+
+    def _workers(self) -> Workers:
+        packages = sorted(self._packages())
+        if self._running is None or self._running[0] != packages:
+            self.close()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._running = (packages, Workers(ours), start_zygote(theirs, packages))
+        return self._running[1]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()

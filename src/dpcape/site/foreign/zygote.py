@@ -1,0 +1,136 @@
+"""The zygote: a trusted process that starts one child per task. It has no network, key, ledger, record or file.
+
+It reads the text of the packages without running it, and loads the libraries they use, so that a child is ready within
+milliseconds. Then it gives up all files. It never sees a task or a record: it passes the vault one end
+of a line and leaves the other to the child.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+
+import msgspec
+
+from dpcape.analyses.registry import own_analyses
+from dpcape.site.foreign import child
+from dpcape.site.foreign.sources import Sources
+from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.sandbox import Sandbox, confine
+from dpcape.site.vault.seccomp import Filter, install
+from dpcape.statistics.enclosed import SAMPLED
+from dpcape.statistics.statistic import statistic_class
+
+START, END, LINE, ENDED = b"start", b"end", b"line", b"ended"
+_BUFFER_BYTES = 4 * 2**20
+
+
+class ZygoteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the zygote is told: the descriptor of its line to the vault, the allowed packages and where they are."""
+
+    control: int
+    packages: list[str]
+    paths: list[str]
+
+
+class ZygoteReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether Landlock and the filter of system calls are in force."""
+
+    is_confined: bool
+
+
+ZYGOTE_FILTER = Filter(
+    network=False, pairs=True, denied=("execve", "execveat", "connect", "bind", "listen", "accept", "accept4")
+)
+
+
+class Zygote:
+    """Starts and ends children, one at a time, as the vault asks for it.
+
+    Parameters
+    ----------
+    control : socket.socket
+        The line to the vault.
+    sources : Sources
+        The packages.
+    """
+
+    def __init__(self, control: socket.socket, sources: Sources) -> None:
+        self._control, self._sources = control, sources
+        self._child = 0
+
+    def serve(self) -> None:
+        """Serve until the vault is gone."""
+        try:
+            while word := self._control.recv(16):
+                self._end()
+                if word == START:
+                    self._start()
+                else:
+                    self._control.send(ENDED)
+        finally:
+            self._end()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for side in (ours, theirs):
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        self._child = os.fork()
+        if not self._child:
+            self._control.close()
+            theirs.close()
+            child.run(ours.detach(), self._sources)
+        with ours, theirs:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))]
+            self._control.sendmsg([LINE], rights)
+
+    def _end(self) -> None:
+        if self._child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
+            os.waitpid(self._child, 0)
+            self._child = 0
+
+
+def prepare(settings: ZygoteSettings) -> Sources:
+    """Load everything that children need; files are out of reach afterwards."""
+    # Loads every module of dpcape that a child may ask for.
+    own_analyses()
+    statistic_class(SAMPLED)
+    sys.path += [path for path in settings.paths if path not in sys.path]
+    sources = Sources(settings.packages)
+    sources.load_libraries()
+    return sources
+
+
+def main() -> None:
+    """Load libraries, read the packages, give up everything, report, and serve."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=ZygoteSettings)
+    os.umask(0o077)
+    # Before the libraries that a package names are loaded; children inherit it.
+    is_filtered = install(ZYGOTE_FILTER)
+    sources = prepare(settings)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    # Binds this thread and what it starts, which is every child; a library may have a thread of its own here.
+    confinement = confine(Sandbox(Rules(), ZYGOTE_FILTER))
+    gc.collect()
+    gc.freeze()
+    is_confined = is_filtered and confinement.seccomp and confinement.abi >= 1
+    sys.stdout.buffer.write(msgspec.json.encode(ZygoteReport(is_confined=is_confined)) + b"\n")
+    sys.stdout.buffer.flush()
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+    if is_confined:
+        with socket.socket(fileno=settings.control) as control:
+            Zygote(control, sources).serve()
+
+
+if __name__ == "__main__":
+    main()
