@@ -96,8 +96,11 @@ def test_a_package_that_was_not_allowed_is_not_even_imported(study_file: Path, p
 
 
 def test_an_allowed_package_can_be_reviewed_and_is_conditional(study_file: Path, place: SiteFolder) -> None:
+    """Also then it is loaded in a sandboxed child alone: this process holds keys and ledger."""
     place.allow_package("somebody-else")
     seen = review(place, place.load_study(study_file), "cohort")
+    assert "SOMEBODY_RAN" not in os.environ
+    assert "somebody_else" not in sys.modules
     assert seen.guarantee.status.startswith("conditional")
     assert any("not part of dpcape" in text for text in seen.guarantee.assumptions)
     place.allow_package("somebody-else", allowed=False)
@@ -134,8 +137,6 @@ def test_the_vault_refuses_code_of_other_packages_without_loading_it(study_file:
     own = Study.parse(STUDY.replace('"trimmed"', '"mean"'), path=study_file.with_name("own.toml"))
     for approved in (study, own):
         place.approve(approved, "cohort")
-    os.environ.pop("SOMEBODY_RAN")
-    sys.modules.pop("somebody_else")
     opened = study_opener(place, VaultSettings(folder=str(place.path), mode="confined", control=-1))
     with pytest.raises(LedgerRefused, match="package 'somebody-else'"):
         opened(study.digest())
