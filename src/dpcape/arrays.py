@@ -1,8 +1,8 @@
-"""Type aliases for NumPy arrays of real numbers, of integers and of Booleans."""
+"""Type aliases for NumPy arrays of real numbers, of integers, of Booleans and of anything."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,3 +15,6 @@ IntArray: TypeAlias = NDArray[np.int64]
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 """Booleans, of any shape."""
+
+AnyArray: TypeAlias = NDArray[Any]  # type: ignore[explicit-any]  # raw columns are checked where they are read
+"""Values of any type and shape, such as raw columns of a file."""

@@ -18,7 +18,7 @@ from dpcape.factor_release.attack_result import (
     INFER_RESPONSE,
     INFER_UNRELEASED,
     MEMBER,
-    Attack,
+    AttackResult,
 )
 from dpcape.factor_release.bundle import Bundle
 from dpcape.factor_release.bundle_attacks import attack_bundle
@@ -31,7 +31,9 @@ N_REPEATS = 5
 N_LEAKED = 15
 
 
-def attacked(bundle: Bundle, X: np.ndarray, twin: Twin | None = None, n_leaked: int = N_LEAKED) -> tuple[Attack, ...]:
+def attacked(
+    bundle: Bundle, X: np.ndarray, twin: Twin | None = None, n_leaked: int = N_LEAKED
+) -> tuple[AttackResult, ...]:
     rng = np.random.default_rng(0)
     n_twin = n_leaked if twin is not None else 0
     return attack_bundle(
@@ -39,7 +41,7 @@ def attacked(bundle: Bundle, X: np.ndarray, twin: Twin | None = None, n_leaked: 
     )
 
 
-def the(attacks: tuple[Attack, ...], goal: str, *words: str, without: str = "?") -> Attack:
+def the(attacks: tuple[AttackResult, ...], goal: str, *words: str, without: str = "?") -> AttackResult:
     """Return the only attack with this goal that knows these things."""
     found = [a for a in attacks if a.goal == goal and all(w in a.knows for w in words) and without not in a.knows]
     assert len(found) == 1, [a.knows for a in found]
@@ -50,7 +52,7 @@ def the(attacks: tuple[Attack, ...], goal: str, *words: str, without: str = "?")
 
 
 @pytest.fixture(scope="module")
-def noise() -> tuple[tuple[Attack, ...], Bundle]:
+def noise() -> tuple[tuple[AttackResult, ...], Bundle]:
     rng = np.random.default_rng(11)
     n, n_train = 150, 120
     X = standardised(rng.standard_normal((n, 100)))

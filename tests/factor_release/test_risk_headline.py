@@ -9,7 +9,7 @@ import pytest
 from made_data import factor_data, made_bundle, standardised
 
 from dpcape.factor_release import FactorRelease
-from dpcape.factor_release.attack_result import FIND, MEMBER, Attack
+from dpcape.factor_release.attack_result import FIND, MEMBER, AttackResult
 from dpcape.factor_release.risk import RiskReport, assess_risk, largest
 from dpcape.factor_release.risk_page import risk_page
 from dpcape.factor_release.risk_words import assumed_words, headline_words, percent
@@ -108,9 +108,9 @@ def test_a_response_nobody_knows_is_listed_but_makes_no_headline() -> None:
 
 
 def test_gain_over_guessing_decides_and_the_first_of_equals_wins() -> None:
-    coin = Attack(MEMBER, "a", 0.6, 0.0, 0.5, 10)
-    found = Attack(FIND, "b", 0.3, 0.0, 0.01, 10, uses_features=True)
-    equal = Attack(FIND, "c", 0.3, 0.0, 0.01, 10, uses_response=True)
+    coin = AttackResult(MEMBER, "a", 0.6, 0.0, 0.5, 10)
+    found = AttackResult(FIND, "b", 0.3, 0.0, 0.01, 10, uses_features=True)
+    equal = AttackResult(FIND, "c", 0.3, 0.0, 0.01, 10, uses_response=True)
     assert coin.advantage == pytest.approx(0.2)
     assert largest([coin, found, equal], response_known=True) is found
     assert largest([coin, equal, found], response_known=True) is equal

@@ -39,6 +39,10 @@ def _row(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_features": facts.n_features, "bound": math.hypot(*facts.bounds)}
 
 
+def _scaled(facts: PublicFacts) -> dict[str, Any]:
+    return {"n_features": facts.n_features, "bound": math.hypot(*[1.0 for _ in facts.widths])}
+
+
 def _reduced(width: str, *names: str) -> Callable[[PublicFacts, Public], dict[str, Any]]:
     def numbers(facts: PublicFacts, public: Public) -> dict[str, Any]:
         found = {"n_features": facts.n_features, width: public["projection"].shape[1]}
@@ -81,6 +85,15 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "noise_variance": public["noise_variance"],
         "radius": public["radius"],
     },
+    "absolute_deviations": lambda facts, public: {"n_features": facts.n_features},
+    "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
+    "scaled_second_moment": lambda facts, public: _scaled(facts),
+    "scaled_centred_moments": lambda facts, public: _scaled(facts) | {"mean_weight": public["mean_weight"]},
+    "scaled_cluster_sums": lambda facts, public: _scaled(facts) | {"n_clusters": len(public["centres"])},
+    "mixture_step": lambda facts, public: (
+        _row(facts, public)
+        | {"n_components": len(public["means"]), "clip": public["clip"], "count_weight": public["count_weight"]}
+    ),
     "word_shares": lambda facts, public: {"n_features": facts.n_features, "clip": public["clip"]},
     "word_pairs": _words,
     "word_triples": _words,
@@ -123,6 +136,12 @@ RECORDED = {
     "third_moment-one-column": (1, 0.7999999999999998, 0.3999999999999999, 4.565237077258644e-10),
     "third_moment-strong-noise": (4, 10.583005244258363, 5.291502622129181, 5.26416264928502e-09),
     "whitened_third_moment-clip0.8-variance0.05": (4, 0.9495306970615189, 0.47476534853075947, 4.303010382789623e-10),
+    "absolute_deviations-rows": (3, 1.7320508075688772, 1.7320508075688772, 4.972781506987896e-10),
+    "radius_histogram-views": (64, 2.0, 1.4142135623730951, 4.0728198378257126e-10),
+    "scaled_second_moment-views": (10, 2.8284271247461907, 2.0, 5.759837051755313e-10),
+    "scaled_centred_moments-rows": (9, 1.590990257669732, 1.118033988749895, 3.209916660148724e-10),
+    "scaled_cluster_sums-rows": (8, 2.0, 1.4142135623730951, 4.0602590981562426e-10),
+    "mixture_step-two-components": (8, 0.6, 0.3, 6.355360682164246e-10),
     "word_shares-clipped": (3, 0.7071067811865476, 0.5, 1.4355183708403274e-09),
     "word_pairs-clipped": (6, 0.4242640687119285, 0.3, 8.613110225041964e-10),
     "word_pairs-two-of-three-words": (3, 1.4142135623730951, 1.0, 2.871036741680655e-09),

@@ -167,6 +167,7 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "size": int(generator.integers(1, 10**5)),
         "diameter": float(10 ** generator.uniform(-2, 2)),
         "degree": int(generator.integers(1, 6)),
+        "count_weight": float(10 ** generator.uniform(-2, 1)),
     }
 
 

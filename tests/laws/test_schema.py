@@ -220,7 +220,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_descriptions_and_values_are_refused_in_house_form_without_data(case):
-    with pytest.raises(InvalidParameter, match=r"^.+ must .+; got .+\. .+\.$") as caught:
+    with pytest.raises(InvalidParameter, match=r"^.+( must .+; got |is not in ).+\. .+\.$") as caught:
         REFUSED[case]()
     assert "98765" not in str(caught.value)
 
@@ -239,10 +239,10 @@ def test_bad_descriptions_and_values_are_refused_in_house_form_without_data(case
     ],
 )
 def test_bad_files_are_refused(toml_file, text):
-    with pytest.raises(InvalidParameter, match=r"must .+; got .+\. "):
+    with pytest.raises(InvalidParameter, match=r"(must .+; got|because) .+\. "):
         Schema.from_toml(toml_file(text))
 
 
 def test_absent_file_is_refused(tmp_path):
-    with pytest.raises(InvalidParameter, match="readable TOML"):
+    with pytest.raises(InvalidParameter, match=r"absent.toml.*missing"):
         Schema.from_toml(tmp_path / "absent.toml")

@@ -166,14 +166,17 @@ def test_scales_in_few_coordinates_are_relative(estimator: Any, kind: str, name:
     setting = Setting(fed.sites, fed.protocol, **PRIVACY)
     planned = releases_of(name, fed.facts.widths, fed.facts.bounds, options, setting=setting)
     found = plan_study(releases=planned, sizes=fed.sites, protocol=fed.protocol, **PRIVACY)
-    assert [release.known for release in planned] == [EXACT_SCALES, RELATIVE]
-    assert [entry.get("known") for entry in found["releases"]] == [None, RELATIVE]
-    (first, scale, _), (second, other, plan) = steps
+    n_more = len(steps) - 2
+    assert [release.known for release in planned] == [EXACT_SCALES, RELATIVE] + [EXACT_SCALES] * bool(n_more)
+    assert [entry.get("known") for entry in found["releases"]] == [None, RELATIVE] + [None] * bool(n_more)
+    (first, scale, _), (second, other, plan) = steps[:2]
     assert scale == found["releases"][0]["aggregate_scale"]
     assert second.radius != pytest.approx(1.0)
     assert other / second.radius == pytest.approx(found["releases"][1]["aggregate_scale"], rel=1e-6)
     assert plan.mus["oslo"] == pytest.approx(found["releases"][1]["mu"], rel=1e-9)
-    assert [first.size, second.size] == [release.statistic.size for release in planned]
+    assert [first.size, second.size] == [release.statistic.size for release in planned[:2]]
+    for _, later, _ in steps[2:]:
+        assert later == found["releases"][2]["aggregate_scale"]
     assert "relative to the largest contribution" in str(fed.plan(estimator))
 
 
@@ -193,7 +196,7 @@ def test_noise_of_chosen_words_is_at_most_what_is_planned() -> None:
 
 def test_both_designs_are_named_where_the_first_result_chooses() -> None:
     plan = federation("rows").plan(MixtureModel(2, **PRIVACY, noise_variance=0.01))
-    assert len(plan.steps) == 2
+    assert len(plan.steps) == 4
     assert {plan.steps[1].statistic.name, plan.steps[1].instead} == {"third_moment", "whitened_third_moment"}
     assert "whitened_third_moment or third_moment" in str(plan)
     assert "noise: " in str(plan)
@@ -268,8 +271,9 @@ def test_command_prints_a_line_for_each_release() -> None:
     words = ("--analysis", "whitened-mixture-model", *USUAL.replace("--json", "").split())
     printed = " ".join(run(*words).stdout.split())
     entries = json.loads(run(*words, "--json").stdout)["releases"]
-    first, second = (f"aggregate scale {entry['aggregate_scale']:.6g}" for entry in entries)
-    assert f"release 1 second moment: {first}; share 0.6 of mu^2" in printed
+    first, second, third = (f"aggregate scale {entry['aggregate_scale']:.6g}" for entry in entries)
+    assert f"release 1 second moment: {first}; share 0.3 of mu^2" in printed
+    assert f"mixture step, 2 times: {third}; share 0.25 of mu^2" in printed
     assert f"release 2 whitened third moment: {second}, relative to the largest contribution;" in printed
     assert "note The first result" in printed
     assert "{" not in printed

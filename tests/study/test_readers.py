@@ -78,7 +78,7 @@ def test_ranges_levels_and_missing_values(tmp_path: Path) -> None:
         'sex = ["F", "M"]',
         tmp_path,
     )
-    with pytest.raises(InvalidParameter, match="column 'sex' must have no missing values"):
+    with pytest.raises(InvalidParameter, match=r"column 'sex' .*missing values"):
         strict.records_for("lyon", tmp_path / "x.csv")
 
 
@@ -161,14 +161,14 @@ def test_series_by_offsets_by_subject_column_by_file_and_in_a_block(tmp_path: Pa
         assert np.array_equal(np.concatenate(content(records)), np.concatenate(content(rows(X, bound=1.0))))
     (tmp_path / "gap.csv").write_text("a,b,c,who\n1,2,3,x\n1,2,3,\n", encoding="utf-8")
     study = study_of(data + '\nsubject = "who"', tmp_path, "joint_ica", "n_components = 2")
-    with pytest.raises(InvalidParameter, match="'who' must tell whose row it is"):
+    with pytest.raises(InvalidParameter, match=r"'who'.*Complete it"):
         study.records_for("lyon", tmp_path / "gap.csv")
     np.save(tmp_path / "block.npy", X[:39].reshape(3, 13, 3))
     assert study.records_for("lyon", tmp_path / "block.npy").n_records == 39
     for offsets in ([0, 10], [1, 40], [0, 25, 10, 40], [0.0, 40.0]):
         np.savez(tmp_path / "o.npz", Z=X, offsets=np.array(offsets))
         study = study_of(data + '\narray = "Z"\nsubject = "offsets"', tmp_path, "joint_ica", "n_components = 2")
-        with pytest.raises(InvalidParameter, match="offsets of subjects must rise"):
+        with pytest.raises(InvalidParameter, match="rise from 0 to the number of rows"):
             study.records_for("lyon", tmp_path / "o.npz")
 
 
@@ -182,24 +182,24 @@ def test_stored_arrays_stay_on_disk(tmp_path: Path) -> None:
     assert arrays["empty"].shape == (0, 3)
     assert arrays["one"] == 3.0
     np.savez(tmp_path / "o.npz", X=np.array([{}], dtype=object))
-    with pytest.raises(InvalidParameter, match="without objects"):
+    with pytest.raises(InvalidParameter, match="Python objects"):
         mapped_arrays(tmp_path / "o.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK no")
-    with pytest.raises(InvalidParameter, match="without objects"):
+    with pytest.raises(InvalidParameter, match="Python objects"):
         mapped_arrays(tmp_path / "bad.npz")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("x.csv", "a,b\n1,2\n", "got none named 'c'"),
-        ("x.csv", "a,a,c\n1,2,3\n", "every column once"),
-        ("x.csv", "a,b,c\n1,2\n", "as many cells in every line"),
-        ("x.csv", "a,b,c\n1,secret,3\n", "column 'b' must hold numbers; got text"),
+        ("x.csv", "a,b\n1,2\n", "'c'"),
+        ("x.csv", "a,a,c\n1,2,3\n", "Rename them"),
+        ("x.csv", "a,b,c\n1,2\n", "same number of cells"),
+        ("x.csv", "a,b,c\n1,secret,3\n", "'b' must hold numbers"),
         ("x.csv", "a,b,c\n1,,3\n", "missing values"),
         ("x.csv", "a,b,c\n1,inf,3\n", "must be finite"),
         ("x.csv", "a,b,c\n", "at least one row"),
-        ("x.csv", "", "got none named 'a'"),
+        ("x.csv", "", "'a'"),
         ("x.txt", "a", "must be .csv"),
         ("x.npz", "a", "NumPy file"),
     ],
@@ -216,7 +216,7 @@ def test_bad_files_are_refused_without_a_word_of_their_content(
 
 def test_files_and_sites_that_do_not_exist(tmp_path: Path) -> None:
     study = study_of(NAMED, tmp_path)
-    with pytest.raises(InvalidParameter, match="must exist"):
+    with pytest.raises(InvalidParameter, match="Correct the path"):
         study.records_for("lyon", tmp_path / "nowhere.csv")
     with pytest.raises(InvalidParameter, match="must be one of lima, lyon, oslo"):
         study.records_for("rome", tmp_path / "x.csv")
@@ -247,7 +247,7 @@ def test_nifti_needs_a_mask_and_its_extra(tmp_path: Path) -> None:
     data = 'kind = "subjects"\nbound = 1.0\nunit = "record"\nfeatures = 3'
     (tmp_path / "sub.nii.gz").write_bytes(b"")
     study = study_of(data, tmp_path, "joint_ica", "n_components = 2")
-    with pytest.raises(InvalidParameter, match="mask of"):
+    with pytest.raises(InvalidParameter, match="Write mask"):
         study.records_for("lyon", tmp_path / "sub.nii.gz")
 
 

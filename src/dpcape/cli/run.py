@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,12 @@ import click
 
 if TYPE_CHECKING:
     from dpcape.guarantee.release_record import Release
+    from dpcape.postprocessing.verdicts import Verdict
     from dpcape.runs.folder import RunFolder
     from dpcape.study import Study
 
+# How many quantities the console lists.
+_SHOWN_VERDICTS = 20
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
@@ -72,16 +77,35 @@ def _default_folder(study: Study, rehearse: bool) -> Path:
 
 def _show(folder: RunFolder, as_json: bool) -> None:
     guarantee: dict[str, Any] = folder.guarantee()
+    verdicts = folder.model().verdicts_
     if as_json:
-        result = {"run": str(folder.path), "rehearsal": folder.is_rehearsal, "guarantee": guarantee}
+        result = {
+            "run": str(folder.path),
+            "rehearsal": folder.is_rehearsal,
+            "guarantee": guarantee,
+            "verdicts": [asdict(verdict) for verdict in verdicts],
+        }
         click.echo(json.dumps(result))
         return
     if folder.is_rehearsal:
         click.echo("Rehearsal on made-up records; nothing real was touched or charged.")
     if sys.stdout.isatty():
         _print_card(folder)
+    _print_verdicts(verdicts)
     click.echo(f"Guarantee: {guarantee['sentence']}")
     click.echo(f"Report: {folder.path / 'report.html'}")
+
+
+def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """Print each quantity with its verdict, and how many there are of each."""
+    from dpcape.postprocessing.verdicts import summary
+
+    for verdict in verdicts[:_SHOWN_VERDICTS]:
+        click.echo(str(verdict))
+    if len(verdicts) > _SHOWN_VERDICTS:
+        click.echo(f"... and {len(verdicts) - _SHOWN_VERDICTS} more, in the report")
+    if verdicts:
+        click.echo(summary(verdicts))
 
 
 def _print_card(folder: RunFolder) -> None:

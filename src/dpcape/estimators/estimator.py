@@ -27,6 +27,7 @@ from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UtilityW
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
+from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, warning_of
 from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics.statistic import is_own
 
@@ -68,6 +69,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         Only when the sites name their columns.
     uncertain_ : list of str
         What nobody outside the sites can know about the result, in words; empty if nothing.
+    verdicts_ : list of Verdict
+        For each quantity of the result, whether it is determined, uncertain or not determined, and why.
     bounds_in_ : tuple of float
         Public maximum norm of a record, one per view.
     """
@@ -82,6 +85,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     releases_: list[Release]
     warnings_: list[str]
     uncertain_: list[str]
+    verdicts_: list[Verdict]
     bounds_in_: tuple[float, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
@@ -110,8 +114,11 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
             # fails half-way.
             self.__dict__.pop("guarantee_", None)
+            self.verdicts_ = []
             self._accept_losses(federation, private)
             self._fit(federation, private)
+            self.uncertain_ = list(getattr(private, "uncertain", []))
+            self._judge()
         self.n_features_in_ = federation.n_features
         self.bounds_in_ = federation.facts.bounds
         if federation.facts.feature_names:
@@ -119,8 +126,15 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         self.guarantee_ = private.guarantee()
         self.releases_ = list(private.releases)
         self.warnings_ = texts
-        self.uncertain_ = list(getattr(private, "uncertain", []))
         return self
+
+    def _judge(self) -> None:
+        """Cap the verdicts where something unknown may bear on the result, and warn of what is not determined."""
+        if self.uncertain_:
+            self.verdicts_ = at_most_uncertain(self.verdicts_, "unreadable records are not counted")
+        text = warning_of(self.verdicts_)
+        if text:
+            warnings.warn(f"{type(self).__name__}: {text}", UtilityWarning, stacklevel=3)
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
         """Return the releases that fitting would make, their noise and the privacy loss; spends nothing.
@@ -228,6 +242,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
             "warnings": list(getattr(self, "warnings_", [])),
             "uncertain": list(getattr(self, "uncertain_", [])),
+            "verdicts": [msgspec.to_builtins(verdict) for verdict in self.verdicts_],
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
@@ -272,6 +287,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about.get("warnings", []))
         model.uncertain_ = list(about.get("uncertain", []))
+        model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about.get("verdicts", [])]
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about.get("bounds_in", ()))
         if about["feature_names"]:

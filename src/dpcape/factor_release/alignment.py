@@ -1,4 +1,4 @@
-"""Rotating draws onto a common frame, so that their average means something.
+"""Rotate draws onto a common frame before averaging them.
 
 The likelihood does not change when factors and loadings are rotated together, so the posterior draws wander
 over rotations, signs and orders, and their plain average shrinks towards zero as the chain gets longer (the

@@ -1,4 +1,4 @@
-"""The result of one attack on a release, and what attacks try to reach."""
+"""The result of one attack on a release, and the goals of attacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INFER_UNRELEASED = "tell in which third of the people the person's unreleased re
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackResult:
     """One attack: its goal, what the adversary knows, its success and what guessing reaches."""
 
     goal: str
@@ -42,7 +42,7 @@ def mean_attack(
     n_people: int,
     uses_response: bool = False,
     uses_features: bool = False,
-) -> Attack:
+) -> AttackResult:
     """Return the mean over repetitions of an attack, with its standard error."""
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-    return Attack(goal, knows, float(np.mean(values)), error, baseline, n_people, uses_response, uses_features)
+    return AttackResult(goal, knows, float(np.mean(values)), error, baseline, n_people, uses_response, uses_features)

@@ -1,8 +1,8 @@
-"""The files a third party gets, and what the third party does with them.
+"""The files a third party gets, and the model the third party fits to them.
 
 Training factors with responses, test factors without, the guide and the penalty rows of the modified
-design. No loadings, no features, and not their number. Rows are sorted by the first factor, so that their
-order tells nothing the rows do not.
+design. Neither loadings nor features, nor the number of features. Rows are sorted by the first factor, so
+that their order reveals nothing more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_GUARANTEE = "This release has no differential-privacy guarantee."
 
 @dataclass(frozen=True)
 class Bundle:
-    """What is handed out. K factors, q covariates."""
+    """What is released: K factors and q covariates per person, and what the recommended model needs."""
 
     factors: FloatArray  # n_train x K
     factors_test: FloatArray  # n_test x K
@@ -88,9 +88,14 @@ def fit_bundle(
         Lasso weights to try, as fractions (0 to 1) of the one at which the model equals the guide.
     """
     if bundle.response is None or bundle.fold is None or bundle.root is None:
-        raise InvalidParameter("the bundle must hold responses; got none. Ask the holder for a release with responses.")
+        raise InvalidParameter(
+            "The model cannot be fitted because the bundle has no responses. Ask the holder for a release "
+            "with responses."
+        )
     if bundle.guide is None or bundle.fold_guides is None:
-        raise InvalidParameter("the bundle must hold its guides; got none. Ask the holder for the complete release.")
+        raise InvalidParameter(
+            "The model cannot be fitted because guides.csv is missing. Ask the holder for the complete release."
+        )
     model = fit_recommended(
         bundle.factors,
         bundle.response,

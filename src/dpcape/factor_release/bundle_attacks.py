@@ -1,6 +1,6 @@
 """Attacks on all released parts together: finding people, inferring values, telling members.
 
-Each attack says what the adversary is assumed to know and what guessing would reach. Attacks that assume
+Each result states what the adversary is assumed to know and what guessing would reach. Attacks that assume
 less come first. All values come from the holder's own people, so a figure is the success of this attack on
 them: a lower bound on the risk.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape.arrays import FloatArray
-from dpcape.factor_release.attack_result import Attack
+from dpcape.factor_release.attack_result import AttackResult
 from dpcape.factor_release.column_attacks import columns_membership, response_by_class, uniqueness, unreleased_response
 from dpcape.factor_release.feature_attacks import FeatureAttacks, Twin
 from dpcape.factor_release.knowledge import knowledge_of, single_covariates
@@ -26,7 +26,7 @@ def attack_bundle(
     n_leaked_twin: int,
     rng: np.random.Generator,
     n_repeats: int,
-) -> tuple[Attack, ...]:
+) -> tuple[AttackResult, ...]:
     """Run every attack on the released parts.
 
     Parameters

@@ -32,7 +32,7 @@ def _required(table: dict[str, list[str]], prefix: str, name: str) -> FloatArray
     values = _numbers(table, prefix)
     if values is None:
         raise InvalidParameter(
-            f"{name} must have columns {prefix}_1, {prefix}_2, ...; got none. Ask for the release again."
+            f"{name} has no columns {prefix}_1, {prefix}_2, .... Ask the holder for the release again."
         )
     return values
 
@@ -43,7 +43,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
     if manifest.get("format") != FORMAT:
         raise InvalidParameter(
-            f"the folder must be a {FORMAT!r}; got {manifest.get('format')!r}. Use the dpcape that wrote it."
+            f"The folder must be a {FORMAT!r}; got {manifest.get('format')!r}. Use the dpcape version that wrote it."
         )
     training, test = _read_csv(root / "training.csv"), _read_csv(root / "test.csv")
     if "response" in test:

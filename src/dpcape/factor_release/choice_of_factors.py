@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from dpcape.errors import InvalidParameter
 from dpcape.factor_release.factor_release import FactorRelease
@@ -19,32 +20,40 @@ class ChoiceOfFactors:
 
 
 def choose_n_factors(
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
     candidates: Sequence[int],
-    covariates: Any = None,
+    covariates: ArrayLike | None = None,
     n_burn_in: int = 200,
     n_draws: int = 100,
     seed: int | None = None,
     kernel: str = "auto",
 ) -> ChoiceOfFactors:
-    """Fit the model with each number of factors and compare the cross-validated errors on training subjects.
+    """Compare numbers of factors by the cross-validated error on training subjects.
 
     The paper takes the number that does best on the test part, which makes the reported test error too
-    small. Here the test part is not seen: errors are of training subjects, held out in folds.
+    small. Here the test part is not used: errors are those of training subjects, held out in folds.
 
     Parameters
     ----------
-    X, y, covariates : object
+    X, y : array-like
         Training subjects, as in :meth:`FactorRelease.fit`.
     candidates : sequence of int
         Numbers of factors to try.
-    n_burn_in, n_draws, seed, kernel
-        As in :class:`FactorRelease`, with one chain each.
+    covariates : array-like or None
+        As in :meth:`FactorRelease.fit`.
+    n_burn_in, n_draws : int
+        As in :class:`FactorRelease`; each candidate runs one chain.
+    seed : int or None
+        As in :class:`FactorRelease`.
+    kernel : str
+        As in :class:`FactorRelease`.
     """
     if not candidates:
-        raise InvalidParameter("candidates must name at least one number of factors; got none. Pass some.")
+        raise InvalidParameter(
+            "candidates must name at least one number of factors; got an empty list. Pass for example [5, 10]."
+        )
     errors: dict[int, float] = {}
     for n_factors in candidates:
         model = FactorRelease(

@@ -8,7 +8,14 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.factor_release import evidence
-from dpcape.factor_release.attack_result import FIND, INFER_RESPONSE, INFER_UNRELEASED, MEMBER, Attack, mean_attack
+from dpcape.factor_release.attack_result import (
+    FIND,
+    INFER_RESPONSE,
+    INFER_UNRELEASED,
+    MEMBER,
+    AttackResult,
+    mean_attack,
+)
 from dpcape.factor_release.attacks import area_under_curve
 from dpcape.factor_release.knowledge import Knowledge, plural
 from dpcape.factor_release.released_parts import ReleasedParts
@@ -17,16 +24,18 @@ FEWEST_TARGETS = 5
 SHARE_OUT = 1 / 3
 
 
-def uniqueness(knowledge: Knowledge) -> Attack:
+def uniqueness(knowledge: Knowledge) -> AttackResult:
     """Find people by released columns alone: a person is found with probability one over the size of the class."""
     people = knowledge.complete
     _, sizes = evidence.joint_classes([codes[people] for codes in knowledge.columns])
     n = len(people)
     unique = int(np.sum(sizes == 1))
-    return Attack(FIND, knowledge.words, len(sizes) / n, 0.0, 1.0 / n, n, knowledge.uses_response, n_unique=unique)
+    return AttackResult(
+        FIND, knowledge.words, len(sizes) / n, 0.0, 1.0 / n, n, knowledge.uses_response, n_unique=unique
+    )
 
 
-def response_by_class(knowledge: Knowledge, response: FloatArray) -> Attack:
+def response_by_class(knowledge: Knowledge, response: FloatArray) -> AttackResult:
     """Infer released responses: the most frequent third among the people who share the known columns."""
     people = np.flatnonzero(~np.isnan(response))
     classes = evidence.thirds(response[people])
@@ -34,10 +43,10 @@ def response_by_class(knowledge: Knowledge, response: FloatArray) -> Attack:
     counts = np.zeros((member.max() + 1, classes.max() + 1))
     np.add.at(counts, (member, classes), 1)
     right = float(counts.max(axis=1).sum() / len(people))
-    return Attack(INFER_RESPONSE, knowledge.words, right, 0.0, evidence.largest_share(classes), len(people))
+    return AttackResult(INFER_RESPONSE, knowledge.words, right, 0.0, evidence.largest_share(classes), len(people))
 
 
-def unreleased_response(parts: ReleasedParts) -> list[Attack]:
+def unreleased_response(parts: ReleasedParts) -> list[AttackResult]:
     """Infer responses that are not released, and find rows by them, through the recommended model."""
     if parts.response is None or parts.held_out is None or parts.covariates_only is None:
         return []
@@ -54,11 +63,11 @@ def unreleased_response(parts: ReleasedParts) -> list[Attack]:
         table = table + evidence.matching(codes, codes)
     known = f", and {plural(q)} roughly" if q else ""
     words = f"the person's response, which is not released{known}"
-    found = Attack(FIND, words, evidence.found_rate(table), 0.0, 1.0 / n, n, uses_response=True)
-    return [found, Attack(INFER_UNRELEASED, "which row is the person's", right, 0.0, baseline, n)]
+    found = AttackResult(FIND, words, evidence.found_rate(table), 0.0, 1.0 / n, n, uses_response=True)
+    return [found, AttackResult(INFER_UNRELEASED, "which row is the person's", right, 0.0, baseline, n)]
 
 
-def columns_membership(knowledge: Knowledge, rng: np.random.Generator, n_repeats: int) -> Attack | None:
+def columns_membership(knowledge: Knowledge, rng: np.random.Generator, n_repeats: int) -> AttackResult | None:
     """Tell members by whether a released row has the columns known of them, over random splits of the people."""
     people = knowledge.complete
     n_out = int(len(people) * SHARE_OUT)

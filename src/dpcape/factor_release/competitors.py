@@ -1,4 +1,4 @@
-"""What the paper compares with.
+"""The methods the paper compares with.
 
 Two-stage Bayesian, SVD, ridge on the features (best case), intercept and covariates only (worst case).
 All of them are ridge regressions on features of the same shape, so each is given by its n x n Gram matrix.

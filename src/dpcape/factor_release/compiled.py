@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dpcape.arrays import FloatArray
+
 BLOCK = 64
 
 # Contraction and re-association only: NaN and infinity keep their meaning.
@@ -141,6 +143,7 @@ def _all_blocks(  # type: ignore[no-untyped-def]  # numba infers
     return column_sums
 
 
-def feature_pass(*arguments: Any) -> Any:
+def feature_pass(*arguments: FloatArray | float) -> FloatArray:
     """Run :func:`dpcape.factor_release.kernels.feature_pass` compiled; same arguments, same draws up to rounding."""
-    return _all_blocks(*arguments, BLOCK)
+    sums: FloatArray = _all_blocks(*arguments, BLOCK)
+    return sums

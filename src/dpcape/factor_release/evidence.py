@@ -1,9 +1,9 @@
-"""What an adversary's knowledge of people says about released rows.
+"""Log-likelihood ratios of released rows, given what an adversary knows of people.
 
 Knowledge is compared with rows in a table of log-likelihood ratios, targets x rows: how much better a row
 explains what is known of a target than a person taken at random does. Tables add up over independent
-kinds of knowledge. The largest entry of a target points to a row; the mean over rows tells a member from
-somebody who is not in the release.
+kinds of knowledge. The largest entry of a target points to a row; the mean over rows separates members from
+people who are not in the release.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def joined(columns: list[Codes]) -> Codes:
 def matching(known: Codes, rows: Codes) -> FloatArray:
     """Compare codes that the adversary knows of targets with the codes of rows.
 
-    A match weighs minus the logarithm of its share among the rows; a mismatch rules a row out. Where either
-    code is UNKNOWN the pair says nothing.
+    A match weighs minus the logarithm of its share among the rows; a mismatch rules a row out. A pair with an
+    UNKNOWN code has weight zero.
     """
     given = rows[rows != UNKNOWN]
     share = np.array([np.mean(given == code) if given.size else 1.0 for code in known])
@@ -68,9 +68,9 @@ def matching(known: Codes, rows: Codes) -> FloatArray:
 def closeness(known: FloatArray, rebuilt: FloatArray, n_factors: int) -> FloatArray:
     """Compare features known of targets with features rebuilt from rows, over the same columns.
 
-    Rebuilt features lie in a plane of few dimensions. Only the part of the known features in that plane tells
-    rows apart; the rest is the same for all rows and is left out. Squared distances in ``n_factors`` dimensions
-    count with half as many powers.
+    Rebuilt features lie in a subspace of few dimensions. Only the part of the known features in that subspace
+    distinguishes rows; the rest is the same for all rows and is left out. Squared distances in ``n_factors``
+    dimensions enter with the power n_factors / 2.
     """
     centre = rebuilt.mean(axis=0)
     rows = rebuilt - centre

@@ -1,13 +1,13 @@
-"""FactorRelease: latent factors of one holder's subjects, to hand out instead of the features."""
+"""FactorRelease: releases latent factors of one holder's subjects instead of their features."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpcape.arrays import FloatArray
@@ -41,29 +41,31 @@ from dpcape.factor_release.subjects import Calibration, SubjectDraws, calibrate,
 
 
 class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Factors a single holder hands to a third party instead of features, with a measured disclosure risk.
+    """Factor-analysis release of a single holder, with a measured disclosure risk.
 
     Few subjects with very many features are reduced to K factors each. The third party gets the factors of
-    training subjects with their responses, factors of test subjects without, and a recommended model; no
+    training subjects with their responses, those of test subjects without, and a recommended model; no
     loadings and no features.
 
     Parameters
     ----------
     n_factors : int or "adaptive"
-        Number of factors K, below the number of subjects; or let the chain settle it.
+        Number of factors K, below the number of subjects; "adaptive" estimates it during the burn-in.
     prior : str
         "multiplicative" (shrinks later factors, [BD11]) or "independent" (equation (4) as printed).
     n_burn_in, n_draws, thin, n_chains : int
-        Sweeps before the first draw, draws kept per chain, sweeps per draw, chains.
+        Sweeps before the first draw, draws kept per chain, sweeps per draw, number of chains.
     seed : int or None
-        Same seed and data, same result up to rounding; None takes a fresh one (kept in ``seed_``).
-    kernel : "auto", "numba" or "lapack"
+        Seed of the sampler; None draws one, kept in ``seed_``. The same seed and data give the same result up to
+        rounding.
+    kernel : str
+        "numba", "lapack", or "auto" for numba where it is installed.
     missing : str
         "refuse", or "drop" to leave out features with missing values.
     n_folds : int
         Folds for choosing the recommended model's weights.
     checkpoint : str or os.PathLike[str] or None
-        Folder for resumable chains, or None. Holds sensitive state; for the holder only.
+        Folder in which interrupted chains are kept, or None. It is as sensitive as the features; keep it at the holder.
     checkpoint_every : int
         Sweeps between two saves.
     progress : bool
@@ -71,22 +73,24 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     Attributes
     ----------
-    n_factors_
-        Int, number of factors.
-    n_factors_trace_
-        List of int, number of factors that were not redundant at each adapting sweep.
-    factors_, factors_test_
-        (n_train, K) and (n_test, K), posterior means on a common frame.
-    draws_ : (n_draws, n_train + n_test, K)
-    loadings_
+    n_factors_ : int
+        Number of factors.
+    n_factors_trace_ : list of int
+        Number of factors that were not redundant at each adapting sweep.
+    factors_, factors_test_ : ndarray
+        (n_train, K) and (n_test, K), posterior means in a common rotation.
+    draws_ : ndarray
+        (n_draws, n_train + n_test, K), posterior draws of the factors.
+    loadings_ : ndarray
         (K, p), recalibrated loadings, corrected equation (5). Never released.
     recommended_ : RecommendedModel or None
-    features_used_
-        (p,) bool, features that vary and are complete.
-    diagnostics_
+        The recommended model, if there are responses.
+    features_used_ : ndarray of bool
+        (p,), features that vary and are complete.
+    diagnostics_ : dict
         R-hat and effective sample size by monitored quantity.
-    risk_
-        RiskReport of the last release.
+    risk_ : RiskReport
+        Measured risk of the last release.
 
     Privacy
     -------
@@ -155,32 +159,32 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
         *,
-        X_test: Any = None,
-        covariates: Any = None,
-        covariates_test: Any = None,
+        X_test: ArrayLike | None = None,
+        covariates: ArrayLike | None = None,
+        covariates_test: ArrayLike | None = None,
     ) -> FactorRelease:
         """Sample the factor model on all features, then fit the recommended model to the training responses.
 
         Parameters
         ----------
-        X : object
+        X : array-like
             (n_train, p) features of the training subjects.
-        y : object
-            (n_train,) their responses, or None.
-        X_test : object
-            (n_test, p) features of the test subjects, or None. Their responses are not accepted.
-        covariates, covariates_test : object
-            (n_train, q) and (n_test, q), released as they are and not penalised; or None.
+        y : array-like or None
+            (n_train,) their responses.
+        X_test : array-like or None
+            (n_test, p) features of the test subjects. Their responses are not accepted.
+        covariates, covariates_test : array-like or None
+            (n_train, q) and (n_test, q), released as they are and not penalised.
         """
         check_settings(self.get_params(deep=False))
         train = as_table(X, "X")
         test = np.empty((0, train.shape[1])) if X_test is None else as_table(X_test, "X_test")
         if test.shape[1] != train.shape[1]:
             raise InvalidParameter(
-                f"X_test must have the {train.shape[1]} features of X; got {test.shape[1]}. Pass the same."
+                f"X_test must have the {train.shape[1]} features of X; got {test.shape[1]}. Pass the same features."
             )
         response = None if y is None else as_response(y, len(train), len(test))
         check_parts(
@@ -231,7 +235,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         return posterior
 
     def _set_subjects(self, subjects: SubjectDraws) -> FactorRelease:
-        """Take over a set of subjects and whatever follows from it."""
+        """Set the subjects and everything computed from them."""
         self._subjects = subjects
         self.draws_ = subjects.draws
         self.factors_ = subjects.factors[: subjects.n_train]
@@ -247,12 +251,12 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     def _fitted_model(self) -> tuple[SubjectDraws, FloatArray, Calibration, RecommendedModel]:
         subjects = self._checked_subjects()
         if subjects.response is None or self._calibration is None or self.recommended_ is None:
-            raise InvalidParameter("the model must have been fitted with responses; got none. Pass y to fit.")
+            raise InvalidParameter("There is no recommended model because fit() was called without y. Pass y to fit().")
         return subjects, subjects.response, self._calibration, self.recommended_
 
     def _checked_subjects(self) -> SubjectDraws:
         if not hasattr(self, "_subjects"):
-            raise InvalidParameter("the model must have been fitted; got an unfitted one. Call fit first.")
+            raise InvalidParameter("The model is not fitted. Call fit() first.")
         return self._subjects
 
     def predict(self) -> FloatArray:
@@ -291,7 +295,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             return predictive_interval(self.predict(), self._by_draw(), level, error_variance=variance)
         raise InvalidParameter(f'kind must be "credible" or "predictive"; got {kind!r}. Use one of them.')
 
-    def test_error(self, y_test: Any, *, level: float = 0.95) -> TestError:
+    def test_error(self, y_test: ArrayLike, *, level: float = 0.95) -> TestError:
         """Return the test part's mean squared error and its interval over the draws; y_test is not kept."""
         truth = as_response(y_test, self._checked_subjects().n_test, 0)
         return error_interval(self.predict(), self._by_draw(), truth, level)
@@ -308,47 +312,56 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             covariates_test=subjects.covariates_test,
         )
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Return the factors of further subjects, without sampling again."""
         return np.asarray(self._project(X)[1].mean(axis=0))
 
-    def _project(self, X: Any) -> tuple[FloatArray, FloatArray]:
+    def _project(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         n = len(self._checked_subjects().features)
         table = as_table(X, "X")
         values = self._standardisation.apply(table)
         if np.isnan(values).any():
-            raise InvalidParameter("X must have no missing values in the features used; got some. Impute them.")
+            raise InvalidParameter(
+                "X must not have missing values in the features used; got at least one. Impute them."
+            )
         return values, self._posterior.project(values, np.random.default_rng([self.seed_, n]))
 
-    def update(self, X: Any, y: Any = None, *, covariates: Any = None, part: str = "test") -> FactorRelease:
+    def update(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, covariates: ArrayLike | None = None, part: str = "test"
+    ) -> FactorRelease:
         """Add subjects without sampling again; factors already released stay as they are.
 
         Parameters
         ----------
-        X : object
+        X : array-like
             (m, p) features of the new subjects.
-        y : object
+        y : array-like or None
             (m,) responses, for ``part="training"`` only.
-        covariates : object
+        covariates : array-like or None
             (m, q), if the model has covariates.
-        part : "test" or "training"
+        part : str
+            Where the subjects are added: "test" or "training".
         """
         subjects = self._checked_subjects()
         values, draws = self._project(X)
         extra = as_covariates(covariates, len(values), "covariates")
         if (extra is None) != (subjects.covariates is None):
-            raise InvalidParameter("covariates must be given just as in fit; got otherwise. Pass the same columns.")
+            wanted = "left out" if subjects.covariates is None else "given"
+            raise InvalidParameter(
+                f"covariates must be {wanted}, as in fit(); got {_given(covariates)}. Pass the same columns."
+            )
         if part == "test":
             if y is not None:
                 raise InvalidParameter(
-                    "y must be left out for test subjects; got responses. They are not to be released."
+                    "y must be left out for test subjects; got responses. Leave it out: it would be released."
                 )
             return self._set_subjects(subjects.with_test(values, draws, extra))
         if part != "training":
             raise InvalidParameter(f'part must be "test" or "training"; got {part!r}. Use one of them.')
         if (y is None) != (subjects.response is None):
+            wanted = "left out" if subjects.response is None else "given"
             raise InvalidParameter(
-                "y must be given for training subjects just as in fit; got otherwise. Pass responses."
+                f"y must be {wanted} for training subjects, as in fit(); got {_given(y)}. Pass what fit() got."
             )
         response = None if y is None else as_response(y, len(values), 0)
         return self._set_subjects(subjects.with_training(values, draws, response=response, covariates=extra))
@@ -359,7 +372,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         return bundle_of(subjects, self._calibration, self.factors_, self.factors_test_, n_draws=n_released_draws)
 
     def assess_risk(self, *, n_released_draws: int = 0, n_repeats: int = 10, response_known: bool = True) -> RiskReport:
-        """Attack the release on the holder's own data and report what comes out; parameters as in ``release``."""
+        """Attack the release on the holder's own data and report the success; parameters as in ``release``."""
         return assess_risk(
             self.bundle(n_released_draws=n_released_draws),
             self._checked_subjects().features,
@@ -378,19 +391,24 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         n_repeats: int = 10,
         response_known: bool = True,
     ) -> ReleasePaths:
-        """Write the third party's folder and the holder's, the latter with the risk report.
+        """Write one folder for the third party, and one for the holder with the risk report.
 
         Parameters
         ----------
         folder : str or os.PathLike[str]
-            Where to write; gets the folders ``third_party`` and ``holder``.
+            Where to write the folders ``third_party`` and ``holder``.
         n_released_draws : int
-            Posterior draws of the factors to hand out as well; none unless asked for.
+            Number of posterior draws of the factors to release as well.
         n_repeats : int
             Repetitions of each attack in the risk report.
         response_known : bool
-            Whether others may know a person's response. False keeps them out of the headline.
+            Whether an adversary may know a person's response. With False, such adversaries are reported but not in the
+            headline.
         """
         draws = n_released_draws
         self.risk_ = self.assess_risk(n_released_draws=draws, n_repeats=n_repeats, response_known=response_known)
         return write_release(self.bundle(n_released_draws=draws), self.risk_, Path(folder))
+
+
+def _given(values: object) -> str:
+    return "None" if values is None else "values"

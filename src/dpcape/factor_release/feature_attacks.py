@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpcape.arrays import FloatArray
 from dpcape.factor_release import evidence
-from dpcape.factor_release.attack_result import FIND, INFER_FEATURES, INFER_RESPONSE, MEMBER, Attack, mean_attack
+from dpcape.factor_release.attack_result import FIND, INFER_FEATURES, INFER_RESPONSE, MEMBER, AttackResult, mean_attack
 from dpcape.factor_release.attacks import area_under_curve, learn_best_map
 from dpcape.factor_release.column_attacks import FEWEST_TARGETS
 from dpcape.factor_release.evidence import UNKNOWN
@@ -40,7 +40,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Variant:
+class JointKnowledge:
     """Features and other columns known together."""
 
     words: str
@@ -53,13 +53,15 @@ class Variant:
         return self.other is not None and self.other.uses_response
 
 
-def _variants(parts: ReleasedParts, n_features: int, n_leaked: int) -> list[Variant]:
+def _variants(parts: ReleasedParts, n_features: int, n_leaked: int) -> list[JointKnowledge]:
     few, many = min(FEW_FEATURES, n_features), min(MOST_FEATURES, n_features)
     rough = knowledge_of(parts, rough=True)
     options: list[tuple[int, Knowledge | None]] = [(few, None)]
     options += [(few, known) for known in rough if not known.uses_response or len(known.columns) > 1 or len(rough) == 1]
     options += [(many, rough[-1] if rough else None)] if many > few else []
-    return [Variant(_words(count, n_features, known, n_leaked), count == many, known) for count, known in options]
+    return [
+        JointKnowledge(_words(count, n_features, known, n_leaked), count == many, known) for count, known in options
+    ]
 
 
 def _words(count: int, n_features: int, known: Knowledge | None, n_leaked: int) -> str:
@@ -78,7 +80,7 @@ class FeatureAttacks:
     n_repeats: int
 
     @property
-    def variants(self) -> list[Variant]:
+    def variants(self) -> list[JointKnowledge]:
         """Combinations of knowledge that are tried."""
         return _variants(self.parts, self.features.shape[1], self.n_leaked)
 
@@ -88,13 +90,13 @@ class FeatureAttacks:
         return learnt.rebuild(tables[best][order[self.n_leaked :]])
 
     def _scores(
-        self, variant: Variant, known: FloatArray, rebuilt: FloatArray, targets: Rows, rows: Rows
+        self, variant: JointKnowledge, known: FloatArray, rebuilt: FloatArray, targets: Rows, rows: Rows
     ) -> FloatArray:
         few = slice(None) if variant.many else slice(FEW_FEATURES)
         table = evidence.closeness(known[:, few], rebuilt[:, few], self.parts.factors.shape[1])
         return table if variant.other is None else table + variant.other.table(targets, rows)
 
-    def find(self, rng: np.random.Generator) -> list[Attack]:
+    def find(self, rng: np.random.Generator) -> list[AttackResult]:
         """Find rows, rebuild features, and read responses off the rows found."""
         tables, variants = self.parts.tables(), self.variants
         found: list[list[float]] = [[] for _ in variants]
@@ -139,7 +141,7 @@ class FeatureAttacks:
         linked = evidence.best_rows(table[np.ix_(given, given)])
         return [float(np.mean(classes[given][linked] == classes[given]))]
 
-    def member(self, twin: Twin, rng: np.random.Generator) -> list[Attack]:
+    def member(self, twin: Twin, rng: np.random.Generator) -> list[AttackResult]:
         """Tell members of the twin release from the people outside it."""
         inside = self.features[twin.inside]
         parts = self.parts.take(twin.inside, twin.draws, inside @ inside.T)

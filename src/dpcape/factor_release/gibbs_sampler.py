@@ -38,7 +38,7 @@ class StandardisedFeatures:
 
 @dataclass
 class ChainState:
-    """Where a chain stands. K factors, n subjects, p features."""
+    """Current state of a chain, with K factors, n subjects and p features."""
 
     factors: FloatArray  # n x K
     loadings: FloatArray  # K x p
@@ -55,7 +55,7 @@ class ChainState:
 
 
 class Workspace:
-    """Buffers for the random numbers of a pass, allocated anew when the number of factors changes."""
+    """Buffers for the random numbers of a pass, reallocated when the number of factors changes."""
 
     def __init__(self) -> None:
         self.normals = np.empty((0, 0))

@@ -15,10 +15,8 @@ formal guarantee.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -92,9 +90,10 @@ def kernel_named(name: str) -> FeaturePass:
     installed = importlib.util.find_spec("numba") is not None
     if name == "numba" and not installed:
         raise InvalidParameter(
-            'kernel must be one that is installed; got "numba". Install dpcape[fast] or use "lapack".'
+            "The package numba is not installed. Run: pip install 'dpcape[fast]', or use kernel=\"lapack\"."
         )
     if name == "lapack" or not installed:
         return feature_pass
-    compiled: Any = importlib.import_module("dpcape.factor_release.compiled")
-    return compiled.feature_pass  # type: ignore[no-any-return]  # compiled
+    from dpcape.factor_release import compiled
+
+    return compiled.feature_pass

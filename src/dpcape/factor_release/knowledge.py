@@ -1,4 +1,4 @@
-"""What an adversary may know of a person among the released columns."""
+"""Released columns of a person that an adversary may know."""
 
 from __future__ import annotations
 

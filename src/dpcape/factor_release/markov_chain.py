@@ -1,4 +1,4 @@
-"""One Markov chain: adapt, burn in, keep draws; stop and go on later without a trace of the interruption."""
+"""One Markov chain: adapt, burn in, keep draws; a chain that is stopped and continued gives the same draws."""
 
 from __future__ import annotations
 

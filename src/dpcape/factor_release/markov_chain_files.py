@@ -1,7 +1,7 @@
 """Saving a chain and going on with it: one .npz file of plain arrays and a JSON text, never pickle.
 
 The file holds the features' fingerprint, not the features, but loadings and factors are as sensitive as the
-data. It is for the holder only. It is written beside its final name and moved there, so an interruption
+data. It is for the holder only. It is written under a temporary name and then moved, so an interruption
 leaves the former file intact.
 """
 
@@ -12,7 +12,6 @@ import json
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,8 +30,8 @@ def fingerprint(chain: MarkovChain) -> str:
 
 
 def save_chain(chain: MarkovChain, path: str | os.PathLike[str]) -> None:
-    """Write everything needed to go on exactly where the chain stands."""
-    header: dict[str, Any] = {
+    """Write everything needed to continue the chain exactly where it is."""
+    header: dict[str, object] = {
         "format": FORMAT,
         "fingerprint": fingerprint(chain),
         "generator": chain.rng.bit_generator.state,
@@ -51,13 +50,13 @@ def save_chain(chain: MarkovChain, path: str | os.PathLike[str]) -> None:
 
 
 def load_chain(chain: MarkovChain, path: str | os.PathLike[str]) -> MarkovChain:
-    """Put a freshly made chain, of the same plan and data, where the saved one stood."""
+    """Restore a saved chain into a new one of the same plan and data."""
     with np.load(path, allow_pickle=False) as stored:
         header = json.loads(str(stored["header"]))
         arrays = {name: stored[name] for name in stored.files if name != "header"}
     if header.get("format") != FORMAT or header.get("fingerprint") != fingerprint(chain):
         raise InvalidParameter(
-            "a saved chain must belong to the same data and settings; got another fingerprint. "
+            "The saved chain cannot be continued because it is of different data or settings. "
             "Use a new checkpoint folder, or restore the former settings."
         )
     chain.rng.bit_generator.state = header["generator"]

@@ -1,4 +1,4 @@
-"""Running the chains and putting their draws together."""
+"""Run the chains and combine their draws."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _warn_if_apart(diagnostics: dict[str, dict[str, float]], n_chains: int, n_dr
     worst, limit = largest_r_hat(diagnostics), r_hat_limit(n_chains, n_draws, len(diagnostics))
     if worst > limit:
         warnings.warn(
-            f"the chains have not mixed: largest R-hat is {worst:.2f}, above {limit:.2f}. "
+            f"The chains have not mixed: the largest R-hat is {worst:.2f}, above {limit:.2f}. "
             "Use a longer burn-in and more draws.",
             ConvergenceWarning,
             stacklevel=3,

@@ -1,11 +1,12 @@
-"""From what the holder passes in to standardised features and checked responses."""
+"""Check the holder's input and standardise the features."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import InvalidParameter
@@ -23,12 +24,12 @@ class Standardisation:
         """Return the standardised features of further subjects."""
         if X.shape[1] != self.used.size:
             raise InvalidParameter(
-                f"X must have the {self.used.size} features of the fit; got {X.shape[1]}. Pass the same."
+                f"X must have the {self.used.size} features of the fit; got {X.shape[1]}. Pass the same features."
             )
         return np.ascontiguousarray((X[:, self.used] - self.centre) / self.scale)
 
 
-def as_table(X: Any, name: str) -> FloatArray:
+def as_table(X: ArrayLike, name: str) -> FloatArray:
     """Return a two-dimensional float array; missing values are allowed here, infinite ones are not."""
     table = _as_numbers(X, name)
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
@@ -38,13 +39,14 @@ def as_table(X: Any, name: str) -> FloatArray:
     return table
 
 
-def _as_numbers(values: Any, name: str) -> FloatArray:
+def _as_numbers(values: ArrayLike, name: str) -> FloatArray:
     """Return values as numbers."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidParameter(
-            f"{name} must hold numbers; got something else. Pass an array or a table of numbers."
+            f"{name} must hold numbers; got {type(values).__name__} with entries of a different type. "
+            "Pass an array or a table of numbers."
         ) from error
 
 
@@ -59,19 +61,20 @@ def standardise(X: FloatArray, missing: str) -> tuple[FloatArray, Standardisatio
     holes = np.isnan(X).any(axis=0)
     if holes.any() and missing == "refuse":
         raise InvalidParameter(
-            'X must have no missing values; got some. Impute them, or pass missing="drop" to leave those features out.'
+            'X must not have missing values; got at least one. Impute them, or pass missing="drop" to leave those '
+            "features out."
         )
     filled = np.where(holes, 0.0, X) if holes.any() else X
     centre, scale = filled.mean(axis=0), filled.std(axis=0)
     # Equal numbers can have a tiny rounding spread around their mean.
     used = ~holes & (scale > 1e-10 * np.maximum(np.abs(centre), np.finfo(float).tiny))
     if not used.any():
-        raise InvalidParameter("X must have a feature that varies; got none. Check the table.")
+        raise InvalidParameter("X must have at least one complete feature that varies; got 0. Check the table.")
     rule = Standardisation(used, centre[used], scale[used])
     return rule.apply(X), rule
 
 
-def as_response(y: Any, n_train: int, n_test: int) -> FloatArray:
+def as_response(y: ArrayLike, n_train: int, n_test: int) -> FloatArray:
     """Return the training responses; responses of test subjects are refused."""
     response = _as_numbers(y, "y")
     if n_test and response.shape == (n_train + n_test,):
@@ -87,7 +90,7 @@ def as_response(y: Any, n_train: int, n_test: int) -> FloatArray:
     return response
 
 
-def as_covariates(covariates: Any, n: int, name: str) -> FloatArray | None:
+def as_covariates(covariates: ArrayLike | None, n: int, name: str) -> FloatArray | None:
     """Return covariates as n x q, or None."""
     if covariates is None:
         return None
@@ -95,20 +98,19 @@ def as_covariates(covariates: Any, n: int, name: str) -> FloatArray | None:
     table = as_table(raw[:, None] if raw.ndim == 1 else raw, name)
     if len(table) != n or np.isnan(table).any():
         raise InvalidParameter(
-            f"{name} must have {n} complete rows, one per subject; got {len(table)}, or missing values. "
+            f"{name} must have {n} rows, one per subject, without missing values; got {len(table)} rows. "
             "Align the rows and fill the gaps."
         )
     return table
 
 
-def check_n_factors(n_factors: Any, n: int, n_features: int) -> None:
+def check_n_factors(n_factors: object, n: int, n_features: int) -> None:
     """Refuse a number of factors that the data cannot identify."""
     if isinstance(n_factors, str) and n_factors == "adaptive":
         if n < 4:
             raise InvalidParameter(f"X must have at least 4 subjects; got {n}. Collect more.")
         return
-    whole = isinstance(n_factors, int | np.integer) and not isinstance(n_factors, bool)
-    if not whole or n_factors < 1:
+    if isinstance(n_factors, bool) or not isinstance(n_factors, int | np.integer) or n_factors < 1:
         raise InvalidParameter(
             f'n_factors must be a positive whole number or "adaptive"; got {n_factors!r}. Choose one.'
         )
@@ -123,14 +125,13 @@ def check_n_factors(n_factors: Any, n: int, n_features: int) -> None:
         )
 
 
-def check_whole(value: Any, name: str, *, least: int) -> None:
+def check_whole(value: object, name: str, *, least: int) -> None:
     """Refuse anything but a whole number of at least ``least``."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}. Correct it.")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}. Pass an int.")
 
 
-def check_settings(settings: dict[str, Any]) -> None:
+def check_settings(settings: Mapping[str, object]) -> None:
     """Refuse settings of the sampler that have no meaning."""
     if not isinstance(settings["prior"], str) or settings["prior"] not in ("multiplicative", "independent"):
         raise InvalidParameter(

@@ -1,9 +1,9 @@
-"""The alternative with a guarantee: a factor model fitted to one private second moment."""
+"""A factor model with a guarantee, fitted to one private second moment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,30 +25,35 @@ from dpcape.statistics import second_moment
 class PrivateFactorModel(FederatedEstimator):
     """Bayesian factor model of rows, from one differentially private second moment.
 
-    Where :class:`FactorRelease` hands out factors of every subject without a guarantee, this hands out the model
+    :class:`FactorRelease` releases the factors of every subject without a guarantee; this releases the model
     (loadings and residual variances) with one. Anyone who has a person's features can then compute that
     person's factors, or predict one column from the others; no subject's row is released.
 
     Parameters
     ----------
     n_factors : int or "auto"
-        "auto" counts the eigenvalues that stand out, at least one.
+        Number of factors; "auto" counts the eigenvalues above what noise and sampling explain, at least one.
     epsilon : float or mapping
         One number, or one per site.
     delta : float
+        Probability, strictly between 0 and 1.
     n_burn_in, n_draws : int
         Sweeps before the first draw, and draws averaged.
     seed : int
-        Of the sampler, which is post-processing and protects nothing.
-    kernel : "auto", "numba" or "lapack"
+        Seed of the sampler, which is post-processing and protects nothing.
+    kernel : str
+        "numba", "lapack", or "auto" for numba where it is installed.
 
     Attributes
     ----------
     n_factors_ : int
-    loadings_ : (n_factors, n_features)
-    residual_variance_ : (n_features,)
-    moment_ : (n_features, n_features)
-        The released second moment, made positive definite.
+        Number of factors.
+    loadings_ : ndarray
+        (n_factors, n_features), posterior mean.
+    residual_variance_ : ndarray
+        (n_features,), posterior mean.
+    moment_ : ndarray
+        (n_features, n_features), the released second moment, made positive definite.
     noise_norm_ : float
         Expected operator norm of the noise.
 
@@ -142,7 +147,7 @@ class PrivateFactorModel(FederatedEstimator):
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != others.size:
             raise InvalidParameter(
-                f"X must have the other {others.size} columns; got shape {rows.shape}. Leave out the predicted one."
+                f"X must have the other {others.size} columns; got shape {rows.shape}. Leave out the predicted column."
             )
         factors = _factors(rows, self.loadings_[:, others], self.residual_variance_[others])
         return np.asarray(factors @ self.loadings_[:, column])
@@ -152,7 +157,7 @@ def outstanding_factors(released: FloatArray, n_records: int, noise: float) -> i
     """Count the eigenvalues that residual variance, sampling and noise together do not explain; at least one.
 
     Columns are scaled to unit second moment, so that residual variance alone has eigenvalues of at most one;
-    sampling raises them to the Marchenko-Pastur edge, and noise by its norm (10 % more for its fluctuation).
+    sampling raises them to the Marchenko-Pastur edge, and noise by its norm (10% more for its fluctuation).
     """
     width = len(released)
     unit = np.sqrt(np.maximum(np.diag(released), noise))
@@ -175,5 +180,4 @@ def _positive_definite(values: FloatArray, vectors: FloatArray, n_factors: int) 
 
 def _factors(rows: FloatArray, loadings: FloatArray, residual_variance: FloatArray) -> FloatArray:
     weighted = loadings / residual_variance
-    Q: Any = weighted @ loadings.T + np.eye(len(loadings))
-    return np.asarray(np.linalg.solve(Q, weighted @ rows.T).T)
+    return np.asarray(np.linalg.solve(weighted @ loadings.T + np.eye(len(loadings)), weighted @ rows.T).T)

@@ -110,7 +110,7 @@ def solve_recommended(
 
 @dataclass(frozen=True)
 class RecommendedModel:
-    """A fitted recommended model; nothing in it but what the third party was given."""
+    """A fitted recommended model, made only of what the third party was given."""
 
     coefficients: FloatArray
     unpenalised: FloatArray
@@ -173,8 +173,8 @@ def cross_validated_errors(
 ) -> FloatArray:
     """Return mean squared held-out errors, len(ridges) x len(fractions).
 
-    Each fold uses the guide computed without it: a guide that has seen the held-out responses would make
-    the pull towards it look better than it is.
+    Each fold uses the guide computed without it: a guide that used the held-out responses would make shrinking
+    towards it look better than it is.
     """
     squared = np.zeros((len(ridges), len(fractions)))
     unpenalised = with_intercept(covariates, len(response))
@@ -206,7 +206,7 @@ def fit_recommended(
 ) -> RecommendedModel:
     """Choose the ridge and lasso weights by cross-validation, then fit on all training subjects."""
     if min(ridges) <= 0:
-        raise InvalidParameter("every ridge weight must be positive; got one that is not. Leave it out.")
+        raise InvalidParameter(f"ridges must be positive; got {min(ridges)}. Leave it out.")
     errors = cross_validated_errors(
         factors, response, covariates=covariates, root=root, fold=fold, fold_guides=fold_guides,
         ridges=ridges, fractions=fractions,

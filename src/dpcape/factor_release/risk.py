@@ -4,8 +4,8 @@ Everything that is released is attacked together: covariates, responses, factors
 model. The headline is the attack that gains most over guessing. In addition, for the factors alone and m =
 K + 2, 2K and 3K leaked records: how well other people's features are rebuilt, how often a person with noisy
 knowledge of all or of 20 features is found among the released rows, and how well presence in the release is
-told; each with its chance level. These are measurements of particular attacks, so lower bounds on the risk.
-They are no guarantee.
+inferred; each with its chance level. These are measurements of particular attacks, so lower bounds on the risk.
+They are not a guarantee.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.arrays import FloatArray
-from dpcape.factor_release.attack_result import FIND, MEMBER, Attack
+from dpcape.factor_release.attack_result import FIND, MEMBER, AttackResult
 from dpcape.factor_release.attacks import (
     area_under_curve,
     learn_map,
@@ -65,13 +65,13 @@ class Remedy:
     """A change to what is released, and the largest attacks that are left."""
 
     name: str
-    headline: Attack | None
-    without_features: Attack | None  # by adversaries who know no features
+    headline: AttackResult | None
+    without_features: AttackResult | None  # by adversaries who know no features
 
 
 @dataclass(frozen=True)
 class RiskReport:
-    """The measured risk of one release; for the holder's eyes."""
+    """The measured risk of one release; for the holder only."""
 
     n_subjects: int
     n_features: int
@@ -80,9 +80,9 @@ class RiskReport:
     n_repeats: int
     ceiling: float
     leaks: tuple[RiskAtLeak, ...]
-    attacks: tuple[Attack, ...]
-    headline: Attack | None
-    without_features: Attack | None  # the largest by adversaries who know no features
+    attacks: tuple[AttackResult, ...]
+    headline: AttackResult | None
+    without_features: AttackResult | None  # the largest by adversaries who know no features
     remedies: tuple[Remedy, ...]
     response_known: bool
     not_measured: tuple[str, ...]
@@ -184,7 +184,7 @@ def _twin(
     return Twin(inside, outside, refit(features[inside]))
 
 
-def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) -> list[Attack]:
+def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) -> list[AttackResult]:
     """Return the attacks on the factors alone, to be compared with the others."""
     found = []
     for leak in leaks:
@@ -195,7 +195,7 @@ def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) ->
             (MEMBER, "all of the person's features", leak.membership_all),
         ]
         found += [
-            Attack(
+            AttackResult(
                 goal, f"{known}, and the full records of {leak.n_leaked} other released people", value.value,
                 value.standard_error, value.chance, n_people - leak.n_leaked, uses_features=True,
             )
@@ -205,12 +205,15 @@ def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) ->
     return found
 
 
-def largest(attacks: Iterable[Attack], *, response_known: bool, features_known: bool = True) -> Attack | None:
+def largest(
+    attacks: Iterable[AttackResult], *, response_known: bool, features_known: bool = True
+) -> AttackResult | None:
     """Return the attack that gains most over guessing, the first of equals; None if there is none.
 
     Parameters
     ----------
-    attacks : iterable of Attack
+    attacks : iterable of AttackResult
+        Attacks to compare.
     response_known, features_known : bool
         Whether adversaries who know a person's response, or features, count.
     """
@@ -246,12 +249,12 @@ def assess_risk(
     rng : np.random.Generator
         For the choice of leaked records; protects nothing.
     n_repeats : int
-        Repetitions with other leaked records.
+        Repetitions with different leaked records.
     model : RecommendedModel or None
         The recommended model, if it has been fitted already.
     response_known : bool
-        Whether somebody may know a person's response. If False, adversaries who know it are reported but do not make
-        the headline.
+        Whether an adversary may know a person's response. With False, such adversaries are reported but not in the
+        headline.
     """
     factors = np.vstack([bundle.factors, bundle.factors_test])
     n, n_factors = factors.shape
@@ -273,7 +276,7 @@ def assess_risk(
     seed = int(rng.integers(2**63))
     alone = _factor_attacks(leaks, n, n_few)
 
-    def attack(changed: Bundle) -> tuple[Attack, ...]:
+    def attack(changed: Bundle) -> tuple[AttackResult, ...]:
         return attack_bundle(
             released_parts(changed, model),
             features,
@@ -284,7 +287,7 @@ def assess_risk(
             n_repeats=n_repeats,
         )
 
-    def left(attacks: Iterable[Attack]) -> tuple[Attack | None, Attack | None]:
+    def left(attacks: Iterable[AttackResult]) -> tuple[AttackResult | None, AttackResult | None]:
         pool = [*attacks, *alone]
         return (
             largest(pool, response_known=response_known),

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dpcape.factor_release.attack_result import FIND, INFER_FEATURES, INFER_RESPONSE, INFER_UNRELEASED, MEMBER, Attack
+from dpcape.factor_release.attack_result import (
+    FIND,
+    INFER_FEATURES,
+    INFER_RESPONSE,
+    INFER_UNRELEASED,
+    MEMBER,
+    AttackResult,
+)
 
 HEADINGS = {
     FIND: "Finding a person's row",
@@ -21,7 +28,7 @@ def percent(share: float) -> str:
     return f"{value:.0f}%"
 
 
-def headline_words(attack: Attack) -> str:
+def headline_words(attack: AttackResult) -> str:
     """Return what the largest attack reaches, against guessing."""
     joint = " in" if attack.goal == FIND else ", right in"
     reached = (
@@ -33,17 +40,17 @@ def headline_words(attack: Attack) -> str:
     return f"{unique}: an adversary who knows these values {reached}"
 
 
-def short_words(attack: Attack) -> str:
+def short_words(attack: AttackResult) -> str:
     """Return the known columns without their owner."""
     return attack.knows.removeprefix("the person's ")
 
 
-def kind_words(attack: Attack) -> str:
+def kind_words(attack: AttackResult) -> str:
     """Return the kind of an attack in one word."""
     return {FIND: "finding", MEMBER: "membership"}.get(attack.goal, "inference")
 
 
-def assumed_words(attack: Attack) -> str:
+def assumed_words(attack: AttackResult) -> str:
     """Return what the adversary is assumed to know, as a sentence."""
     meant = ""
     if "roughly" in attack.knows:
@@ -53,7 +60,7 @@ def assumed_words(attack: Attack) -> str:
     return f"Assumed to be known: the whole release, and {attack.knows}.{meant}"
 
 
-def sections(attacks: tuple[Attack, ...]) -> list[tuple[str, list[Attack]]]:
+def sections(attacks: tuple[AttackResult, ...]) -> list[tuple[str, list[AttackResult]]]:
     """Group attacks by goal, each group from the largest gain over guessing to the smallest."""
     return [
         (heading, sorted(chosen, key=lambda attack: -attack.advantage))

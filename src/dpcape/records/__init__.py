@@ -15,8 +15,10 @@ copied whole and never changed, and are read in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import MANY_TIME_POINTS, PublicFacts
@@ -26,7 +28,7 @@ from dpcape.records.features import Features
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.labels import Codes, Response
 from dpcape.records.policy import checked_policy, warned
-from dpcape.records.schema import Schema
+from dpcape.records.schema.schema import Ranges
 from dpcape.records.series import longest_of, series_of
 
 __all__ = [
@@ -43,13 +45,11 @@ __all__ = [
     "views",
 ]
 
-Ranges = Mapping[str, Any] | Sequence[Any] | Schema
-
 
 def rows(
     X: object,
     *,
-    bound: float,
+    bound: float | None = None,
     ranges: Ranges | None = None,
     missing: object = None,
     feature_names: Sequence[str] | None = None,
@@ -61,23 +61,25 @@ def rows(
 
     Parameters
     ----------
-    X : array (also memory-mapped), list of lists, pandas or polars table, one row per record
-    bound : float
-        Public largest Euclidean norm of a row, after ranges are applied.
+    X : array-like
+        Array (also memory-mapped), list of lists, pandas or polars table; one row per record.
+    bound : float or None
+        Public largest Euclidean norm of a row, after ranges are applied. With public ranges (or levels) for all D
+        columns no row is longer than sqrt(D): a larger bound is lowered to that, and None stands for it.
     ranges : Ranges or None
         Public (low, high) per column, mapped to [-1, 1] with values outside clamped; or a mapping from column name to
         (low, high), to a list of levels (one 0/1 feature per level, all zero for a value not on the list), or to a
-        mapping with "range" or "levels" and perhaps "missing"; or a Schema. With a mapping or a Schema the columns are
-        chosen and ordered by it.
+        mapping with "range" or "levels" and perhaps "missing"; or a Schema. A mapping or a Schema chooses and orders
+        the columns.
     missing : object
-        With None records with missing values are invalid; a public constant, or a mapping from column to constant, in
-        original units, stands for them.
+        Public constant, or mapping from column to constant, that replaces missing values, in original units. With None,
+        records with missing values are invalid.
     feature_names : sequence of str or None
         Names of the columns of X; by default those of the table, if it has any.
     invalid : str
-        Public policy for records that cannot be read, such as those with a NaN without `missing`: "zero" counts them
-        with a contribution of zero, and a warning here says how many there are; "refuse" refuses to go on, which makes
-        public that all records are valid.
+        Public policy for records that cannot be read, such as those with a NaN without `missing`. With "zero" they
+        count, contribute zero, and a local warning gives their number; "refuse" raises an error, so that an analysis
+        that runs makes public that all records are valid.
 
     Privacy
     -------
@@ -108,7 +110,7 @@ def rows(
     features = Features(
         X,
         subject="X",
-        bound=checked_bound(bound),
+        bound=None if bound is None else checked_bound(bound),
         ranges=ranges,
         missing=missing,
         feature_names=feature_names,
@@ -121,7 +123,7 @@ def views(
     X: object,
     Y: object,
     *,
-    bounds: tuple[float, float],
+    bounds: tuple[float | None, float | None] | None = None,
     ranges: tuple[Ranges | None, Ranges | None] | None = None,
     missing: object = None,
     feature_names: tuple[Sequence[str] | None, Sequence[str] | None] | None = None,
@@ -133,14 +135,14 @@ def views(
     ----------
     X, Y : object
         See `rows`; row i of both belongs to the same record.
-    bounds : tuple[float, float]
-        Public largest norms of a row of X and of a row of Y; each view is clipped to its own.
+    bounds : tuple[float or None, float or None] or None
+        Public largest norms of a row of X and of a row of Y; each view is clipped to its own. None as for `rows`.
     ranges : tuple[Ranges or None, Ranges or None] or None
         Pair of ranges, each as for `rows` or None.
     missing : object
         As for `rows`, for both views; or a pair, one for each.
-    feature_names
-        Pair of lists of names, each may be None.
+    feature_names : tuple or None
+        Pair of lists of names; each may be None.
     invalid : str
         As for `rows`; a record is invalid if it is in either view.
 
@@ -157,7 +159,7 @@ def views(
     options = zip(
         (X, Y),
         ("X", "Y"),
-        (checked_bound(bound, subject="each of bounds") for bound in both),
+        (None if bound is None else checked_bound(bound, subject="each of bounds") for bound in both),
         _pair(ranges, "ranges"),
         _pair(missing if isinstance(missing, tuple) else (missing, missing), "missing"),
         _pair(feature_names, "feature_names"),
@@ -187,31 +189,40 @@ def labelled(
     X: object,
     y: object,
     *,
-    bound: float,
+    bound: float | None = None,
     response: tuple[float, float] | None = None,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[object] | None = None,
     ranges: Ranges | None = None,
     missing: object = None,
     outside: str = "clip",
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
 ) -> Labelled:
-    """Return rows with a response, or with a class, as records.
+    """Return rows with a response or a class label as records.
 
     Parameters
     ----------
-    X, bound, ranges, missing, feature_names, invalid
+    X : array-like
         See `rows`.
-    y : object
+    y : array-like
         One response or label per row; a record without one is invalid.
+    bound : float
+        See `rows`.
     response : tuple[float, float] or None
         Public (low, high) of a numeric response, which is mapped to [-1, 1].
     classes : sequence of object or None
-        Public list of all labels; a label becomes its position in the list. Exactly one of `response` and `classes` is
-        given.
+        Public list of all labels; a label becomes its position in the list. Give either `response` or `classes`.
+    ranges : Ranges or None
+        See `rows`.
+    missing : object
+        See `rows`.
     outside : str
-        "clip" moves responses outside the range to its ends; with "refuse" such records are invalid, as is always one
-        with a label that is not in `classes`.
+        "clip" moves responses outside the range to its ends; with "refuse" such records are invalid. A record with a
+        label that is not in `classes` is always invalid.
+    feature_names : sequence of str or None
+        See `rows`.
+    invalid : str
+        See `rows`.
 
     Privacy
     -------
@@ -226,23 +237,24 @@ def labelled(
     """
     if (response is None) == (classes is None):
         raise InvalidParameter(
-            f"either response or classes must be given; got {'neither' if response is None else 'both'}. "
+            f"Either response or classes must be given; got {'neither' if response is None else 'both'}. "
             "Use response=(low, high) for numbers and classes=[...] for labels."
         )
     features = Features(
         X,
         subject="X",
-        bound=checked_bound(bound),
+        bound=None if bound is None else checked_bound(bound),
         ranges=ranges,
         missing=missing,
         feature_names=feature_names,
         invalid=checked_policy(invalid),
     )
+    facts = _facts("labelled", features, invalid=invalid)
     if classes is not None:
         codes = Codes(y, classes=classes, n_rows=features.n_rows, invalid=invalid)
-        return warned(Labelled(features, codes, _facts("labelled", features, classes=codes.classes, invalid=invalid)))
+        return warned(Labelled(features, codes, msgspec.structs.replace(facts, classes=codes.classes)))
     targets = Response(y, response=response, n_rows=features.n_rows, outside=outside, invalid=invalid)
-    return warned(Labelled(features, targets, _facts("labelled", features, response=targets.range, invalid=invalid)))
+    return warned(Labelled(features, targets, msgspec.structs.replace(facts, response=targets.range)))
 
 
 def documents(counts: object, *, feature_names: Sequence[str] | None = None, invalid: str = "zero") -> Documents:
@@ -316,7 +328,7 @@ def subjects(
     Privacy
     -------
     Unit "subject": one person's whole series is one record. Unit "record": one time point is one record, and
-    what is promised for it does not hold for a person, who owns many; mu is larger by the number of time
+    its guarantee does not hold for a person, who owns many: a person's mu is larger by the number of time
     points.
 
     Examples
@@ -331,41 +343,43 @@ def subjects(
         )
     by_subject = unit == "subject"
     longest = longest_of(rows_per_subject, by_subject)
-    options = {"missing": missing, "feature_names": feature_names, "invalid": checked_policy(invalid)}
-    series, n_given = series_of(arrays, longest if by_subject else None, bound=checked_bound(bound), **options)
-    facts = _facts(
-        "subjects",
-        series[0],
+    series, n_given = series_of(
+        arrays,
+        longest if by_subject else None,
+        bound=checked_bound(bound),
+        missing=missing,
+        feature_names=feature_names,
+        invalid=checked_policy(invalid),
+    )
+    facts = msgspec.structs.replace(
+        _facts("subjects", series[0], invalid=invalid),
         unit=unit,
         n_records=n_given if by_subject else sum(features.n_rows for features in series),
         rows_per_unit=longest if by_subject else 1,
         owner_note="" if by_subject else MANY_TIME_POINTS,
-        invalid=invalid,
     )
     return warned(Subjects(series, facts, None if rows_per_subject is None else longest))
 
 
-def _facts(
-    kind: str, *features: Features, unit: str = "record", n_records: int | None = None, **more: Any
-) -> PublicFacts:
+def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
     """Return the public facts of one or two tables."""
     names = tuple(name for part in features for name in part.names)
     widths = tuple(part.n_features for part in features)
     preparations = [part.preparation for part in features]
     return PublicFacts(
         kind=kind,
-        unit=unit,
-        n_records=features[0].n_rows if n_records is None else n_records,
+        unit="record",
+        n_records=features[0].n_rows,
         widths=widths,
         bounds=tuple(part.bound for part in features),
         feature_names=names if len(names) == sum(widths) else (),
         preparation=" ".join(part or "none" for part in preparations) if any(preparations) else "",
-        **more,
+        invalid=invalid,
     )
 
 
 def _pair(value: Any, subject: str) -> tuple[Any, Any]:
-    """Return two entries, one per view; None stands for two of them."""
+    """Return two entries, one per view; None means None for both."""
     if value is None:
         value = (None, None)
     if not isinstance(value, tuple | list) or len(value) != 2:

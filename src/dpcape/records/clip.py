@@ -53,10 +53,11 @@ def checked_bound(bound: object, *, subject: str = "bound") -> float:
     return float(bound)  # type: ignore[arg-type]  # a number by now
 
 
-def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
+def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: FloatArray | None = None) -> None:
     """Write every row, multiplied by min(1, bound / norm), into `out`, which may be `block`; `block` is used up.
 
-    The exact Euclidean norm of every row of `out` is at most `bound`; see the top of this file.
+    The exact Euclidean norm of every row of `out` is at most `bound`; see the top of this file. The factors, in
+    [0, 1], are written into `factors` if it is given.
     """
     target = bound * (1 - (block.shape[1] + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -64,7 +65,14 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray) -> None:
     huge = np.flatnonzero(~np.isfinite(norms))
     if huge.size:
         check_finite(block[huge], subject="records")  # The caller may have changed them since the first check.
+        if factors is not None:
+            largest = np.abs(block[huge]).max(axis=1)
+            lengths = np.linalg.norm(block[huge] / largest[:, np.newaxis], axis=1)
+            factors[huge] = target / lengths / largest
         block[huge], norms[huge] = _scaled_huge_rows(block[huge], target), target
+    if factors is not None:
+        ordinary = np.isin(np.arange(len(norms)), huge, invert=True)
+        factors[ordinary] = (target / np.maximum(norms, target))[ordinary]
     if norms.max() > target:
         np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
     elif out is not block:

@@ -15,7 +15,7 @@ from dpcape.records.clip import strips
 from dpcape.records.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 
 MINIMUM_WORDS = 3
-"""Topic models are estimated from ordered triples of words, so a shorter document says nothing."""
+"""Topic models use ordered triples of words: a shorter document has none."""
 
 LARGEST_COUNT = 2.0**31
 """Sums of counts below this are exact in float64 for any vocabulary up to 2^22 words."""
@@ -29,9 +29,11 @@ class Counts:
     Parameters
     ----------
     data : object
-        Scipy sparse array or matrix, or anything a table may be. A sparse one in row format is kept as it is.
+        SciPy sparse array or matrix, or any table. A sparse one in row format is kept as it is.
     feature_names : sequence of str or None
         The vocabulary, one word per column.
+    invalid : str
+        Policy for documents with entries that are not counts: "zero" or "refuse".
     """
 
     def __init__(self, data: object, *, feature_names: Sequence[str] | None = None, invalid: str = "zero") -> None:
@@ -67,7 +69,7 @@ class Counts:
         return block
 
     def _bad(self, block: SparseBlock) -> npt.NDArray[np.bool_]:
-        """Tell which documents hold something that is no count, or refuse them."""
+        """Tell which documents hold an entry that is not a count, or refuse them."""
         good = _are_counts(block.data)
         if self._refuses:
             _check_counts(block.data)
@@ -110,6 +112,6 @@ def _check_counts(numbers: FloatArray) -> None:
     """Refuse what cannot be a count, without saying where or which."""
     if not bool(_are_counts(numbers).all()):
         raise InvalidParameter(
-            "counts must be whole numbers from 0 to 2147483647; got something else. "
-            "Pass how often each word occurs, not weights or frequencies."
+            "counts must be whole numbers from 0 to 2147483647; got at least one other (not shown: counts are "
+            "private). Pass how often each word occurs, not weights or frequencies."
         )

@@ -1,14 +1,13 @@
-"""What the records of every site are, in public, and how raw values become records."""
+"""Public description of every site's records, and how raw values become records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from numpy.typing import NDArray
-
+from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Records, documents, labelled, rows, subjects, views
 from dpcape.records.schema import Schema
@@ -21,13 +20,13 @@ class Columns:
     Attributes
     ----------
     names : tuple of str
-        Of the columns in a file; empty if columns have no names.
+        Names of the columns in a file; empty if they have none.
     n_columns : int
-        How many raw columns.
+        Number of raw columns.
     ranges : Schema or tuple[tuple[float, float], ...] or None
         Public ranges and levels, or None for numbers taken as they are.
     missing : object
-        What stands for missing values.
+        Public replacement for missing values.
     array : str or None
         Name of the array in an ``.npz`` file, or None for the only one.
     """
@@ -35,13 +34,8 @@ class Columns:
     names: tuple[str, ...]
     n_columns: int
     ranges: Schema | tuple[tuple[float, float], ...] | None = None
-    missing: Any = None
+    missing: object = None
     array: str | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Keywords for the constructors of records."""
-        return {"ranges": self.ranges, "missing": self.missing, "feature_names": self.names or None}
 
     def is_text(self, name: str) -> bool:
         """Tell whether a column holds text: its public levels do."""
@@ -52,31 +46,31 @@ class Columns:
 
 
 class Holding(Protocol):
-    """Raw values of one site: read from a file, or made up for a rehearsal."""
+    """Raw values of one site: read from a file, or synthetic in a rehearsal."""
 
-    def table(self, columns: Columns) -> Any:
+    def table(self, columns: Columns) -> object:
         """Return the raw columns: an array, or a mapping from name to column."""
 
-    def vector(self, name: str, *, text: bool) -> NDArray[Any]:
+    def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return one column, as text or as numbers."""
 
-    def counts(self, columns: Columns) -> Any:
+    def counts(self, columns: Columns) -> object:
         """Return word counts, sparse or dense."""
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
+    def series(self, columns: Columns, subject: str | None) -> Sequence[object]:
         """Return one array per subject."""
 
 
 @dataclass(frozen=True)
 class DataPlan:
-    """What the records of every site are: kind, columns, bounds, response; all of it public."""
+    """Public description of every site's records: kind, columns, bounds, response."""
 
     kind: str
     tables: tuple[Columns, ...]
     bounds: tuple[float, ...] = ()
     target: str = ""
     response: tuple[float, float] | None = None
-    classes: tuple[Any, ...] | None = None
+    classes: tuple[object, ...] | None = None
     outside: str = "clip"
     unit: str = "record"
     subject: str | None = None
@@ -89,12 +83,26 @@ class DataPlan:
         """Build the records of one site from its raw values."""
         first = self.tables[0]
         if self.kind == "rows":
-            return rows(holding.table(first), bound=self.bounds[0], invalid=self.invalid, **first.options)
+            return rows(
+                holding.table(first),
+                bound=self.bounds[0],
+                ranges=first.ranges,
+                missing=first.missing,
+                feature_names=first.names or None,
+                invalid=self.invalid,
+            )
         if self.kind == "documents":
             return documents(holding.counts(first), feature_names=first.names or None, invalid=self.invalid)
         if self.kind == "subjects":
-            series = holding.series(first, self.subject)
-            return subjects(series, unit=self.unit, **self._subject_options())
+            return subjects(
+                holding.series(first, self.subject),
+                bound=self.bounds[0],
+                unit=self.unit,
+                missing=first.missing,
+                rows_per_subject=self.rows_per_subject,
+                feature_names=first.names or None,
+                invalid=self.invalid,
+            )
         return self._pairs(holding)
 
     def _pairs(self, holding: Holding) -> Records:
@@ -109,28 +117,27 @@ class DataPlan:
                 feature_names=(first.names or None, second.names or None),
                 invalid=self.invalid,
             )
-        options: dict[str, Any] = {"response": self.response, "outside": self.outside, "classes": self.classes}
-        options["invalid"] = self.invalid
         is_text = self.classes is not None and isinstance(self.classes[0], str)
         values = holding.vector(self.target, text=is_text)
         only = self.tables[0]
-        return labelled(holding.table(only), values, bound=self.bounds[0], **options, **only.options)
-
-    def _subject_options(self) -> dict[str, Any]:
-        columns = self.tables[0]
-        return {
-            "bound": self.bounds[0],
-            "missing": columns.missing,
-            "rows_per_subject": self.rows_per_subject,
-            "invalid": self.invalid,
-            "feature_names": columns.names or None,
-        }
+        return labelled(
+            holding.table(only),
+            values,
+            bound=self.bounds[0],
+            response=self.response,
+            classes=self.classes,
+            ranges=only.ranges,
+            missing=only.missing,
+            outside=self.outside,
+            feature_names=only.names or None,
+            invalid=self.invalid,
+        )
 
 
 KINDS = ("rows", "views", "labelled", "documents", "subjects")
 
 
-def checked_shape(array: NDArray[Any], columns: Columns, *, subject: str) -> NDArray[Any]:
+def checked_shape(array: AnyArray, columns: Columns, *, subject: str) -> AnyArray:
     """Return an array as rows of the declared width; trailing axes, such as those of images, are joined."""
     flat = array.reshape(len(array), -1) if array.ndim > 2 else array
     if flat.ndim != 2 or flat.shape[1] != columns.n_columns:
@@ -141,14 +148,16 @@ def checked_shape(array: NDArray[Any], columns: Columns, *, subject: str) -> NDA
     return flat
 
 
-def selected(available: Mapping[str, Any] | Sequence[str], columns: Columns, *, subject: str) -> tuple[str, ...]:
+def selected(available: Sequence[str], columns: Columns, *, subject: str) -> tuple[str, ...]:
     """Return the declared columns, all of which must be available."""
     if not columns.names:
         raise InvalidParameter(
-            f"columns of the study must have names to be found in {subject}; got features = {columns.n_columns}. "
+            f"Columns to be read from {subject} must have names in the study; got features = {columns.n_columns}. "
             "List them as columns = [...] in [data]."
         )
     absent = [name for name in columns.names if name not in available]
     if absent:
-        raise InvalidParameter(f"{subject} must have every column of the study; got none named {absent[0]!r}.")
+        raise InvalidParameter(
+            f"The column {absent[0]!r} of the study is not in {subject}. Add it, or correct the study's [data] table."
+        )
     return columns.names

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import check_finite
-from dpcape.records.schema.schema import as_it_is
-from dpcape.records.schema.table import ArrayTable, Table, Values, read_table
+from dpcape.records.schema.schema import Ranges, as_it_is
+from dpcape.records.schema.table import ArrayTable, Table, read_table
 
 Mask = npt.NDArray[np.bool_]
 
@@ -28,13 +29,13 @@ class Features:
 
     Parameters
     ----------
-    data : array, list of lists, pandas or polars table
-        Kept, never copied whole, never changed.
+    data : array-like
+        Array, list of lists, pandas or polars table; kept, never copied whole, never changed.
     subject : str
-        What messages call it.
-    bound : float
-        Largest Euclidean norm of a row, already checked.
-    ranges : mapping or sequence of object or Schema or None
+        What error messages call the table.
+    bound : float or None
+        Largest Euclidean norm of a row, already checked; None for the largest that the ranges allow.
+    ranges : Ranges or None
         See `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
     missing : object
         See `dpcape.records.schema.Schema.with_missing`.
@@ -49,8 +50,8 @@ class Features:
         data: object,
         *,
         subject: str,
-        bound: float,
-        ranges: Mapping[str, Any] | Sequence[Any] | Schema | None = None,
+        bound: float | None,
+        ranges: Ranges | None = None,
         missing: object = None,
         feature_names: Sequence[str] | None = None,
         invalid: str = "zero",
@@ -59,18 +60,22 @@ class Features:
         self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
         self._schema = _schema_for(self._table, ranges, missing)
         self._columns = _selection(self._table, self._schema)
-        self.bound = bound
+        self.bound = _capped(bound, self._schema, subject)
         self.n_rows = self._table.shape[0]
         self.names, self.n_features = _names_and_width(self._table, self._schema)
         self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
         self._check()
 
-    def fill(self, start: int, stop: int, out: FloatArray) -> Mask:
-        """Write rows `start` to `stop`, prepared and clipped, into `out`; return which of them are valid."""
+    def fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
+        """Write rows `start` to `stop`, prepared and clipped, into `out`; return which of them are valid.
+
+        The factors by which rows were shortened are written into `factors` if it is given.
+        """
         valid = np.ones(stop - start, dtype=np.bool_)
         for rows in self._strips(stop - start):
-            self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows])
+            some = None if factors is None else factors[rows]
+            self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows], some)
         return valid
 
     def emptied(self) -> Features:
@@ -79,35 +84,38 @@ class Features:
         empty.n_rows = 0
         return empty
 
-    def _fill_strip(self, start: int, stop: int, goal: FloatArray, valid: Mask) -> None:
+    def _fill_strip(
+        self, start: int, stop: int, goal: FloatArray, valid: Mask, factors: FloatArray | None = None
+    ) -> None:
         """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
         # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
-        # Norms of a view's half of a wider buffer are slow to take, so there the copy stands elsewhere.
+        # Norms of a view's half of a wider buffer are slow to take, so there the copy is made elsewhere.
         strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
         try:
             self._prepare(self._read(start, stop), strip)
-            clip_rows(strip, bound=self.bound, out=goal)
+            clip_rows(strip, bound=self.bound, out=goal, factors=factors)
         except InvalidParameter:
             if self._refuses:
                 raise
             if stop - start == 1:
                 goal[:], valid[:] = 0.0, False
                 return
-            # Halved until the rows at fault are alone.
+            # Halve until each invalid row is by itself.
             half = (stop - start) // 2
-            self._fill_strip(start, start + half, goal[:half], valid[:half])
-            self._fill_strip(start + half, stop, goal[half:], valid[half:])
+            before, after = (None, None) if factors is None else (factors[:half], factors[half:])
+            self._fill_strip(start, start + half, goal[:half], valid[:half], before)
+            self._fill_strip(start + half, stop, goal[half:], valid[half:], after)
 
-    def _prepare(self, block: Values | list[Values], out: FloatArray) -> None:
+    def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
         if self._schema is not None:
             self._schema.apply(block, out=out)
             return
         # An extended number too large for float64 becomes infinite, which clipping refuses.
         with np.errstate(over="ignore"):
-            np.copyto(out, cast("Values", block), casting="same_kind")
+            np.copyto(out, cast("AnyArray", block), casting="same_kind")
 
-    def _read(self, start: int, stop: int) -> Values | list[Values]:
+    def _read(self, start: int, stop: int) -> AnyArray | list[AnyArray]:
         """Return raw rows: one block of numbers, or a list of columns if some have levels."""
         rows = slice(start, stop)
         if self._schema is None or not self._schema.categorical:
@@ -133,7 +141,7 @@ class Features:
         for rows in self._strips(self.n_rows):
             block = self._read(rows.start, rows.stop)
             if self._schema is None:
-                check_finite(cast("Values", block), subject=self._table.subject)
+                check_finite(cast("AnyArray", block), subject=self._table.subject)
                 continue
             n_rows = rows.stop - rows.start
             if len(scratch) < n_rows:
@@ -143,15 +151,30 @@ class Features:
     def _is_clean(self, start: int, stop: int) -> bool:
         """Tell, without clipping, whether rows taken as they are hold finite numbers only."""
         try:
-            check_finite(cast("Values", self._read(start, stop)), subject=self._table.subject)
+            check_finite(cast("AnyArray", self._read(start, stop)), subject=self._table.subject)
         except InvalidParameter:
             return False
         return True
 
 
-def _schema_for(
-    table: Table, ranges: Mapping[str, Any] | Sequence[Any] | Schema | None, missing: object
-) -> Schema | None:
+def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
+    """Return the bound, or the length that no row exceeds by its public ranges where that is less.
+
+    A column with a range becomes one entry in [-1, 1], a column with levels at most one entry of 1: no row is longer
+    than the root of the number of columns.
+    """
+    if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
+        if bound is None:
+            raise InvalidParameter(
+                f"{subject} must have a bound where not all columns have public ranges; got a table without both. "
+                "Choose a bound from public knowledge, or state ranges for all columns."
+            )
+        return bound
+    cap = math.sqrt(len(schema.columns))
+    return cap if bound is None else min(bound, cap)
+
+
+def _schema_for(table: Table, ranges: Ranges | None, missing: object) -> Schema | None:
     """Return the schema that ranges and fills describe, or None if numbers are taken as they are."""
     if ranges is None and missing is None:
         return None
@@ -178,7 +201,7 @@ def _check_unnamed(table: Table, schema: Schema) -> None:
     """Refuse to match columns by name where there are no names, and pairs that are not one per column."""
     if schema.named:
         raise InvalidParameter(
-            f"columns of {table.subject} must have names, to be found in the schema; got an array without. "
+            f"Columns of {table.subject} must have names, to be found in the schema; got an array without names. "
             "Pass feature_names=, or a pandas or polars table."
         )
     if len(schema.columns) != table.shape[1]:

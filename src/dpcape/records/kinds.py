@@ -1,8 +1,8 @@
 """The kinds of records a site may hold.
 
-Every kind gives out its records only as blocks in which the public bounds hold; there is no way to the raw
-values. Blocks live in a buffer that is used again for the next block: use a block before asking for the next,
-and copy it to keep it.
+Every kind gives out its records only as blocks in which the public bounds hold. Labelled rows come, where asked for,
+with the factors by which they were shortened. Blocks live in a buffer that is used again for the next block: use a
+block before asking for the next, and copy it to keep it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.records.counts import Counts, SparseBlock
@@ -145,11 +144,18 @@ class Labelled(Records):
         super().__init__(facts)
         self._features, self._targets = features, targets
 
-    def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, npt.NDArray[Any]]]:
+    def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray]]:
         """Return an iterator over (rows, targets); codes are positions in the public list of classes."""
         return (self._pair(*span) for span in self._spans(checked_size(size)))
 
-    def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, npt.NDArray[Any]]:
+    def weighted_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray, FloatArray]]:
+        """Return an iterator over (rows, targets, factors): rows were multiplied by these factors in [0, 1]."""
+        for start, stop, buffer in self._spans(checked_size(size)):
+            block, targets, factors = buffer[: stop - start], self._targets.read(start, stop), np.ones(stop - start)
+            valid = self._features.fill(start, stop, block, factors) & self._targets.valid(start, stop)
+            yield (block, targets, factors) if valid.all() else (block[valid], targets[valid], factors[valid])
+
+    def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, AnyArray]:
         block, targets = buffer[: stop - start], self._targets.read(start, stop)
         valid = self._fill(start, stop, block)
         return (block, targets) if valid.all() else (block[valid], targets[valid])

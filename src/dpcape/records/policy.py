@@ -1,4 +1,4 @@
-"""What becomes of records that cannot be read: a public policy, and a local word to the steward."""
+"""What happens to records that cannot be read: a public policy, and a local warning."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _R = TypeVar("_R", bound=Records)
 
 
 def checked_policy(invalid: str) -> str:
-    """Return a policy that is known."""
+    """Return the policy if it is known."""
     if invalid not in POLICIES:
         raise InvalidParameter(f"invalid must be 'zero' or 'refuse'; got {invalid!r}. Choose one of them.")
     return invalid
 
 
 def warned(records: _R) -> _R:
-    """Return the records; warn whoever built them, and nobody else, of those that contribute zero."""
+    """Return the records; warn locally, where they are built, of those that contribute zero."""
     if records.facts().invalid == "zero" and (n_invalid := records.n_invalid):
         warnings.warn(
             f"{n_invalid} of {records.n_records} records cannot be read and contribute zero. Correct them, or declare "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,13 @@ from dpcape.records.features import Features
 
 
 def series_of(
-    arrays: Sequence[object], longest: int | None, *, bound: float, **options: Any
+    arrays: Sequence[object],
+    longest: int | None,
+    *,
+    bound: float,
+    missing: object,
+    feature_names: Sequence[str] | None,
+    invalid: str,
 ) -> tuple[list[Features], int]:
     """Return the valid series, all with the same columns, and how many were given."""
     if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
@@ -22,38 +27,45 @@ def series_of(
         )
     listed = list(arrays)
     if not listed:
-        raise InvalidParameter("arrays must hold at least one subject; got none. Leave such a site out.")
-    lenient = longest is not None and options["invalid"] == "zero"
-    opened = [_one_series(array, lenient, bound=bound, **options) for array in listed]
-    shapes = [(part.n_features, part.names) for part in opened if part is not None]
+        raise InvalidParameter("arrays must hold at least one subject; got an empty list. Leave such a site out.")
+    lenient = longest is not None and invalid == "zero"
+
+    def opened(array: object) -> Features | None:
+        """Return one subject's table, or None if it is not a table and the policy makes the subject invalid."""
+        try:
+            return Features(
+                array,
+                subject="the array of a subject",
+                bound=bound,
+                missing=missing,
+                feature_names=feature_names,
+                invalid=invalid,
+            )
+        except InvalidParameter:
+            if not lenient:
+                raise
+            return None
+
+    tables = [opened(array) for array in listed]
+    shapes = [(part.n_features, part.names) for part in tables if part is not None]
     if not shapes:
         raise InvalidParameter(
-            "arrays must hold a table (time points x voxels) per subject; got none. Leave such a site out."
+            "arrays must hold at least one readable table (time points x voxels); got 0. Leave such a site out."
         )
     usual = max(set(shapes), key=lambda shape: (shapes.count(shape), shape))
-    same = [part for part in opened if part is not None and (part.n_features, part.names) == usual]
+    same = [part for part in tables if part is not None and (part.n_features, part.names) == usual]
     if len(same) < len(listed) and not lenient:
         raise InvalidParameter(
-            "subjects must all have the same columns; got different ones. Use one mask or atlas for every subject."
+            "All subjects must have the same columns; got different ones. Use one mask or atlas for every subject."
         )
     kept = [part for part in same if longest is None or part.n_rows <= longest]
     if len(kept) < len(same) and not lenient:
         raise InvalidParameter(
-            f"subjects must have at most rows_per_subject ({longest}) time points; "
+            f"A subject must have at most rows_per_subject ({longest}) time points; "
             "got a longer series. Cut long series by a public rule."
         )
-    # With no valid series at all the first one still tells the columns; it contributes zero like the others.
+    # With no valid series at all, the first one still gives the columns; it contributes zero like the others.
     return kept or [same[0].emptied()], len(listed)
-
-
-def _one_series(array: object, lenient: bool, **options: Any) -> Features | None:
-    """Return one subject's table; None if it is none, where that makes the subject invalid."""
-    try:
-        return Features(array, subject="the array of a subject", **options)
-    except InvalidParameter:
-        if not lenient:
-            raise
-        return None
 
 
 def longest_of(rows_per_subject: int | None, by_subject: bool) -> int:
@@ -64,6 +76,6 @@ def longest_of(rows_per_subject: int | None, by_subject: bool) -> int:
     if rows_per_subject is None or not number or rows_per_subject < 1:
         raise InvalidParameter(
             f"rows_per_subject must be a positive whole number for unit='subject'; got {rows_per_subject!r}. "
-            "Choose it from public knowledge, such as the length of a session: the longest series must not show."
+            "Choose it from public knowledge, such as the length of a session, never from the longest series."
         )
     return int(rows_per_subject)

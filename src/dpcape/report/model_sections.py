@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcape.arrays import BoolArray, FloatArray
+from dpcape.postprocessing.verdicts import Verdict, summary
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import strengths
 from dpcape.report.loading_sections import (
@@ -23,7 +24,11 @@ from dpcape.report.loading_sections import (
 from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
 
-_SHOWN_MEANS, _DRAWN = 60, 30
+_SHOWN_MEANS, _SHOWN_VERDICTS, _DRAWN = 60, 60, 30
+_VERDICTS = (
+    "Determined: more than noise and sampling would give, at a level of 5%. Not determined: compatible with anything; "
+    "do not interpret it. The verdicts follow from what was released and cost no privacy."
+)
 MAPS = "maps"
 
 
@@ -47,6 +52,17 @@ def model_sections(
     wanted = [*SECTIONS, MAPS] if described is None else described.sections
     sections = [maps(model, names, inside) if name == MAPS else SECTIONS[name](model, names) for name in wanted]
     return [section for section in sections if section is not None]
+
+
+def verdict_section(verdicts: Sequence[Verdict]) -> list[ReportSection]:
+    """Return the section that judges each quantity in one word; none if nothing was judged."""
+    if not verdicts:
+        return []
+    rows = [[entry.quantity, entry.word, entry.reason] for entry in verdicts[:_SHOWN_VERDICTS]]
+    text = [summary(verdicts), _VERDICTS]
+    if len(verdicts) > len(rows):
+        text.append(f"The first {len(rows)} of {len(verdicts)} are listed; model.npz contains all.")
+    return [ReportSection("What is determined", text=text, tables=[Table(["quantity", "verdict", "reason"], rows)])]
 
 
 def arrays_section(model: FittedModel) -> ReportSection:

@@ -1,4 +1,4 @@
-"""Report sections about releases: noise compared with signal, and learning curves."""
+"""Report sections about releases: their noise, and learning curves."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpcape.report.release_plots import rounds, signal_bars
 _SHOWN_RELEASES, _FEWEST_ROUNDS = 24, 3
 _MEANING = (
     "Noise was added to every number. The table compares the norm of each release (the root of the sum of squares) "
-    "with the norm that noise alone would have on average: the larger the difference, the more of the result is "
-    "signal. Both are computed from what was released, so this costs no privacy."
+    "with the norm that noise alone would have on average. A long release is no finding: whether a result says more "
+    "than noise and sampling would is judged for each quantity, above."
 )
 _WITHOUT = "No noise was added: exact totals were released."
 
@@ -31,10 +31,10 @@ def noise_section(releases: Sequence[Release]) -> ReportSection:
     ]
     rows = [_row(release) for release in releases]
     shown = rows if len(rows) <= _SHOWN_RELEASES else [*rows[:12], ["..."] + [""] * 5, *rows[-11:]]
-    text = [_MEANING, *_verdict(releases)] if any(release.scale for release in releases) else [_WITHOUT]
+    text = [_MEANING] if any(release.scale for release in releases) else [_WITHOUT]
     few = len(releases) <= 6 and all(release.length is not None for release in releases)
     pictures = [_bars(releases)] if few else []
-    return ReportSection("Noise and signal", text=text, pictures=pictures, tables=[Table(header, shown)])
+    return ReportSection("Noise of the releases", text=text, pictures=pictures, tables=[Table(header, shown)])
 
 
 def round_sections(releases: Sequence[Release]) -> list[ReportSection]:
@@ -54,13 +54,6 @@ def noise_length(release: Release) -> float:
     return release.scale * math.sqrt(release.size)
 
 
-def signal_share(release: Release) -> float | None:
-    """Return the estimated share of signal in the squared norm of a release; None if unknown."""
-    if release.length is None or not release.length > 0:
-        return None
-    return max(0.0, 1.0 - (noise_length(release) / release.length) ** 2)
-
-
 def _row(release: Release) -> list[str]:
     return [
         str(release.number + 1),
@@ -70,19 +63,6 @@ def _row(release: Release) -> list[str]:
         "" if release.length is None else f"{release.length:.3g}",
         f"{noise_length(release):.3g}" if release.size else "",
     ]
-
-
-def _verdict(releases: Sequence[Release]) -> list[str]:
-    shares = [share for share in map(signal_share, releases) if share is not None]
-    if not shares:
-        return []
-    low, high = (_amount(share) for share in (min(shares), max(shares)))
-    amount = low if low == high else f"{low} to {high}"
-    return [f"An estimated {amount} of the squared norm of a release is signal."]
-
-
-def _amount(share: float) -> str:
-    return "more than 99%" if share > 0.99 else f"{100 * share:.0f}%"
 
 
 def _bars(releases: Sequence[Release]) -> Picture:

@@ -18,7 +18,7 @@ from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.protocols import protocol_of
 from dpcape.report.citations import papers, software
-from dpcape.report.model_sections import arrays_section, model_sections
+from dpcape.report.model_sections import arrays_section, model_sections, verdict_section
 from dpcape.report.page import ReportSection, Table, write_page
 from dpcape.report.release_sections import noise_section, round_sections
 
@@ -48,6 +48,7 @@ def write_run_page(run: RunFolder) -> None:
         sections=[
             *_warned(model),
             *_repeats(run, guarantee),
+            *verdict_section(model.verdicts_),
             *model_sections(model, names, inside=_mask(run)),
             *round_sections(model.releases_),
         ],
@@ -250,6 +251,7 @@ def _data(run: RunFolder, model: Any, members: Mapping[str, Any]) -> dict[str, A
         },
         "releases": [msgspec.to_builtins(release) for release in model.releases_],
         "warnings": list(getattr(model, "warnings_", [])),
+        "verdicts": [msgspec.to_builtins(verdict) for verdict in model.verdicts_],
         # Longer arrays are in model.npz only.
         "result": {name: array.tolist() for name, array in arrays.items() if array.size <= _LARGEST_ARRAY},
     }

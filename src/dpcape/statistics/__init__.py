@@ -6,6 +6,7 @@ from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_momen
 from dpcape.statistics.gradients import network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
+from dpcape.statistics.mixture_steps import mixture_step
 from dpcape.statistics.moments import centred_moments, first_moments, histogram, second_moment
 from dpcape.statistics.poisson_loss import PoissonLoss
 from dpcape.statistics.polynomials import polynomial_coefficients
@@ -37,6 +38,7 @@ __all__ = [
     "infomax_scores",
     "known",
     "known_loss",
+    "mixture_step",
     "network_gradient",
     "polynomial_coefficients",
     "reduced_second_moment",

@@ -1,6 +1,7 @@
 """Interfaces of records, with only the methods that statistics call.
 
-``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks and cannot reach raw values.
+``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks. The factors of
+``weighted_blocks`` tell how long labelled rows were; a proof that uses them must hold for every factor in [0, 1].
 The buffer of a block is reused for the next one, so use or copy a block before reading the next.
 """
 
@@ -39,6 +40,17 @@ class LabelledBlocks(Protocol[TargetsT_co]):
 
     def blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co]]:
         """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""
+
+
+class WeightedBlocks(Protocol[TargetsT_co]):
+    """Rows of bounded length with targets, and the factor in [0, 1] by which each row was shortened."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
+    def weighted_blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co, FloatArray]]:
+        """Return blocks of at most ``size`` clipped rows, the targets of these rows, and their factors."""
 
 
 class RowOrLabelledBlocks(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -18,10 +19,10 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
     plan: dict[str, Any] = {"kind": kind}
     if kind == "views":
         plan["tables"] = tuple(_view(section, key, folder, files) for key in ("x", "y"))
-        plan["bounds"] = _bounds(section)
+        plan["bounds"] = _bounds(section, plan["tables"])
     else:
         plan["tables"] = (_columns(section, folder, files),)
-        plan["bounds"] = () if kind == "documents" else (_bound(section),)
+        plan["bounds"] = () if kind == "documents" else (_bound(section, plan["tables"][0]),)
         _check_preparation(section, kind, plan["tables"][0])
     if kind == "labelled":
         plan |= _target(section)
@@ -136,14 +137,20 @@ def _is_pair(value: object) -> TypeGuard[list[float]]:
     return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
 
 
-def _bound(section: TomlTable) -> float:
+def _bound(section: TomlTable, columns: Columns) -> float:
+    """Return the public maximum norm of a record; with ranges it may be left out."""
+    if "bound" not in section and columns.ranges is not None:
+        return math.sqrt(columns.n_columns)
     bound = section.number("bound")
     if bound is None or bound <= 0:
         section.fail("bound", "a positive number, the public maximum norm of a record")
     return bound
 
 
-def _bounds(section: TomlTable) -> tuple[float, float]:
+def _bounds(section: TomlTable, tables: Sequence[Columns]) -> tuple[float, float]:
+    if "bounds" not in section and all(columns.ranges is not None for columns in tables):
+        first, second = (math.sqrt(columns.n_columns) for columns in tables)
+        return first, second
     value = section.value("bounds")
     if not _is_pair(value) or min(value) <= 0:
         section.fail("bounds", "two positive numbers, one per view", "Write bounds = [1.0, 2.0].")

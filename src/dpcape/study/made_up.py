@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import Column
@@ -30,12 +28,12 @@ class MadeUp:
         # Heavy tails, so that independent components are identifiable.
         self._latent = self._own.laplace(size=(n_records, _RANK)) * 0.8 ** np.arange(_RANK)
 
-    def table(self, columns: Columns) -> Any:
+    def table(self, columns: Columns) -> AnyArray | dict[str, AnyArray]:
         """Return the raw columns: an array, or a mapping if some are text."""
         which = self._plan.tables.index(columns)
         return self._of_values(self._mixed(self._latent, columns.n_columns, which), columns, which)
 
-    def _of_values(self, values: FloatArray, columns: Columns, which: int) -> Any:
+    def _of_values(self, values: FloatArray, columns: Columns, which: int) -> AnyArray | dict[str, AnyArray]:
         if not isinstance(columns.ranges, Schema):
             return self._scaled(values, columns, which)
         raw = {column.name: self._raw(column, values[:, at]) for at, column in enumerate(columns.ranges.columns)}
@@ -54,7 +52,7 @@ class MadeUp:
         bound = self._plan.bounds[which] if self._plan.bounds else 1.0
         return values * (0.5 * bound / math.sqrt(values.shape[1]))
 
-    def _raw(self, column: Column, values: FloatArray) -> NDArray[Any]:
+    def _raw(self, column: Column, values: FloatArray) -> AnyArray:
         if column.levels is not None:
             codes = np.clip(np.floor((np.tanh(values) + 1) / 2 * len(column.levels)), 0, len(column.levels) - 1)
             kind = object if isinstance(column.levels[0], str) else float
@@ -64,11 +62,11 @@ class MadeUp:
         low, high = column.range
         return np.asarray(low / 2 + high / 2 + (high / 2 - low / 2) * np.tanh(values / 2))
 
-    def vector(self, name: str, *, text: bool) -> NDArray[Any]:
+    def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return a response or labels that follow the first directions."""
         return self._of_signal(np.tanh(self._latent[:, 0] + 0.5 * self._latent[:, 1]), text=text)
 
-    def _of_signal(self, signal: FloatArray, *, text: bool) -> NDArray[Any]:
+    def _of_signal(self, signal: FloatArray, *, text: bool) -> AnyArray:
         """Return a response or labels from numbers between -1 and 1."""
         if self._plan.response is not None:
             low, high = self._plan.response
@@ -77,7 +75,7 @@ class MadeUp:
         codes = np.clip(np.floor((signal + 1) / 2 * len(classes)), 0, len(classes) - 1).astype(int)
         return np.asarray(classes[codes])
 
-    def counts(self, columns: Columns) -> Any:
+    def counts(self, columns: Columns) -> object:
         """Return word counts of documents with one topic each."""
         from scipy.sparse import csr_array
 
@@ -86,7 +84,7 @@ class MadeUp:
         which = self._own.integers(_RANK, size=self._n)
         return csr_array(np.array([self._own.multinomial(_WORDS, topics[topic]) for topic in which]))
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
+    def series(self, columns: Columns, subject: str | None) -> Sequence[FloatArray]:
         """Return one series per subject; in unit "record" as many subjects as the time points fill."""
         length = min(_TIME_POINTS, self._plan.rows_per_subject or _TIME_POINTS)
         n_subjects = self._n if self._plan.unit == "subject" else max(1, -(-self._n // length))

@@ -1,4 +1,4 @@
-"""Files of one site: CSV, Parquet, NumPy arrays, folders of time series. Only what the study names is kept."""
+"""Readers of one site's files: CSV, Parquet, NumPy arrays, folders of series. Only columns of the study are kept."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from types import ModuleType
+from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, DataPlan, Holding, checked_shape, selected
 
 # What table programs write for a value that is not there.
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "."}
-_SPARSE = {"data", "indices", "indptr", "shape"}
+SPARSE_ARRAYS = {"data", "indices", "indptr", "shape"}
+"""Arrays of a sparse matrix stored by rows, as SciPy writes it."""
 
 
 def open_file(path: str | Path, plan: DataPlan) -> Holding:
@@ -33,7 +35,7 @@ def open_file(path: str | Path, plan: DataPlan) -> Holding:
     if where.is_dir() or any(mark in where.name for mark in "*?["):
         return SeriesFolder(where, plan)
     if not where.is_file():
-        raise InvalidParameter(f"a data file must exist; got {str(path)!r}. Correct the path.")
+        raise InvalidParameter(f"The data file {str(path)!r} does not exist. Correct the path.")
     if suffixes.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         return CsvFile(where)
     if suffixes.endswith((".parquet", ".pq")):
@@ -42,10 +44,7 @@ def open_file(path: str | Path, plan: DataPlan) -> Holding:
         return ArrayFile(where)
     if suffixes.endswith((".nii", ".nii.gz")):
         return SeriesFolder(where, plan)
-    raise InvalidParameter(
-        f"a data file must be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz); got {where.name!r}. "
-        "Convert it to one of these."
-    )
+    raise unknown_suffix(where)
 
 
 def fingerprint(path: Path) -> str:
@@ -70,8 +69,8 @@ class _ByColumn(ABC):
         self._path = path
 
     @abstractmethod
-    def _read(self, texts: Mapping[str, bool]) -> dict[str, NDArray[Any]]:
-        """Return columns by name; ``texts`` tells which are wanted and whether each is text."""
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        """Return the columns in ``texts``, which maps each name to whether it holds text."""
 
     def table(self, columns: Columns) -> Any:
         """Return the raw columns: one array of numbers, or a mapping if some are text."""
@@ -82,27 +81,27 @@ class _ByColumn(ABC):
             return {name: found[name] for name in names}
         return np.column_stack([found[name] for name in names])
 
-    def vector(self, name: str, *, text: bool) -> NDArray[Any]:
+    def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return one column."""
         selected(self._names(), Columns((name,), 1), subject=self._path.name)
         return self._read({name: text})[name]
 
-    def counts(self, columns: Columns) -> Any:
+    def counts(self, columns: Columns) -> object:
         """Return word counts, one column per word."""
         return self.table(columns)
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
-        """Return one array per subject; ``subject`` names the column that tells whose row it is."""
+    def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
+        """Return one array per subject; ``subject`` names the column that identifies subjects."""
         if subject is None:
             raise InvalidParameter(
-                "subject of [data] must name the column that tells whose row it is; got none. "
-                f"Name it, or keep one file per subject instead of {self._path.name}."
+                f"{self._path.name} cannot be split by subject because subject is missing in [data]. "
+                "Name the column that identifies subjects, or keep one file per subject."
             )
         owners = self.vector(subject, text=True)
         if any(owner is None for owner in owners):
             raise InvalidParameter(
-                f"column {subject!r} must tell whose row it is; got rows that do not. Complete it, or leave such rows "
-                "out by a public rule."
+                f"Column {subject!r} must identify the subject of every row; got rows without an entry. Complete it, "
+                "or leave such rows out by a public rule."
             )
         table = self.table(columns)
         return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
@@ -130,14 +129,14 @@ class CsvFile(_ByColumn):
             except (UnicodeDecodeError, csv.Error) as error:
                 raise _malformed(self._path) from error
         if len(set(names)) != len(names):
-            raise InvalidParameter(f"the header of {self._path.name} must name every column once; got duplicates.")
+            raise InvalidParameter(f"Column names in {self._path.name} must be unique; got duplicates. Rename them.")
         return names
 
-    def texts(self) -> dict[str, NDArray[Any]]:
+    def texts(self) -> dict[str, AnyArray]:
         """Return all columns as text."""
         return self._read(dict.fromkeys(self._names(), True))
 
-    def _read(self, texts: Mapping[str, bool]) -> dict[str, NDArray[Any]]:
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
         names = self._names()
         places = {name: names.index(name) for name in texts}
         kept: dict[str, Any] = {name: [] if is_text else array("d") for name, is_text in texts.items()}
@@ -160,11 +159,11 @@ class CsvFile(_ByColumn):
 class ParquetFile(_ByColumn):
     """A Parquet file, read with pyarrow, or with polars where that is what is installed."""
 
-    def texts(self) -> dict[str, NDArray[Any]]:
+    def texts(self) -> dict[str, AnyArray]:
         """Return all columns as text."""
         return self._read(dict.fromkeys(self._names(), True))
 
-    def _read(self, texts: Mapping[str, bool]) -> dict[str, NDArray[Any]]:
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
         try:
             found = import_module("pyarrow.parquet").read_table(self._path, columns=list(texts)).to_pydict()
         except ImportError:
@@ -193,24 +192,27 @@ class ArrayFile:
             name = candidates[0] if len(candidates) == 1 else "X"
         return checked_shape(self._named(name), columns, subject=f"the array {name!r}")
 
-    def vector(self, name: str, *, text: bool) -> NDArray[Any]:
+    def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return one array."""
         values = self._named(name)
         return values.astype(str) if text else values
 
-    def counts(self, columns: Columns) -> Any:
+    def counts(self, columns: Columns) -> object:
         """Return word counts: a sparse matrix stored by rows, or a dense array."""
-        if not set(self._arrays) >= _SPARSE:
+        if not set(self._arrays) >= SPARSE_ARRAYS:
             return self.table(columns)
         from scipy.sparse import csr_array
 
         data, indices, indptr = (np.asarray(self._arrays[key]) for key in ("data", "indices", "indptr"))
         shape = tuple(int(side) for side in self._arrays["shape"])
         if len(shape) != 2 or shape[1] != columns.n_columns:
-            raise InvalidParameter(f"counts must have the {columns.n_columns} words the study declares; got {shape}.")
+            raise InvalidParameter(
+                f"counts must have the {columns.n_columns} words the study declares; got shape {shape}. "
+                "Check the study's [data] table against the file."
+            )
         return csr_array((data.astype(np.int64), indices.astype(np.int64), indptr.astype(np.int64)), shape=shape)
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
+    def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
         """Return one array per subject: slices at the offsets ``subject`` names, or entries of a 3-d array."""
         name = columns.array
         if name is None:
@@ -221,14 +223,14 @@ class ArrayFile:
             parts = list(values)
         elif subject is None:
             raise InvalidParameter(
-                "subject of [data] must name the array of offsets at which subjects start; got none. "
-                "Or store a (subject, time, feature) array."
+                f"{self._path.name} cannot be split by subject because subject is missing in [data]. "
+                "Name the array of offsets at which subjects start, or store a (subject, time, feature) array."
             )
         else:
             parts = _between(values, np.asarray(self._named(subject)))
         return [checked_shape(part, columns, subject="the series of a subject") for part in parts]
 
-    def _named(self, name: str) -> NDArray[Any]:
+    def _named(self, name: str) -> AnyArray:
         if name not in self._arrays:
             raise InvalidParameter(
                 f"{self._path.name} must have an array {name!r}; got {sorted(self._arrays)}. "
@@ -242,41 +244,35 @@ class SeriesFolder:
 
     def __init__(self, path: Path, plan: DataPlan) -> None:
         self._plan = plan
-        if path.is_file():
-            self._files = [path]
-        elif path.is_dir():
-            self._files = sorted(entry for entry in path.iterdir() if entry.is_file() and entry.name[0] != ".")
-        else:
-            self._files = sorted(path.parent.glob(path.name))
+        self._files = series_files(path, hidden=not path.is_dir())
         if not self._files:
-            raise InvalidParameter(f"a folder of subjects must hold files; got none in {str(path)!r}.")
+            raise InvalidParameter(f"No files of subjects were found in {str(path)!r}. Correct the path.")
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
+    def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
         """Return one array per file, in the order of their names."""
         return [self._one(path, columns) for path in self._files]
 
-    def _one(self, path: Path, columns: Columns) -> NDArray[Any]:
+    def _one(self, path: Path, columns: Columns) -> AnyArray:
         if path.name.lower().endswith((".nii", ".nii.gz")):
             from dpcape.records.readers.nifti import masked_series
 
             return checked_shape(masked_series(path, self._plan.mask), columns, subject="a masked volume")
-        table: NDArray[Any] = open_file(path, self._plan).table(columns)
-        return table
+        return cast("AnyArray", open_file(path, self._plan).table(columns))
 
     def table(self, columns: Columns) -> Any:
         """Refuse: a folder holds series."""
         raise _series_only()
 
-    def vector(self, name: str, *, text: bool) -> NDArray[Any]:
+    def vector(self, name: str, *, text: bool) -> AnyArray:
         """Refuse: a folder holds series."""
         raise _series_only()
 
-    def counts(self, columns: Columns) -> Any:
+    def counts(self, columns: Columns) -> object:
         """Refuse: a folder holds series."""
         raise _series_only()
 
 
-def mapped_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def mapped_arrays(path: Path) -> dict[str, AnyArray]:
     """Return the arrays of a file, memory-mapped where they are stored uncompressed."""
     try:
         if path.suffix.lower() == ".npy":
@@ -286,13 +282,16 @@ def mapped_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 member.filename.removesuffix(".npy"): _member(path, archive, member) for member in archive.infolist()
             }
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InvalidParameter(f"{path.name} must be a NumPy file without objects; got another.") from error
+        raise InvalidParameter(
+            f"{path.name} could not be read because it is not a NumPy file, or holds Python objects. "
+            "Save arrays of numbers or text with numpy.save or numpy.savez."
+        ) from error
 
 
-def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
     with archive.open(member) as stream:
         if member.compress_type != zipfile.ZIP_STORED:
-            loaded: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+            loaded: AnyArray = np.lib.format.read_array(stream, allow_pickle=False)
             return loaded
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -308,17 +307,20 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ND
 
 
 def _start_of(path: Path, member: zipfile.ZipInfo) -> int:
-    """Return where a stored member's bytes begin: after its local header, whose two lengths differ from the list's."""
+    """Return where a stored member's bytes begin: after its local header, whose lengths differ from the directory's."""
     with path.open("rb") as stream:
         stream.seek(member.header_offset)
         local = stream.read(30)
     return member.header_offset + 30 + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
 
 
-def _between(values: NDArray[Any], offsets: NDArray[Any]) -> list[NDArray[Any]]:
+def _between(values: AnyArray, offsets: AnyArray) -> list[AnyArray]:
     good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and len(offsets) > 1 and offsets[0] == 0
     if not good or offsets[-1] != len(values) or not (np.diff(offsets.astype(np.int64)) > 0).all():
-        raise InvalidParameter("offsets of subjects must rise from 0 to the number of rows; got others.")
+        raise InvalidParameter(
+            "Offsets of subjects must be whole numbers that rise from 0 to the number of rows; got different ones "
+            "(not shown: they are private). Correct the array that subject names."
+        )
     return [values[start:stop] for start, stop in pairwise(offsets.tolist())]
 
 
@@ -327,8 +329,8 @@ def is_missing(text: str) -> bool:
     return text.strip().lower() in _MISSING
 
 
-def _cell(cell: str, is_text: bool, name: str) -> Any:
-    """Return one cell; the message names the column and nothing of the cell."""
+def _cell(cell: str, is_text: bool, name: str) -> str | float | None:
+    """Return one cell; an error names the column and shows nothing of the cell."""
     stripped = cell.strip()
     if is_missing(stripped):
         return None if is_text else float("nan")
@@ -338,35 +340,47 @@ def _cell(cell: str, is_text: bool, name: str) -> Any:
         return float(stripped)
     except ValueError as error:
         raise InvalidParameter(
-            f"column {name!r} must hold numbers; got text. Correct the file, or declare the column's levels."
+            f"Column {name!r} must hold numbers; got text. Correct the file, or declare the column's levels."
         ) from error
 
 
-def _array(values: Any, is_text: bool) -> NDArray[Any]:
+def _array(values: Any, is_text: bool) -> AnyArray:
     return np.array(values, dtype=object) if is_text else np.frombuffer(values, dtype=np.float64)
 
 
-def _parquet_column(name: str, values: list[Any], is_text: bool) -> NDArray[Any]:
+def _parquet_column(name: str, values: Sequence[object], is_text: bool) -> AnyArray:
     if is_text:
         return np.array([None if value is None else str(value) for value in values], dtype=object)
     return _array(array("d", (_cell("" if value is None else str(value), False, name) for value in values)), False)
 
 
-def _polars() -> Any:
+def _polars() -> ModuleType:
     try:
         import polars
     except ImportError as error:
         raise InvalidParameter(
-            "a Parquet file must have a reader; got none installed. Install dpcape[parquet]."
+            "The package pyarrow for Parquet files is not installed. Run: pip install 'dpcape[parquet]'."
         ) from error
     return polars
 
 
+def unknown_suffix(path: Path) -> InvalidParameter:
+    """Return the error for a file of a kind that cannot be read."""
+    return InvalidParameter(
+        f"A data file must be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz); got {path.name!r}. "
+        "Convert it to one of these."
+    )
+
+
 def _malformed(path: Path) -> InvalidParameter:
     return InvalidParameter(
-        f"{path.name} must be a table in UTF-8 with a header and as many cells in every line; got another."
+        f"{path.name} could not be read because it is not a UTF-8 table with a header and the same number of cells in "
+        "every line. Export it again."
     )
 
 
 def _series_only() -> InvalidParameter:
-    return InvalidParameter("a folder or pattern of files must hold subjects; got another kind. Name one file instead.")
+    return InvalidParameter(
+        'A folder or pattern of files must be read as kind = "subjects"; got a study of another kind. '
+        "Name one file instead."
+    )

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
 
 
-def masked_series(path: Path, mask: Path | None) -> NDArray[Any]:
+def masked_series(path: Path, mask: Path | None) -> AnyArray:
     """Return (time points, voxels of the mask) of one volume; the mask's grid must be the volume's."""
     if mask is None:
         raise InvalidParameter(
-            'mask of [data] must name a NIfTI mask for NIfTI files; got none. Write mask = "mask.nii.gz".'
+            'NIfTI files cannot be read because mask is missing in [data]. Write mask = "mask.nii.gz".'
         )
     nibabel = _nibabel()
     volume, chosen = nibabel.load(path), nibabel.load(mask)
     inside = np.asarray(chosen.dataobj) != 0
     if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, chosen.affine, atol=1e-4):
-        raise InvalidParameter("a volume must be on the grid of the mask; got another. Resample it to the mask first.")
+        raise InvalidParameter(
+            "A volume must be on the grid of the mask; got a different shape or affine. Resample it to the mask first."
+        )
     values = np.asarray(volume.dataobj, dtype=np.float32)
-    series: NDArray[Any] = values[inside].T if values.ndim == 4 else values[inside][None, :]
+    series: AnyArray = values[inside].T if values.ndim == 4 else values[inside][None, :]
     return series
 
 
-def whole_series(path: Path) -> NDArray[Any]:
+def whole_series(path: Path) -> AnyArray:
     """Return (time points, voxels) of one volume, all voxels of its grid."""
     values = np.asarray(_nibabel().load(path).dataobj, dtype=np.float32)
-    series: NDArray[Any] = values.reshape(-1, values.shape[-1]).T if values.ndim == 4 else values.reshape(1, -1)
+    series: AnyArray = values.reshape(-1, values.shape[-1]).T if values.ndim == 4 else values.reshape(1, -1)
     return series
 
 
-def _nibabel() -> Any:
+def _nibabel() -> ModuleType:
     try:
         import nibabel
     except ImportError as error:
-        raise InvalidParameter("NIfTI files must have a reader; got none installed. Install dpcape[neuro].") from error
+        raise InvalidParameter(
+            "The package nibabel for brain images is not installed. Run: pip install 'dpcape[neuro]'."
+        ) from error
     return nibabel

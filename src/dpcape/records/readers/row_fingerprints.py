@@ -2,8 +2,8 @@
 
 Numbers count as 32-bit floats, text without the blanks around it, so that CSV, Parquet and NumPy files of one table
 give the same fingerprints, in any order of rows. A row has one fingerprint by the order of columns in the file and,
-where columns have names, one by the order of their names. Fingerprints stay at the site, and without its key they tell
-nothing.
+where columns have names, one by the order of their names. Fingerprints stay at the site and reveal nothing without its
+key.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.errors import InvalidParameter
-from dpcape.records.readers.files import CsvFile, ParquetFile, is_missing, mapped_arrays, series_files
+from dpcape.arrays import AnyArray
+from dpcape.records.readers.files import (
+    SPARSE_ARRAYS,
+    CsvFile,
+    ParquetFile,
+    is_missing,
+    mapped_arrays,
+    series_files,
+    unknown_suffix,
+)
 
 Fingerprints = dict[str, NDArray[np.uint64]]
 Cells = NDArray[np.uint32]
 
-_SPARSE = {"data", "indices", "indptr", "shape"}
 _BLOCK = 1024
 _MISSING = np.uint32(0x7FC00000)
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -43,9 +49,9 @@ def row_fingerprints(path: Path, key: bytes) -> Fingerprints:
     for file in series_files(path):
         for layout, cells in _layouts(file):
             kept = found.setdefault(layout, [])
-            # Rows in which nothing is told are equal in all data sets.
-            told = (cells != 0) & (cells != _MISSING)
-            for row in cells[told.any(axis=1)]:
+            # Rows of zeros and missing values alone are equal in all data sets.
+            informative = (cells != 0) & (cells != _MISSING)
+            for row in cells[informative.any(axis=1)]:
                 kept.append(int.from_bytes(hmac.digest(key, row.tobytes(), "sha256")[:8], "big"))
     return {layout: np.sort(np.array(kept, dtype=np.uint64)) for layout, kept in found.items()}
 
@@ -76,13 +82,10 @@ def _layouts(path: Path) -> Iterator[tuple[str, Cells]]:
     elif name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")):
         yield from _of_columns((ParquetFile if name.endswith((".parquet", ".pq")) else CsvFile)(path).texts())
     else:
-        raise InvalidParameter(
-            f"a data file must be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz); got {path.name!r}. "
-            "Convert it to one of these."
-        )
+        raise unknown_suffix(path)
 
 
-def _of_columns(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]]:
+def _of_columns(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
     if not columns:
         return
     table = np.column_stack([_cells(values) for values in columns.values()])
@@ -92,8 +95,8 @@ def _of_columns(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cell
         yield "names", np.ascontiguousarray(table[:, order])
 
 
-def _of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]]:
-    if set(arrays) >= _SPARSE:
+def _of_arrays(arrays: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
+    if set(arrays) >= SPARSE_ARRAYS:
         yield from _of_sparse(arrays)
         return
     tables = [array for array in arrays.values() if array.ndim >= 2]
@@ -108,7 +111,7 @@ def _of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]
         yield from _of_columns(columns)
 
 
-def _of_sparse(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]]:
+def _of_sparse(arrays: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
     from scipy.sparse import csr_array
 
     parts = tuple(np.asarray(arrays[key]) for key in ("data", "indices", "indptr"))
@@ -118,7 +121,7 @@ def _of_sparse(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Cells]
         yield from _of_table("columns", counts[start : start + 64].toarray())
 
 
-def _of_table(layout: str, table: NDArray[Any]) -> Iterator[tuple[str, Cells]]:
+def _of_table(layout: str, table: AnyArray) -> Iterator[tuple[str, Cells]]:
     for start in range(0, len(table), _BLOCK):
         block = np.asarray(table[start : start + _BLOCK])
         flat = block.reshape(len(block), -1)
@@ -128,12 +131,12 @@ def _of_table(layout: str, table: NDArray[Any]) -> Iterator[tuple[str, Cells]]:
             yield layout, np.column_stack([_cells(column) for column in flat.T])
 
 
-def _cells(values: NDArray[Any]) -> Cells:
-    """Return a column as 32-bit cells: numbers as floats, whatever they were written as; text as a digest."""
+def _cells(values: AnyArray) -> Cells:
+    """Return a column as 32-bit cells: numbers as floats, however they were written; text as a digest."""
     if values.dtype.kind in "biuf":
         return _bits(values)
     found = np.empty(len(values), dtype=np.uint32)
-    known: dict[Any, np.uint32] = {}
+    known: dict[object, np.uint32] = {}
     for place, value in enumerate(values):
         cell = known.get(value)
         if cell is None:
@@ -142,7 +145,7 @@ def _cells(values: NDArray[Any]) -> Cells:
     return found
 
 
-def _cell(value: Any) -> np.uint32:
+def _cell(value: object) -> np.uint32:
     text = "" if value is None else str(value).strip()
     if is_missing(text):
         return _MISSING
@@ -155,7 +158,7 @@ def _cell(value: Any) -> np.uint32:
         return np.uint32(int.from_bytes(hashlib.sha256(plain.encode("utf-8")).digest()[:4], "big"))
 
 
-def _bits(values: NDArray[Any]) -> Cells:
+def _bits(values: AnyArray) -> Cells:
     with np.errstate(over="ignore", invalid="ignore"):
         floats = np.asarray(values).astype(np.float32)
     # One zero, and one NaN.

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.schema.table import NUMERIC_KINDS, Values, is_missing, kind_of, to_numbers
+from dpcape.records.schema.table import NUMERIC_KINDS, is_missing, kind_of, to_numbers
 
 Level = str | int | float
 
@@ -29,13 +29,13 @@ class Column:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the column.
     range : tuple[float, float] or None
         Public (low, high), or None if the column has levels or is taken as it is.
     levels : tuple of Level or None
         Public list of values of a categorical column, or None.
     missing : Level or None
-        What stands for a missing value, in the column's own units or levels; None refuses them.
+        Replacement for a missing value, in the column's own units or levels; None refuses them.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.range is not None and self.levels is not None:
-            raise InvalidParameter(f"column {self.name!r} must have a range or levels; got both. Keep one of them.")
+            raise InvalidParameter(f"Column {self.name!r} must have a range or levels; got both. Keep one of them.")
         if self.range is not None:
             object.__setattr__(self, "range", checked_range(self.range, subject=f"range of column {self.name!r}"))
         if self.levels is not None:
@@ -60,7 +60,7 @@ class Column:
             return (self.name,)
         return tuple(f"{self.name}={level}" for level in self.levels)
 
-    def fill_features(self, values: Values, out: FloatArray) -> None:
+    def fill_features(self, values: AnyArray, out: FloatArray) -> None:
         """Write the features of one column of raw values into `out`, (rows, len(feature_names))."""
         if self.levels is not None:
             codes = self.codes(values)
@@ -75,34 +75,34 @@ class Column:
             middle, half = middle_and_half(self.range)
             map_to_unit(out, middle=middle, half=half)
 
-    def codes(self, values: Values) -> npt.NDArray[np.intp]:
+    def codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
         """Return the position of every value among the levels, -1 if it is not one of them."""
         levels = self.levels or ()
         _check_value_type(self.name, levels, values)
-        where: dict[Any, int] = {level: code for code, level in enumerate(levels)}
+        where: dict[object, int] = {level: code for code, level in enumerate(levels)}
         if self.missing is not None:
             where[None] = where[self.missing]
         codes = (_code(value, where, self.name) for value in values.tolist())
         return np.fromiter(codes, dtype=np.intp, count=len(values))
 
-    def content(self) -> list[Any]:
+    def content(self) -> list[object]:
         """Return the description in a form that is the same for equal descriptions, as of 0 and 0.0."""
         return [self.name, _canonical(self.range), _canonical(self.levels), _canonical(self.missing)]
 
 
-def column_of(name: str, spec: Any) -> Column:
+def column_of(name: str, spec: object) -> Column:
     """Return the column a user's short form describes: (low, high), a list of levels, or a mapping."""
     if isinstance(spec, Mapping):
         return _column_of_mapping(name, spec)
     if not isinstance(spec, list | tuple | np.ndarray):
         raise InvalidParameter(
-            f"column {name!r} must have a (low, high) range or a list of levels; got {spec!r}. "
+            f"Column {name!r} must have a (low, high) range or a list of levels; got {spec!r}. "
             "Take both from public knowledge, never from the records."
         )
     pair_of_numbers = len(spec) == 2 and all(isinstance(entry, Real) for entry in spec)
     if pair_of_numbers and not isinstance(spec, tuple):
         raise InvalidParameter(
-            f"column {name!r} must say whether its two numbers are a range or levels; got a list. "
+            f"Column {name!r} must say whether its two numbers are a range or levels; got a list. "
             "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}."
         )
     if pair_of_numbers:
@@ -141,7 +141,7 @@ def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatAr
     np.clip(values, -1.0, 1.0, out=values)
 
 
-def check_finite(values: Values, *, subject: str) -> None:
+def check_finite(values: AnyArray, *, subject: str) -> None:
     """Refuse missing and infinite values, without saying where or how many."""
     if values.dtype.kind != "f":
         return
@@ -154,7 +154,7 @@ def check_finite(values: Values, *, subject: str) -> None:
         # What messages call y is a response, which is never filled.
         fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
         raise InvalidParameter(
-            f"{subject} must have no missing values; got some. {fill} such records out by a public rule."
+            f"{subject} must not have missing values; got at least one. {fill} such records out by a public rule."
         )
     raise InvalidParameter(
         f"{subject} must be finite; got an infinite value. Correct it, or make it NaN and declare missing=."
@@ -165,7 +165,7 @@ def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
     """Return the column described by "range" or "levels", and perhaps "missing"."""
     if not set(spec) <= {"range", "levels", "missing"} or ("range" in spec) == ("levels" in spec):
         raise InvalidParameter(
-            f"column {name!r} must have range or levels, and may have missing; got {sorted(map(str, spec))}. "
+            f"Column {name!r} must have range or levels, and may have missing; got {sorted(map(str, spec))}. "
             "Write for example range = [0, 100]."
         )
     levels = spec.get("levels")
@@ -192,7 +192,7 @@ def _check_levels(column: Column) -> None:
     if column.missing is not None and column.missing not in levels:
         raise InvalidParameter(
             f"missing of column {column.name!r} must be one of its levels; got {column.missing!r}. "
-            "Add a level that stands for missing values, at every site."
+            "Add a level for missing values at every site."
         )
 
 
@@ -211,17 +211,17 @@ def _checked_fill(column: Column) -> float:
     return float(fill)
 
 
-def _check_value_type(name: str, levels: tuple[Level, ...], values: Values) -> None:
+def _check_value_type(name: str, levels: tuple[Level, ...], values: AnyArray) -> None:
     """Refuse text where levels are numbers and numbers where they are text: nothing would ever match."""
     text = all(isinstance(level, str) for level in levels)
     if (text and values.dtype.kind in NUMERIC_KINDS) or (not text and values.dtype.kind in "US"):
         raise InvalidParameter(
-            f"column {name!r} must hold {'text' if text else 'numbers'}, as its public list does; "
-            f"got {kind_of(values)}. Convert the column, or write the list as the column has it."
+            f"Column {name!r} must hold {'text' if text else 'numbers'}, like its public levels; "
+            f"got {kind_of(values)}. Convert the column, or write the levels as the column has them."
         )
 
 
-def _code(value: object, where: Mapping[Any, int], name: str) -> int:
+def _code(value: object, where: Mapping[object, int], name: str) -> int:
     """Return the position of one value among the levels."""
     if is_missing(value):
         if None not in where:
@@ -230,12 +230,12 @@ def _code(value: object, where: Mapping[Any, int], name: str) -> int:
     return where.get(value, -1) if isinstance(value, str | Real | Decimal) else -1
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     """Tell whether something is a finite real number (numpy's included)."""
     return isinstance(value, Real) and math.isfinite(value)
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: object) -> object:
     """Return numbers as floats and sequences as lists."""
     if isinstance(value, tuple | list):
         return [_canonical(entry) for entry in value]

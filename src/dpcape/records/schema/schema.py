@@ -1,9 +1,9 @@
 """The public description of all raw columns.
 
-Everything in a schema is public and agreed before anybody looks at records. A column is a number with a
+Everything in a schema is public and agreed before anyone looks at records. A column is a number with a
 public range, mapped to [-1, 1] with values outside clamped to it, or one of a public list of levels, spread
 over one 0/1 feature per level. A value that is not on the list gives zeros in all of them. Missing values are
-refused unless the schema names the constant, or level, that stands for them.
+refused unless the schema names a constant, or a level, that replaces them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
-from dpcape.records.schema.table import ArrayTable, Values, read_table
+from dpcape.records.schema.table import ArrayTable, read_table
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Schema:
         names = self.feature_names
         if not names or len(set(names)) != len(names):
             raise InvalidParameter(
-                f"columns of a schema must give at least one feature, each with its own name; "
+                f"Columns of a schema must give at least one feature, each with its own name; "
                 f"got {len(names)} features. Describe every column once."
             )
         plain = [column.range is None and column.levels is None for column in self.columns]
         if any(plain) and not all(plain):
             raise InvalidParameter(
-                f"column {self.columns[plain.index(True)].name!r} must have a range or levels, as others do; "
+                f"Column {self.columns[plain.index(True)].name!r} must have a range or levels, as others do; "
                 "got neither. Describe every column that is used."
             )
 
@@ -86,25 +86,27 @@ class Schema:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InvalidParameter(
-                f"schema file must be readable TOML; got {str(path)!r}. Correct it: {error}."
+                f"The schema file {str(path)!r} could not be read because it is missing or not valid TOML ({error}). "
+                "Correct it."
             ) from error
         columns = content.get("columns")
         described = isinstance(columns, dict) and all(isinstance(spec, dict) for spec in columns.values())
         if set(content) != {"columns"} or not described:
             raise InvalidParameter(
-                f"schema file must hold [columns.NAME] tables and nothing else; got {sorted(content)}. "
+                f"A schema file must hold [columns.NAME] tables and nothing else; got {sorted(content)}. "
                 "Write for example [columns.age] and below it range = [0, 100]."
             )
         return cls.of(content["columns"])
 
     @classmethod
-    def of(cls, ranges: Mapping[str, Any] | Sequence[Any] | Schema, *, names: Sequence[str] = ()) -> Schema:
+    def of(cls, ranges: Ranges, *, names: Sequence[str] = ()) -> Schema:
         """Build a schema from what `ranges` may be in the constructors of records.
 
         Parameters
         ----------
-        ranges : mapping from column name to (low, high), list of levels, or a mapping with "range" or
-            "levels" and perhaps "missing"; or one (low, high) pair per column, in order; or a schema.
+        ranges : Ranges
+            Mapping from column name to (low, high), to a list of levels, or to a mapping with "range" or "levels" and
+            perhaps "missing"; or one (low, high) pair per column, in order; or a schema.
         names : sequence of str
             Column names, used with pairs only.
         """
@@ -162,12 +164,12 @@ class Schema:
         return self._filled(missing)
 
     def positions(self, names: Sequence[str], *, subject: str) -> list[int]:
-        """Return where the schema's columns stand among the columns `names` of a table."""
+        """Return the positions of the schema's columns among the columns `names` of a table."""
         where = {name: position for position, name in enumerate(names)}
         absent = [column.name for column in self.columns if column.name not in where]
         if absent:
             raise InvalidParameter(
-                f"{subject} must have every column of the schema; got none named {absent[0]!r}. "
+                f"The column {absent[0]!r} of the schema is not in {subject}. "
                 "Add the column, or take it out of the schema at every site."
             )
         return [where[column.name] for column in self.columns]
@@ -185,7 +187,8 @@ class Schema:
 
         Returns
         -------
-        Features, (rows, len(feature_names)), every number finite. `block` is not changed.
+        FloatArray
+            Features, (rows, len(feature_names)), every number finite. `block` is not changed.
         """
         if isinstance(block, np.ndarray) and not self.categorical:
             return self._apply_numbers(block, out)
@@ -198,7 +201,7 @@ class Schema:
             position += width
         return features
 
-    def _apply_numbers(self, block: Values, out: FloatArray | None) -> FloatArray:
+    def _apply_numbers(self, block: AnyArray, out: FloatArray | None) -> FloatArray:
         """Map a whole block of numbers at once."""
         numbers = ArrayTable(block, subject="block").numbers(slice(None))
         if numbers.shape[1] != len(self.columns):
@@ -216,7 +219,7 @@ class Schema:
             map_to_unit(features, middle=middles, half=halves)
         return features
 
-    def _columns_of(self, block: Any) -> list[Values]:
+    def _columns_of(self, block: object) -> list[AnyArray]:
         """Return the schema's columns of a block, in the schema's order."""
         if isinstance(block, list | tuple):
             columns = self._columns_of_list(block)
@@ -230,7 +233,7 @@ class Schema:
             raise self._wrong_number(tuple(len(column) for column in columns))
         return columns
 
-    def _columns_of_list(self, block: Sequence[Any]) -> list[Values]:
+    def _columns_of_list(self, block: Sequence[Any]) -> list[AnyArray]:
         """Return the columns of a list: arrays are columns, lists are rows, as everywhere."""
         if block and all(isinstance(entry, np.ndarray) for entry in block):
             return list(block)
@@ -241,7 +244,7 @@ class Schema:
             raise self._wrong_number(tuple(sorted(widths)))
         return [np.asarray(values) for values in zip(*block, strict=True)]
 
-    def _columns_of_table(self, block: object) -> list[Values]:
+    def _columns_of_table(self, block: object) -> list[AnyArray]:
         """Return the schema's columns of an array or a pandas or polars table."""
         table = read_table(block, subject="block")
         named = not isinstance(table, ArrayTable)
@@ -260,7 +263,7 @@ class Schema:
         both = np.array([middle_and_half(column.range) for column in self.columns if column.range is not None])
         return (both[:, 0].copy(), both[:, 1].copy()) if both.size else None
 
-    def _filled(self, missing: Mapping[Any, Any]) -> Schema:
+    def _filled(self, missing: Mapping[object, Any]) -> Schema:
         """Return the schema with the fills of a mapping from column name."""
         unknown = set(missing) - {column.name for column in self.columns}
         if unknown:
@@ -282,6 +285,10 @@ class Schema:
         )
 
 
+Ranges: TypeAlias = Mapping[str, object] | Sequence[object] | Schema
+"""What users may write for ranges: see `Schema.of`."""
+
+
 def positional_names(n_columns: int) -> tuple[str, ...]:
     """Return the names used in messages for columns that have none."""
     return tuple(f"x{position}" for position in range(n_columns))
@@ -293,6 +300,6 @@ def as_it_is(names: Sequence[str], *, n_columns: int) -> Schema:
     return Schema(tuple(Column(name=name) for name in labels), named=bool(names))
 
 
-def _as_pairs(ranges: Sequence[Any]) -> list[Any]:
+def _as_pairs(ranges: Sequence[object]) -> list[Any]:
     """Return pairs of Python numbers, also from an array of pairs."""
     return [pair.tolist() if isinstance(pair, np.ndarray) else pair for pair in ranges]

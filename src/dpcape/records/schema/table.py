@@ -14,13 +14,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import issparse
 
+from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
-
-Values = npt.NDArray[Any]
-"""One column, or the rows of several columns of numbers."""
 
 _LEVELS = "Convert it, or name its public levels in ranges and pass a pandas or polars table."
 _NUMBERS = {
@@ -41,12 +38,12 @@ class ArrayTable:
         self.shape: tuple[int, int] = (self._array.shape[0], self._array.shape[1])
         self.names: tuple[str, ...] = ()
 
-    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
         """Return the chosen rows in the array's own number type, not copied if all columns are asked for."""
         block = self._array[rows]
         return block if columns is None else block[:, list(columns)]
 
-    def values(self, rows: slice, column: int) -> Values:
+    def values(self, rows: slice, column: int) -> AnyArray:
         """Return one column of the chosen rows."""
         return self._array[rows, column]
 
@@ -54,19 +51,22 @@ class ArrayTable:
 class ColumnTable:
     """Columns by name, numbers or objects, as a file reader gives them; recognised as a mapping."""
 
-    def __init__(self, columns: Mapping[str, Any], *, subject: str) -> None:
+    def __init__(self, columns: Mapping[str, object], *, subject: str) -> None:
         self.subject = subject
         self._columns = [np.asarray(column) for column in columns.values()]
         if len({column.shape for column in self._columns}) > 1 or any(column.ndim != 1 for column in self._columns):
-            raise InvalidParameter(f"columns of {subject} must be equally long lists; got others.")
+            raise InvalidParameter(
+                f"Columns of {subject} must be one-dimensional and equally long; got different shapes. "
+                "Give every record one entry in each column."
+            )
         self.shape: tuple[int, int] = (len(self._columns[0]) if self._columns else 0, len(self._columns))
         self.names = tuple(str(name) for name in columns)
 
-    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
         """Return the chosen rows as numbers, missing values as NaN."""
         return _side_by_side(self, rows, range(self.shape[1]) if columns is None else columns)
 
-    def values(self, rows: slice, column: int) -> Values:
+    def values(self, rows: slice, column: int) -> AnyArray:
         """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
         return self._columns[column][rows]
 
@@ -81,18 +81,18 @@ class PandasTable:
         self.names = tuple(str(name) for name in frame.columns)
         self._numeric = tuple(kind in NUMERIC_KINDS for kind in (dtype.kind for dtype in frame.dtypes))
 
-    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
         """Return the chosen rows as numbers, missing values as NaN."""
         chosen = list(range(self.shape[1]) if columns is None else columns)
         if not all(self._numeric[column] for column in chosen):
             return _side_by_side(self, rows, chosen)
-        block: Values = self._frame.iloc[rows, chosen].to_numpy(dtype=np.float64, na_value=np.nan)
+        block: AnyArray = self._frame.iloc[rows, chosen].to_numpy(dtype=np.float64, na_value=np.nan)
         return block
 
-    def values(self, rows: slice, column: int) -> Values:
+    def values(self, rows: slice, column: int) -> AnyArray:
         """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
         series = self._frame.iloc[rows, column]
-        as_numbers: Values
+        as_numbers: AnyArray
         if self._numeric[column]:
             as_numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
@@ -110,19 +110,19 @@ class PolarsTable:
         self.names = tuple(str(name) for name in frame.columns)
         self._numeric = tuple(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.dtypes)
 
-    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> Values:
+    def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
         """Return the chosen rows as numbers, missing values as NaN."""
         chosen = list(range(self.shape[1]) if columns is None else columns)
         if not all(self._numeric[column] for column in chosen):
             return _side_by_side(self, rows, chosen)
-        block: Values = self._frame[rows][:, chosen].cast(float).to_numpy()
+        block: AnyArray = self._frame[rows][:, chosen].cast(float).to_numpy()
         return block
 
-    def values(self, rows: slice, column: int) -> Values:
+    def values(self, rows: slice, column: int) -> AnyArray:
         """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
         series = self._frame[:, column][rows]
         if self._numeric[column]:
-            as_numbers: Values = series.cast(float).to_numpy()
+            as_numbers: AnyArray = series.cast(float).to_numpy()
             return as_numbers
         return _objects(series.to_list())
 
@@ -140,11 +140,12 @@ def read_table(
     data : object
         Two-dimensional array, list of lists, mapping from name to column, pandas or polars table; kept, not copied.
     subject : str
-        What messages call it, e.g. "X".
+        What error messages call the table, such as "X".
     feature_names : sequence of str or None
         Names of the columns; for a pandas or polars table they replace its own.
     lenient : bool
-        Rows of lists that hold something else than numbers, or of another length, become infinite: invalid as records.
+        Whether rows of lists that hold anything but numbers, or have a different length, become infinite, and so
+        invalid as records, instead of an error.
     """
     table = _open(data, subject=subject, lenient=lenient)
     if 0 in table.shape:
@@ -155,13 +156,11 @@ def read_table(
     if feature_names is not None:
         table.names = checked_names(feature_names, n_columns=table.shape[1], subject=subject)
     if len(set(table.names)) != len(table.names):
-        raise InvalidParameter(
-            f"column names of {subject} must be distinct; got duplicates. Rename the repeated columns."
-        )
+        raise InvalidParameter(f"Column names of {subject} must be unique; got duplicates. Rename them.")
     return table
 
 
-def to_numbers(values: Values, *, subject: str, lenient: bool = False) -> Values:
+def to_numbers(values: AnyArray, *, subject: str, lenient: bool = False) -> AnyArray:
     """Return a column as numbers with NaN where a value is missing; refuse text, dates and the like.
 
     If ``lenient``, single values of an object column that are no numbers become infinite instead.
@@ -175,8 +174,8 @@ def to_numbers(values: Values, *, subject: str, lenient: bool = False) -> Values
     return np.fromiter((_to_number(value, subject) for value in values), dtype=np.float64, count=len(values))
 
 
-def kind_of(values: Values) -> str:
-    """Return what a column holds, in words; numpy's own name would tell the length of the longest text."""
+def kind_of(values: AnyArray) -> str:
+    """Return what a column holds, in words; NumPy's own name would reveal the length of the longest text."""
     names = {
         "U": "text",
         "S": "bytes",
@@ -196,7 +195,7 @@ def is_missing(value: object) -> bool:
         return True
 
 
-def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) -> Values:
+def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) -> AnyArray:
     """Return a response or label column as a one-dimensional array of `n_rows` values.
 
     If ``lenient``, a list of mixed values stays one of objects, so that a single text does not make all of them text.
@@ -230,7 +229,7 @@ def _open(data: Any, *, subject: str, lenient: bool = False) -> Table:
     return ArrayTable(data, subject=subject, lenient=lenient)
 
 
-def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> Values:
+def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> AnyArray:
     """Return a two-dimensional numeric array, memory maps left mapped."""
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
@@ -266,14 +265,14 @@ def _rows_of_numbers(data: Sequence[Any]) -> Any:
     ]
 
 
-def _lenient_row(row: Sequence[Any], width: int) -> list[float]:
+def _lenient_row(row: Sequence[object], width: int) -> list[float]:
     """Return a row as numbers: NaN where a value is missing, infinite where it is something else."""
     if len(row) != width:
         return [float("inf")] * width
     return [_lenient_number(value) for value in row]
 
 
-def _lenient_number(value: Any) -> float:
+def _lenient_number(value: object) -> float:
     try:
         return _to_number(value, "")
     except InvalidParameter:
@@ -291,20 +290,20 @@ def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tupl
     return given
 
 
-def _side_by_side(table: ColumnTable | PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> Values:
+def _side_by_side(table: ColumnTable | PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> AnyArray:
     """Return columns of mixed storage as one block of numbers."""
     return np.column_stack(
         [to_numbers(table.values(rows, column), subject=f"column {table.names[column]!r}") for column in columns]
     )
 
 
-def _column_values(data: Any) -> Values:
+def _column_values(data: Any) -> AnyArray:
     """Return a pandas or polars column, or anything array-like; where values are missing, as NaN or None."""
     kind = type(data)
     if hasattr(kind, "null_count"):
         return _objects(data.to_list()) if data.null_count() else np.asarray(data)
     if hasattr(kind, "iloc") and data.ndim == 1 and data.dtype.kind not in NUMERIC_KINDS:
-        values: Values = data.to_numpy(dtype=object, na_value=None)
+        values: AnyArray = data.to_numpy(dtype=object, na_value=None)
         return values
     return np.asarray(data)
 
@@ -321,7 +320,7 @@ def _to_number(value: object, subject: str) -> float:
         return float("inf")  # Refused later, with the same words as any other infinity.
 
 
-def _objects(values: list[Any]) -> Values:
+def _objects(values: Sequence[object]) -> AnyArray:
     """Return a one-dimensional object array, also when the entries are sequences."""
     array = np.empty(len(values), dtype=object)
     array[:] = values

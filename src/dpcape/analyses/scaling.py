@@ -1,0 +1,113 @@
+"""Releases of private scaling: one fragment of a schedule for all analyses that offer ``scale="private"``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from dpcape.analyses.description import Public
+from dpcape.analyses.parameters import CHOICE, Parameter
+from dpcape.analyses.release import Release, Step
+from dpcape.formula import Condition, Number, both, choose, negation
+from dpcape.statistics.scaling import N_BINS
+
+SCALE = Parameter("scale", CHOICE, None, optional=True, words=("private",))
+"""Whether centre, scale and radius are found privately (``"private"``) or rows are read as they are (None)."""
+MEAN_SHARE, DEVIATION_SHARE, RADIUS_SHARE = 0.04, 0.05, 0.04
+"""Shares of mu^2 of the three releases."""
+MOST_NOISE = 0.2
+"""With more noise than this share of the records in the whole histogram of lengths, scaling is not tried."""
+
+
+class ScalingPlan(NamedTuple):
+    """What a schedule needs to know after scaling.
+
+    Attributes
+    ----------
+    used : Condition
+        Whether records are scaled: from here on in standardised units.
+    left : Number
+        Share of mu^2 that is left.
+    bound : Number
+        Largest length of a row from here on, all views together.
+    """
+
+    used: Condition
+    left: Number
+    bound: Number
+
+
+def scaling_used(p: Public, wanted: Condition | None = None) -> Condition:
+    """Return whether scaling is asked for and can work, from public numbers alone.
+
+    If the noise of the whole histogram of lengths is more than a fifth of the records, no radius can be found: the
+    analysis then spends nothing on scaling and reads rows as they are.
+
+    Parameters
+    ----------
+    p : Public
+        Public numbers of the study.
+    wanted : Condition or None
+        Whether it is asked for; None for an analysis with the parameter :data:`SCALE`, which says so.
+    """
+    asked = p.scale == "private" if wanted is None else wanted
+    if asked is False:
+        return False
+    noise = math.sqrt(2 * n_views(p) * N_BINS / RADIUS_SHARE) / (p.mu * p.n_records)
+    return both(asked, noise <= MOST_NOISE)
+
+
+def n_views(p: Public) -> int:
+    """Return the number of views of the records."""
+    return 2 if p.kind == "views" else 1
+
+
+def scaling(
+    p: Public, *, wanted: Condition | None = None, keep_units: bool = False
+) -> Generator[Step, Any, ScalingPlan]:
+    """Yield the releases of private scaling, and return what follows from them.
+
+    Write ``plan = yield from scaling(p)`` in a schedule whose analysis has the parameter :data:`SCALE`, then ``yield
+    from scaled_release(plan, ...)`` for each later release.
+
+    Parameters
+    ----------
+    p : Public
+        Public numbers of the study.
+    wanted : Condition or None
+        As for :func:`scaling_used`.
+    keep_units : bool
+        Whether columns keep their relative units: deviations are then not released.
+    """
+    used = scaling_used(p, wanted)
+    spent = MEAN_SHARE + RADIUS_SHARE + (0.0 if keep_units else DEVIATION_SHARE)
+    yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound}, MEAN_SHARE, when=used)
+    if not keep_units:
+        yield Release("absolute_deviations", {"n_features": p.n_features}, DEVIATION_SHARE, when=used)
+    numbers: dict[str, Number | None] = {"n_features": p.n_features, "n_views": n_views(p)}
+    yield Release("radius_histogram", numbers, RADIUS_SHARE, when=used)
+    return ScalingPlan(used, choose(used, 1 - spent, 1.0), choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+
+
+def scaled_release(
+    plan: ScalingPlan, statistic: str, numbers: dict[str, Number | None], share: Number = 1.0, times: Number = 1
+) -> Generator[Step, Any, None]:
+    """Yield a release that follows scaling: of the scaled statistic if scaling is used, else of the statistic itself.
+
+    Parameters
+    ----------
+    plan : ScalingPlan
+        What :func:`scaling` returned.
+    statistic : str
+        Name of the statistic of rows as they are.
+    numbers : dict
+        Its public numbers; those that depend on the bound use ``plan.bound``.
+    share : Number
+        Share of what is left of mu^2, each time.
+    times : Number
+        How many times it is made.
+    """
+    each = share * plan.left
+    yield Release(f"scaled_{statistic}", numbers, each, times, when=plan.used)
+    yield Release(statistic, numbers, each, times, when=negation(plan.used))

@@ -1,0 +1,196 @@
+"""Verdicts: in one word per quantity, whether a result says more than noise and sampling would.
+
+Every verdict follows from released and public numbers, so it costs no budget. *Determined* is a finding: where there is
+none, it is said at most once in twenty times. *Not determined* means that the result is compatible with anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+
+DETERMINED, UNCERTAIN, NOT_DETERMINED = WORDS = ("determined", "uncertain", "not determined")
+LEVEL = 0.05
+"""Largest p-value of a finding."""
+
+# A p-value above this says that noise alone does as well.
+_HOPELESS = 0.2
+# Shares of its range that the interval of a mean takes: up to the first it is determined, from the second it is not.
+_NARROW, _WIDE = 0.1, 0.5
+# How many quantities a sentence names.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on one quantity of a result.
+
+    Attributes
+    ----------
+    quantity : str
+        What is judged, such as "component 1".
+    word : str
+        "determined", "uncertain" or "not determined".
+    reason : str
+        Why, with the numbers it follows from.
+    """
+
+    quantity: str
+    word: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.quantity}: {self.word}" + (f" ({self.reason})" if self.reason else "")
+
+
+def of_tests(quantities: Sequence[str], p_values: Sequence[float] | FloatArray) -> list[Verdict]:
+    """Return verdicts on quantities that are tested in order, such as components.
+
+    A quantity is determined if its p-value and all earlier ones are at most 0.05; none is judged better than an
+    earlier one. Testing stops at the first failure, so that the level holds for all of them together.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the quantities.
+    p_values : sequence of float
+        Their p-values, in the same order.
+    """
+    verdicts, worst = [], 0
+    for quantity, p_value in zip(quantities, p_values, strict=True):
+        worst = max(worst, int(p_value > LEVEL) + int(p_value > _HOPELESS))
+        verdicts.append(Verdict(quantity, WORDS[worst], f"p = {p_value:.3g}"))
+    return verdicts
+
+
+def of_coefficients(
+    quantities: Sequence[str], low: FloatArray, high: FloatArray, *, effect_bound: float = math.inf
+) -> list[Verdict]:
+    """Return verdicts on coefficients by their intervals.
+
+    A coefficient is determined if its interval excludes zero, and not determined if the interval reaches from one end
+    of what was possible beforehand to the other.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the coefficients.
+    low, high : array of shape (D,)
+        Ends of their intervals; infinite where nothing is known.
+    effect_bound : float
+        Largest absolute value that was assumed possible.
+    """
+    verdicts = []
+    for quantity, first, last in zip(quantities, low, high, strict=True):
+        ends = f"{first:.3g} to {last:.3g}"
+        if first <= -effect_bound and last >= effect_bound:
+            verdicts.append(Verdict(quantity, NOT_DETERMINED, f"interval {ends}"))
+        elif first > 0 or last < 0:
+            verdicts.append(Verdict(quantity, DETERMINED, f"interval {ends} excludes 0"))
+        else:
+            verdicts.append(Verdict(quantity, UNCERTAIN, f"interval {ends} contains 0"))
+    return verdicts
+
+
+def of_ranges(
+    quantities: Sequence[str], half_widths: FloatArray, half_ranges: FloatArray, *, clipped: FloatArray
+) -> list[Verdict]:
+    """Return verdicts on means by the width of their intervals, against the ranges that were possible beforehand.
+
+    A mean is determined if its interval takes at most 10% of its range, and not determined from 50%. Where
+    more than half of the width is due to clipping, it is at most uncertain.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the means.
+    half_widths : array of shape (D,)
+        Half widths of the intervals.
+    half_ranges : array of shape (D,)
+        Half widths of the ranges.
+    clipped : array of shape (D,)
+        The part of each half width that is due to clipping.
+    """
+    verdicts = []
+    for quantity, half, whole, part in zip(quantities, half_widths, half_ranges, clipped, strict=True):
+        share = half / whole
+        word = DETERMINED if share <= _NARROW else UNCERTAIN if share < _WIDE else NOT_DETERMINED
+        reason = f"interval takes {100 * share:.2g}% of the range"
+        if part > half / 2:
+            word = max(word, UNCERTAIN, key=WORDS.index)
+            reason += ", mostly due to clipping: choose a larger bound"
+        verdicts.append(Verdict(quantity, word, reason))
+    return verdicts
+
+
+def of_strengths(
+    quantities: Sequence[str], values: Sequence[float] | FloatArray, noise: float, *, what: str = "strength"
+) -> list[Verdict]:
+    """Return verdicts on quantities by how far they stand from what noise alone reaches.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the quantities.
+    values : sequence of float
+        How strong each is; compared by absolute value.
+    noise : float
+        The 95% quantile of the largest value in a result of noise alone.
+    what : str
+        What the values measure, in words.
+    """
+    verdicts = []
+    for quantity, value in zip(quantities, np.abs(np.asarray(values, dtype=np.float64)), strict=True):
+        # Half of what noise reaches is what it often reaches.
+        word = DETERMINED if value > noise else UNCERTAIN if value > noise / 2 else NOT_DETERMINED
+        verdicts.append(Verdict(quantity, word, f"{what} {value:.3g}; noise alone reaches {noise:.3g}"))
+    return verdicts
+
+
+def numbered(noun: str, count: int) -> list[str]:
+    """Return names such as "component 1"."""
+    return [f"{noun} {number}" for number in range(1, count + 1)]
+
+
+def at_most_uncertain(verdicts: Iterable[Verdict], reason: str) -> list[Verdict]:
+    """Return the verdicts with nothing determined, for a result on which something unknown may bear."""
+    return [
+        replace(entry, word=UNCERTAIN, reason=f"{entry.reason}; {reason}" if entry.reason else reason)
+        if entry.word == DETERMINED
+        else entry
+        for entry in verdicts
+    ]
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """Return one sentence that counts the verdicts; empty if there are none."""
+    if not verdicts:
+        return ""
+    counts = {word: sum(entry.word == word for entry in verdicts) for word in WORDS}
+    parts = [f"{count} {'is' if count == 1 else 'are'} {word}" for word, count in counts.items() if count]
+    noun = "quantity" if len(verdicts) == 1 else "quantities"
+    return f"Of {len(verdicts)} {noun}, {_listed(parts)}."
+
+
+def warning_of(verdicts: Sequence[Verdict]) -> str:
+    """Return the warning that the verdicts call for; empty if none."""
+    remedy = "Raise epsilon, add records, lower the bound or ask for fewer quantities."
+    if verdicts and not any(entry.word == DETERMINED for entry in verdicts):
+        return f"nothing in this result is determined: noise and sampling alone could explain it. {remedy}"
+    hidden = [entry.quantity for entry in verdicts if entry.word == NOT_DETERMINED]
+    if not hidden:
+        return ""
+    more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
+    return (
+        f"{len(hidden)} of {len(verdicts)} quantities must not be read as findings, because they are not determined: "
+        f"{', '.join(hidden[:_NAMED])}{more}. {remedy}"
+    )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

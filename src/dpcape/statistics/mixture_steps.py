@@ -1,0 +1,189 @@
+"""One step of expectation-maximisation for a mixture of spherical Gaussians, recentred at the present means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number
+from dpcape.statistics.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, rounding_in_blocks
+from dpcape.statistics.moments import row_bound
+from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.statistics.statistic import Statistic, known
+from dpcape.statistics.third_moments import checked_positive
+
+_LEAST_WEIGHT = 1e-12
+# Means may exceed the bound of the records by rounding only.
+_SLACK = 1e-9
+
+
+class StepMeans(NamedTuple):
+    """Changes of the weights, and means over all records of r_k (x - m_k), one row per component."""
+
+    weights: FloatArray
+    moves: FloatArray
+
+
+@known
+class MixtureStep(Statistic[RowBlocks, StepMeans]):
+    """Mean of (b (r - w), r_k (x - m_k) stacked over k), clipped to a public length, r the responsibilities.
+
+    For components of means m_k, weights w_k and variance v in each column, r_k is proportional to w_k exp(-|x -
+    m_k|^2 / 2 v). A record contributes the vector u = (b (r - w), r_1 (x - m_1), ..., r_K (x - m_K)) times min(1, c /
+    |u|), c the clip. Whatever means, weights, variance and b are, two contributions have length at most c each, so
+    they are at most 2 c apart. Because r is part of the clipped vector, changes of the weights are
+    released without a diameter of their own.
+
+    The length is computed from |x|^2 - 2 x'm_k + |m_k|^2. With |x|, |m_k| <= B that is off by at most 4 B^2 times the
+    number of roundings; this much is added before the root is taken, so that cancellation cannot make a
+    contribution longer than c. The sums of r_k x and of r_k are accumulated separately and combined at the end, so each
+    counts in the rounding with its own length, at most B + b.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    means : (K, D) array
+        Present means, none longer than the bound of the records.
+    weights : (K,) array
+        Present weights, from 1e-12 to 1.
+    noise_variance : float
+        Variance v that responsibilities are computed with.
+    clip : float
+        Largest length of a contribution.
+    count_weight : float
+        Factor b of the responsibilities.
+    """
+
+    name = "mixture_step"
+    kinds = frozenset({"rows", "labelled", "views", "subjects"})
+    units = frozenset({"record"})
+
+    def __init__(
+        self,
+        facts: PublicFacts,
+        means: FloatArray,
+        weights: FloatArray,
+        noise_variance: float,
+        clip: float,
+        count_weight: float,
+    ) -> None:
+        super().__init__(
+            facts, means=means, weights=weights, noise_variance=noise_variance, clip=clip, count_weight=count_weight
+        )
+        self._means = _checked_means(means, facts)
+        self._weights = _checked_weights(weights, len(self._means))
+        self._variance = checked_positive("noise_variance", noise_variance)
+        self._clip = checked_positive("clip", clip)
+        self._count_weight = checked_positive("count_weight", count_weight)
+
+    @staticmethod
+    def extent(
+        *, n_features: Number, bound: Number, n_components: Number, clip: Number, count_weight: Number
+    ) -> Extent:
+        """Return the extent for ``n_components`` components and contributions of length at most ``clip``."""
+        summed = rounding_in_blocks(n_features + n_components, 2 * (bound + count_weight))
+        return Extent(n_components * n_features + n_components, 2 * clip, clip, summed)
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        n_components, n_features = self._means.shape
+        return {
+            "n_features": n_features,
+            "bound": row_bound(self.facts),
+            "n_components": n_components,
+            "clip": self._clip,
+            "count_weight": self._count_weight,
+        }
+
+    def total(self, records: RowBlocks) -> FloatArray:
+        sums, masses, all_of_it = np.zeros_like(self._means), np.zeros(len(self._means)), 0.0
+        squares = np.vecdot(self._means, self._means)
+        for block in records.feature_blocks(BLOCK_ROWS):
+            distances = squares - 2 * (block @ self._means.T)
+            shares = responsibilities(distances, self._weights, self._variance)
+            distances += np.vecdot(block, block)[:, np.newaxis]
+            factors = self._factors(shares, distances)
+            shares *= factors[:, np.newaxis]
+            sums += shares.T @ block
+            masses += shares.sum(axis=0)
+            all_of_it += float(factors.sum())
+        sums -= masses[:, np.newaxis] * self._means
+        return np.concatenate([self._count_weight * (masses - all_of_it * self._weights), sums.ravel()])
+
+    def _factors(self, shares: FloatArray, distances: FloatArray) -> FloatArray:
+        """Return the factors that bring contributions to length at most ``clip``, allowing for rounding."""
+        n_components, n_features = self._means.shape
+        n_roundings = n_features + n_components + 64
+        off = 16 * n_roundings * UNIT_ROUNDOFF * row_bound(self.facts) ** 2
+        squared = np.vecdot(np.square(shares), np.maximum(distances, 0.0) + off)
+        moved = shares - self._weights
+        squared += self._count_weight**2 * np.vecdot(moved, moved)
+        target = self._clip * (1 - 8 * n_roundings * UNIT_ROUNDOFF)
+        factors: FloatArray = target / np.maximum(np.sqrt(squared), target)
+        return factors
+
+    def unpack(self, packed: FloatArray) -> StepMeans:
+        """Return changes of the weights, and sums of the recentred rows per record."""
+        n_components = len(self._means)
+        changes, moves = np.split(packed, [n_components])
+        return StepMeans(changes / self._count_weight, moves.reshape(self._means.shape))
+
+
+def responsibilities(distances: FloatArray, weights: FloatArray, variance: float) -> FloatArray:
+    """Return the probability of each component, given squared distances up to a constant per row."""
+    exponents = np.log(weights) - distances / (2 * variance)
+    exponents -= exponents.max(axis=1, keepdims=True)
+    shares: FloatArray = np.exp(exponents)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _checked_means(means: FloatArray, facts: PublicFacts) -> FloatArray:
+    fits = isinstance(means, np.ndarray) and means.ndim == 2 and means.dtype == np.float64
+    if not fits or means.shape[1] != facts.n_features or not len(means):
+        raise InvalidParameter(
+            f"means must be a matrix of float64 with {facts.n_features} columns; "
+            f"got {getattr(means, 'shape', type(means).__name__)}. Pass one row per component."
+        )
+    bound = row_bound(facts)
+    # Entries first, so that no square overflows; written so that NaN is refused.
+    small = bool((np.abs(means) <= 2 * bound).all())
+    if not small or not (np.linalg.norm(means, axis=1) <= bound * (1 + _SLACK)).all():
+        raise InvalidParameter(
+            f"means must be finite and no longer than the bound of the records, {bound:g}; got a longer one. "
+            "Shorten it to the bound."
+        )
+    checked: FloatArray = means
+    return checked
+
+
+def _checked_weights(weights: FloatArray, n_components: int) -> FloatArray:
+    fits = isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.shape == (n_components,)
+    if not fits or not ((weights >= _LEAST_WEIGHT) & (weights <= 1)).all():
+        raise InvalidParameter(
+            f"weights must be {n_components} numbers of float64 from {_LEAST_WEIGHT:g} to 1; "
+            f"got {' '.join(repr(weights).split())}. Raise small weights."
+        )
+    checked: FloatArray = weights
+    return checked
+
+
+def mixture_step(
+    facts: PublicFacts,
+    *,
+    means: FloatArray,
+    weights: FloatArray,
+    noise_variance: float,
+    clip: float,
+    count_weight: float,
+) -> MixtureStep:
+    """One clipped step of expectation-maximisation from the given means and weights."""
+    return MixtureStep(
+        facts, means=means, weights=weights, noise_variance=noise_variance, clip=clip, count_weight=count_weight
+    )

@@ -1,0 +1,337 @@
+"""Scaling records by public numbers, and the statistics from which those numbers are found.
+
+An analysis with private scaling first releases the mean of the rows, then their absolute deviations from it, then a
+histogram of the lengths of standardised rows. From these public numbers follow a centre, a scale and a radius. A
+:class:`Scaled` statistic reads every row x as z = (x - centre) / (scale * radius), moved into the unit ball, so its
+diameter is a public constant whatever was released, and whatever an aggregator sends instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, ClassVar, cast
+
+import msgspec
+import numpy as np
+
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, sqrt
+from dpcape.statistics.clusters import ClusterMeans, ClusterSums
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.moments import CentredMoments, SecondMoment
+from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
+from dpcape.statistics.reduced import checked_matrix
+from dpcape.statistics.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
+
+N_BINS = 32
+"""Bins of a radius histogram."""
+BIN_RATIO = 2.0**0.25
+"""Ratio of the ends of a bin."""
+
+_ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
+
+
+class Standardised:
+    """Records seen through a public centre, scale and radius: z = (x - centre) / (scale * radius), at most 1 long.
+
+    Each view has its own radius and unit ball. The arrays may be anything finite: a row that is not finite after the
+    division becomes zero, and the last step is always the clipping.
+
+    Parameters
+    ----------
+    records : RowBlocks or WeightedBlocks
+        Records of a site, clipped to their bounds.
+    widths : tuple of int
+        Columns per view.
+    centre, scale : (D,) array
+        Public numbers, one per column.
+    radius : (views,) array
+        Public numbers, one per view.
+    """
+
+    def __init__(
+        self,
+        records: RowBlocks | WeightedBlocks[Targets],
+        widths: tuple[int, ...],
+        centre: FloatArray,
+        scale: FloatArray,
+        radius: FloatArray,
+    ) -> None:
+        self._records: Any = records  # type: ignore[explicit-any]  # which of the interfaces, a caller knows
+        self._views = views_of(widths)
+        self._centre = centre
+        self._scale, self._radius = scale, np.repeat(radius, widths)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self._records.n_records)
+
+    def feature_blocks(self, size: int) -> Iterator[FloatArray]:
+        """Return blocks of standardised rows."""
+        for block in self._records.feature_blocks(size):
+            yield self._standardised(block, None)[0]
+
+    def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
+        """Return blocks of standardised rows, with the targets of these rows if there are any."""
+        for block in self._records.blocks(size):
+            if isinstance(block, tuple):
+                yield self._standardised(block[0], None)[0], block[1]
+            else:
+                yield self._standardised(block, None)[0]
+
+    def weighted_blocks(self, size: int) -> Iterator[tuple[FloatArray, Targets, FloatArray]]:
+        """Return blocks of standardised rows, their targets, and the factors by which rows were shortened in all.
+
+        A row that was shortened by w before is w x: its standardised form, shortened alike, is (w x - w centre) /
+        (scale * radius).
+        """
+        for block, targets, weights in self._records.weighted_blocks(size):
+            rows, factors = self._standardised(block, weights)
+            yield rows, targets, weights * factors
+
+    def _standardised(self, block: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return new rows inside the unit ball of each view, and the smallest factor of clipping per row."""
+        factors = np.ones(len(block))
+        with np.errstate(all="ignore"):
+            centre = self._centre if weights is None else weights[:, np.newaxis] * self._centre
+            rows = (block - centre) / self._scale / self._radius
+            for view in self._views:
+                part = np.ascontiguousarray(rows[:, view])
+                factors = np.minimum(factors, clip_to_ball(part))
+                rows[:, view] = part
+        return rows, factors
+
+
+def clip_to_ball(rows: FloatArray) -> FloatArray:
+    """Move rows into the unit ball, in place, and return their factors; rows that are not finite become zero.
+
+    The target is below one by more than the rounding of norm, quotient and product (see ``records/clip.py``).
+    """
+    target = 1 - (rows.shape[1] + 16) * 2.0**-52
+    with np.errstate(all="ignore"):
+        norms = np.sqrt(np.vecdot(rows, rows))
+        factors: FloatArray = target / np.maximum(norms, target)
+    lost = ~np.isfinite(norms)
+    rows[lost], factors[lost] = 0.0, 0.0
+    rows *= factors[:, np.newaxis]
+    return factors
+
+
+def views_of(widths: tuple[int, ...]) -> list[slice[int, int, None]]:
+    """Return the columns of each view."""
+    return [slice(end - width, end) for end, width in zip(accumulate(widths), widths, strict=True)]
+
+
+def scaled_facts(facts: PublicFacts) -> PublicFacts:
+    """Return the facts of standardised records: each view is at most 1 long."""
+    return msgspec.structs.replace(facts, bounds=(1.0,) * len(facts.bounds))
+
+
+class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
+    """Statistic of standardised records.
+
+    A subclass names the statistic it is made of, ``inner``. The proof of that statistic uses of a record only that
+    each view is at most its bound long (and of a target its range). :class:`Standardised` rows are at most 1 long for
+    any finite public arrays, so the diameter is that of ``inner`` for bounds of 1.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    centre, scale : (D,) array
+        Public numbers, one per column.
+    radius : (views,) array
+        Public numbers, one per view.
+    **public
+        Public values of ``inner``.
+    """
+
+    inner: ClassVar[type[AnyStatistic]]
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "inner"):
+            cls.name = f"scaled_{cls.inner.name}"
+            cls.kinds, cls.units = cls.inner.kinds & _ROW_KINDS, cls.inner.units
+            cls.extent = staticmethod(cls.inner.extent)
+
+    def __init__(
+        self, facts: PublicFacts, centre: FloatArray, scale: FloatArray, radius: FloatArray, **public: PublicValue
+    ) -> None:
+        super().__init__(facts, centre=centre, scale=scale, radius=radius, **public)
+        self._arrays = (
+            checked_matrix("centre", centre, (facts.n_features,)),
+            checked_matrix("scale", scale, (facts.n_features,)),
+            checked_matrix("radius", radius, (len(facts.widths),)),
+        )
+        make: Callable[..., AnyStatistic] = self.inner  # type: ignore[explicit-any]  # keywords differ
+        self._inner = make(scaled_facts(facts), **public)
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return self._inner.numbers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._inner.shape
+
+    def total(self, records: RowBlocks | WeightedBlocks[Targets]) -> FloatArray:
+        return self._inner.total(Standardised(records, self.facts.widths, *self._arrays))
+
+    def unpack(self, packed: FloatArray) -> MeanT_co:
+        """Return the mean of the standardised records, in the form of ``inner``."""
+        return cast(MeanT_co, self._inner.unpack(packed))
+
+    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
+        return self._inner.valid_share(packed)
+
+
+@known
+class ScaledSecondMoment(Scaled[FloatArray]):
+    """Mean of z z' of standardised rows."""
+
+    inner = SecondMoment
+
+
+@known
+class ScaledCentredMoments(Scaled[tuple[FloatArray, FloatArray]]):
+    """Mean and second moment of standardised rows, released jointly."""
+
+    inner = CentredMoments
+
+
+@known
+class ScaledClusterSums(Scaled[ClusterMeans]):
+    """Shares and sums of the standardised rows nearest to each centre."""
+
+    inner = ClusterSums
+
+
+@known
+class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
+    """Mean of min(|x_j - centre_j| / cap, 1) for every column j; the cap of a view is its bound / sqrt(its width).
+
+    Every entry of a contribution lies in [0, 1], whatever the centre is: two contributions are at most sqrt(D) apart,
+    and none is longer.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    centre : (D,) array
+        Public numbers, one per column.
+    """
+
+    name = "absolute_deviations"
+    kinds = _ROW_KINDS
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, centre: FloatArray) -> None:
+        super().__init__(facts, centre=centre)
+        self._centre = checked_matrix("centre", centre, (facts.n_features,))
+        self._caps = deviation_caps(facts)
+
+    @staticmethod
+    def extent(*, n_features: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns."""
+        diameter = sqrt(n_features)
+        return Extent(n_features, diameter, diameter, rounding_in_blocks(n_features, diameter))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features}
+
+    def total(self, records: RowBlocks) -> FloatArray:
+        result = np.zeros(self.facts.n_features)
+        for block in records.feature_blocks(BLOCK_ROWS):
+            # An overflow is a large deviation: it counts as one.
+            with np.errstate(over="ignore"):
+                result += np.minimum(np.abs(block - self._centre) / self._caps, 1.0).sum(axis=0)
+        return result
+
+    def unpack(self, packed: FloatArray) -> FloatArray:
+        """Return the mean absolute deviations in the units of the rows."""
+        return packed * self._caps
+
+
+@known
+class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
+    """Shares of records by the length of (x - centre) / scale, for each view in bins of a fixed ratio.
+
+    The last of the bins of a view ends at its ``top`` and has everything longer; the first has everything shorter. A
+    record is in exactly one bin of each view, whatever the arrays are: two contributions are at most sqrt(2 views)
+    apart, and each is sqrt(views) long.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    centre, scale : (D,) array
+        Public numbers, one per column.
+    top : (views,) array
+        Upper end of the last bin of each view.
+    """
+
+    name = "radius_histogram"
+    kinds = _ROW_KINDS
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, centre: FloatArray, scale: FloatArray, top: FloatArray) -> None:
+        super().__init__(facts, centre=centre, scale=scale, top=top)
+        self._centre = checked_matrix("centre", centre, (facts.n_features,))
+        self._scale = checked_matrix("scale", scale, (facts.n_features,))
+        self._top = checked_matrix("top", top, (len(facts.widths),))
+
+    @staticmethod
+    def extent(*, n_features: Number, n_views: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns in ``n_views`` views."""
+        radius = sqrt(n_views)
+        return Extent(N_BINS * n_views, math.sqrt(2) * radius, radius, rounding_in_blocks(n_features, radius))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self.facts.n_features, "n_views": len(self.facts.widths)}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.facts.widths), N_BINS)
+
+    def total(self, records: RowBlocks) -> FloatArray:
+        counts = np.zeros(self.shape)
+        for block in records.feature_blocks(BLOCK_ROWS):
+            with np.errstate(all="ignore"):
+                rows = (block - self._centre) / self._scale
+            for view, columns in enumerate(views_of(self.facts.widths)):
+                counts[view] += np.bincount(bins_of(rows[:, columns], self._top[view]), minlength=N_BINS)
+        return counts.ravel()
+
+    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
+        views = len(self.facts.widths)
+        return float(packed.sum()) / views, math.sqrt(packed.size) / views
+
+
+def bins_of(rows: FloatArray, top: float) -> IntArray:
+    """Return the bin of each row, 0 for the shortest; what has no length counts as long."""
+    with np.errstate(all="ignore"):
+        # Added column by column, so that the bin of a row does not depend on where in a block it stands.
+        squares = np.ascontiguousarray((rows * rows).T).sum(axis=0)
+        steps = np.ceil(np.log(np.sqrt(squares) / top) / math.log(BIN_RATIO))
+    places = np.where(np.isnan(steps), 0.0, np.clip(steps, 1.0 - N_BINS, 0.0))
+    bins: IntArray = (places + (N_BINS - 1)).astype(np.intp)
+    return bins
+
+
+def bin_ends(top: float) -> FloatArray:
+    """Return the upper ends of the bins, from the first to ``top``."""
+    ends: FloatArray = top * BIN_RATIO ** np.arange(1.0 - N_BINS, 1.0)
+    return ends
+
+
+def deviation_caps(facts: PublicFacts) -> FloatArray:
+    """Return the largest deviation that counts, per column: the bound of a view / sqrt(its width)."""
+    each = [bound / math.sqrt(width) for bound, width in zip(facts.bounds, facts.widths, strict=True)]
+    return np.repeat(each, facts.widths)

@@ -1,0 +1,174 @@
+"""Private scaling: diameters hold whatever arrays are sent, bounds are capped for free, and units come back."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcape import labelled, rows, views
+from dpcape.errors import InvalidParameter
+from dpcape.postprocessing.scaling import Scaling, centre_from, radius_from, scale_from, top_of
+from dpcape.statistics import build
+from dpcape.statistics.scaling import Scaled, Standardised, bin_ends, bins_of
+
+from .statistic_case import Case, all_cases
+
+ARRAYS = ("centre", "scale", "radius", "top")
+CASES = [case for case in all_cases() if "centre" in case.public]
+# Whatever a coordinator may send: nothing, huge, tiny, negative, denormal numbers, and mixtures of them.
+WILD = {
+    "zero": 0.0,
+    "huge": 1e308,
+    "tiny": 1e-300,
+    "negative": -0.7,
+    "denormal": 5e-324,
+    "largest": np.finfo(float).max,
+    "one": 1.0,
+}
+
+
+def _units(case: Case) -> np.ndarray[Any, Any]:
+    generator = np.random.default_rng(5)
+    directions = generator.normal(size=(12, case.n_parameters))
+    scales = (0.0, 1e-320, 1e-160, 0.3, 1.0, 50.0, 1e150, 1e307)
+    with np.errstate(over="ignore"):
+        return np.vstack([scale * np.clip(directions, -1.5, 1.5) for scale in scales])
+
+
+def _mixed(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    generator = np.random.default_rng(seed)
+    return generator.choice([*WILD.values(), -1e308, -5e-324], size=shape)
+
+
+def _attacks(case: Case) -> list[dict[str, Any]]:
+    names = [name for name in ARRAYS if name in case.public]
+    shapes = {name: np.shape(case.public[name]) for name in names}
+    single = [{name: np.full(shapes[name], value)} for name in names for value in WILD.values()]
+    pairs = [
+        {first: np.full(shapes[first], one), second: np.full(shapes[second], other)}
+        for first, second in itertools.combinations(names, 2)
+        for one, other in itertools.product((0.0, 1e308, 5e-324, -1.0), repeat=2)
+    ]
+    mixed = [{name: _mixed(shapes[name], seed) for name in names} for seed in range(20)]
+    return [*single, *pairs, *mixed]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_diameters_hold_for_any_array_a_coordinator_sends(case: Case) -> None:
+    records = [case.records(unit[np.newaxis]) for unit in _units(case)]
+    for changed in _attacks(case):
+        statistic = build(case.name, records[0].facts(), {**case.public, **changed})
+        # What is claimed never depends on the arrays.
+        assert statistic.diameter == case.statistic().diameter
+        totals = np.array([statistic.total(one) for one in records])
+        assert np.isfinite(totals).all()
+        lengths = np.linalg.norm(totals, axis=1)
+        assert lengths.max() <= statistic.radius + statistic.rounding(1)
+        squares = np.vecdot(totals, totals)
+        distances = squares[:, None] + squares - 2 * totals @ totals.T
+        assert math.sqrt(max(distances.max(), 0.0)) <= statistic.diameter * (1 + 1e-12) + 2 * statistic.rounding(1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_arrays_that_are_not_finite_are_refused(case: Case, wrong: float) -> None:
+    facts = case.records(np.zeros((1, case.n_parameters))).facts()
+    for name in set(ARRAYS) & set(case.public):
+        bad = np.array(case.public[name], dtype=float)
+        bad.flat[0] = wrong
+        with pytest.raises(InvalidParameter, match="finite"):
+            build(case.name, facts, {**case.public, name: bad})
+        with pytest.raises(InvalidParameter, match="shape"):
+            build(case.name, facts, {**case.public, name: np.ones(len(bad) + 1)})
+
+
+def test_standardised_rows_are_exactly_within_the_ball() -> None:
+    generator = np.random.default_rng(1)
+    records = rows(generator.normal(size=(200, 3)), bound=5.0)
+    seen = Standardised(records, (3,), np.array([0.1, 3.0, -1.0]), np.array([0.3, 1e-9, 7.0]), np.array([0.2]))
+    for block in seen.feature_blocks(64):
+        for row in block:
+            assert sum(Fraction(float(entry)) ** 2 for entry in row) <= 1
+
+
+def test_every_scaled_statistic_is_searched() -> None:
+    assert {kind.name for kind in Scaled.__subclasses__()} <= {case.name for case in CASES}
+
+
+def test_a_row_shortened_twice_keeps_its_line() -> None:
+    """A standardised row with its factor determines the row it came from, also after clipping at the records."""
+    x = np.array([[0.5, 0.2], [3.0, -4.0], [40.0, 9.0]])
+    records = labelled(x, [0.0, 0.5, 1.0], bound=2.0, response=(-1, 1))
+    centre, scale, radius = np.array([0.4, -0.3]), np.array([0.5, 2.0]), np.array([1.5])
+    ((block, targets, weights),) = Standardised(records, (2,), centre, scale, radius).weighted_blocks(8)
+    assert np.allclose(block / weights[:, np.newaxis], (x - centre) / scale / radius)
+    assert (weights <= 1).all()
+    assert np.allclose(targets, [0.0, 0.5, 1.0])
+
+
+# The free cap.
+
+
+def test_a_bound_is_capped_by_public_ranges() -> None:
+    X, ranges = np.array([[5.0, 50.0], [10.0, 100.0]]), [(0, 10), (0, 100)]
+    assert rows(X, ranges=ranges).facts().bounds == (math.sqrt(2),)
+    assert rows(X, bound=7.0, ranges=ranges).facts().bounds == (math.sqrt(2),)
+    assert rows(X, bound=0.5, ranges=ranges).facts().bounds == (0.5,)
+    assert labelled(X, [0, 1], ranges=ranges, classes=[0, 1]).facts().bounds == (math.sqrt(2),)
+    assert views(X, X[:, :1], ranges=(ranges, ranges[:1])).facts().bounds == (math.sqrt(2), 1.0)
+    # One column with levels is one entry of 1 at most, however many levels it has.
+    table = {"age": [5.0, 6.0], "sex": ["F", "M"]}
+    mixed = rows(table, ranges={"age": (0, 10), "sex": ["F", "M", "other"]})
+    assert mixed.facts().bounds == (math.sqrt(2),)
+    with pytest.raises(InvalidParameter, match="must have a bound"):
+        rows(X)
+    with pytest.raises(InvalidParameter, match="must have a bound"):
+        rows(X, missing=0.0)
+
+
+def test_the_cap_clips_nothing() -> None:
+    corners = np.array(list(itertools.product([0.0, 10.0], repeat=3)))
+    records = rows(corners, ranges=[(0, 10)] * 3)
+    assert np.allclose(next(records.feature_blocks(8)), corners / 5 - 1, rtol=1e-13)
+
+
+# From releases to centre, scale and radius.
+
+
+def test_radius_is_near_the_quantile_and_shorter_under_noise() -> None:
+    generator = np.random.default_rng(3)
+    lengths = np.linalg.norm(generator.normal(size=(20_000, 5)), axis=1)
+    top = 16 * math.sqrt(5)
+    shares = np.bincount(bins_of(lengths[:, np.newaxis], top), minlength=32) / len(lengths)
+    wanted = np.quantile(lengths, 0.9)
+    exact = radius_from(shares, top, noise=0.0, quantile=0.9)
+    assert wanted / 2**0.25 <= exact <= wanted * 2**0.25
+    assert radius_from(shares, top, noise=0.01, quantile=0.9) <= exact
+    # Nothing but noise: never longer than the top, never zero.
+    assert 0 < radius_from(np.zeros(32), top, noise=1.0, quantile=0.9) <= top
+    assert bin_ends(top)[-1] == top
+
+
+def test_units_come_back() -> None:
+    generator = np.random.default_rng(4)
+    x, beta = generator.normal(size=(50, 3)) * [1.0, 5.0, 0.1] + 2, np.array([0.3, -1.0, 4.0])
+    scaling = Scaling(x.mean(axis=0), x.std(axis=0), np.array([2.5]), (3,))
+    z = (x - scaling.centre) / scaling.units
+    assert np.allclose(scaling.rows(z), x)
+    assert np.allclose(scaling.covariance(np.cov(z.T)), np.cov(x.T))
+    found = scaling.coefficients(beta * scaling.units)
+    assert np.allclose(found, beta)
+    assert np.allclose(z @ (beta * scaling.units) + 1.5, x @ found + scaling.intercept(beta * scaling.units, 1.5))
+
+
+def test_a_scale_is_never_zero_and_a_centre_within_the_bound() -> None:
+    assert (scale_from(np.array([-0.3, 0.0, 0.5]), np.array([0.0, 0.1, 0.1])) > 0).all()
+    assert scale_from(np.array([0.01]), np.array([0.1]))[0] == pytest.approx(1.2533 * 0.2, rel=1e-4)
+    assert centre_from(np.array([9.0, -9.0, 0.1]), (1.0, 2.0), (1, 2)).tolist() == [1.0, -2.0, 0.1]
+    top = top_of(np.zeros(2), np.array([1.0, 0.5]), (1.0,), (2,))
+    assert top.tolist() == [2.0]
