@@ -1,4 +1,4 @@
-"""A study that starts without one of its sites: what is claimed for the rest, and what a coordinator could make of it."""
+"""A study that starts without one of its sites: what is claimed for the rest, and attacks that try to use it."""
 
 from __future__ import annotations
 

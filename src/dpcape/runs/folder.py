@@ -227,7 +227,8 @@ class RunFolder:
         if path.is_file():
             with suppress(InvalidParameter):
                 found = _participants_in(path)
-                if set(found) == set(self.study().sites):
+                # A site that was not there at the start is neither in the file nor in the guarantee.
+                if set(found) == set(self.model().guarantee_.sites):
                     return found
         guarantee = self.model().guarantee_
         return {

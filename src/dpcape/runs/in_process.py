@@ -85,7 +85,8 @@ def run_in_process(
 def run_on_federation(study: Study, out: str | Path, *, again: bool = False, resume: bool = False) -> RunFolder:
     """Run a study on the engine it names and return its folder; a finished run is returned as it is.
 
-    With ``resume`` the result is rebuilt from releases that were kept; sites are not asked again.
+    With ``resume`` the result is rebuilt from releases that were kept; for those that were not begun, a new job goes
+    on under the same charge.
     """
     run = RunFolder.begin(out, study, again=again, resume=resume)
     if run.is_finished and not resume:
@@ -94,15 +95,28 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
     try:
         if resume and run.is_charged:
             if not run.has_result or not run.is_readable():
-                _rebuild(run, study)
+                _resume_on_engine(run, study)
         elif not run.has_result:
             run.require_unspent()
-            # The engine is an extra; only a study that names it needs it.
-            import_module("dpcape.engines.flare").run_study(study, run.path)
+            _run_on_engine(run, study)
         finish(run)
     finally:
         os.close(descriptor)
     return run
+
+
+def _run_on_engine(run: RunFolder, study: Study) -> None:
+    # The engine is an extra; only a study that names it needs it.
+    import_module("dpcape.engines.flare").run_study(study, run.path)
+
+
+def _resume_on_engine(run: RunFolder, study: Study) -> None:
+    """Form the result from kept releases, for free; ask the sites only for releases that were not begun."""
+    _require_kept(run)
+    try:
+        _rebuild(run, study)
+    except ReleaseMissing:
+        _run_on_engine(run, study)
 
 
 def finish(run: RunFolder) -> None:
@@ -133,11 +147,16 @@ def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress
         else:
             return
     elif run.is_charged:
+        _require_kept(run)
+    _compute(run, study, False, noise, progress, allowance="" if opened is None else opened.terms.allowance)
+
+
+def _require_kept(run: RunFolder) -> None:
+    if run.releases.allowance() is None:
         raise LedgerRefused(
             f"The run in {str(run.path)!r} cannot go on because its folder 'releases' is missing and it was charged. "
             "Restore the folder from a backup, or start a new run with --again, which is charged separately."
         )
-    _compute(run, study, False, noise, progress, allowance="" if opened is None else opened.terms.allowance)
 
 
 def _compute(

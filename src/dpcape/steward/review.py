@@ -11,6 +11,7 @@ from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
 from dpcape.privacy.unit import Unit
+from dpcape.site.vault.modes import mode_here
 from dpcape.steward.ledger_view import counted
 from dpcape.study import Study
 
@@ -65,12 +66,14 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
     state = folder.state()
     ceiling = state.ceilings[data]
     charge = study.charge(folder.name)
+    # On an engine the figures rest on how well it is kept from the records here; others say so when they take part.
+    separation = {} if study.federation is None else {folder.name: mode_here(folder.path).name}
     after, refusal = counted(ceiling, state.charges_of(data), charge)
     return Review(
         study=study,
         data=data,
         sizes=sizes,
-        guarantee=planned.guarantee(stated=stated_of(study.description)),
+        guarantee=planned.guarantee(stated=stated_of(study.description), separation=separation),
         steps=planned.steps(folder.name),
         spent=ceiling.spent(state.charges_of(data)),
         after=after,

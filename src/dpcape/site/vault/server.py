@@ -193,10 +193,10 @@ def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
     line.sendall(reply)
 
 
-def study_opener(folder: SiteFolder, settings: VaultSettings) -> Callable[[str], Callable[[bytes], bytes]]:
-    """Return what opens a study by its digest, as the steward approved it."""
+def study_opener(folder: SiteFolder, settings: VaultSettings) -> Callable[[str, str], Callable[[bytes], bytes]]:
+    """Return what opens a study, by its digest, as the steward approved it; ``allowance`` names one that goes on."""
 
-    def opened(digest: str) -> Callable[[bytes], bytes]:
+    def opened(digest: str, allowance: str = "") -> Callable[[bytes], bytes]:
         from dpcape.noise import Replay
         from dpcape.site.folder import SiteFolder
         from dpcape.site.ledger import check_approved
@@ -204,11 +204,12 @@ def study_opener(folder: SiteFolder, settings: VaultSettings) -> Callable[[str],
         # A fresh view of the folder: ceilings, approvals and pins may have changed since the last study.
         place = SiteFolder(folder.path)
         # Refused here if no study of this digest is approved; what the steward approved is what is run.
-        check_approved(place.state(), digest, settings.data)
+        check_approved(place.state(), digest, settings.data, allowance=allowance)
         noise = None if settings.replay_for_tests is None else Replay(settings.replay_for_tests)
         # Code of other packages never runs here.
         study = place.study(digest, only_own=True)
-        return place.site_for(study, settings.data, noise=noise, separation=settings.mode).answer
+        site = place.site_for(study, settings.data, noise=noise, allowance=allowance, separation=settings.mode)
+        return site.answer
 
     return opened
 
