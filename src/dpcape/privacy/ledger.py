@@ -121,6 +121,9 @@ class Spending(Protocol):
     def confirm(self, length: int, head: str) -> None:
         """Refuse if the ledger does not contain the head somebody saw before."""
 
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return the heads whose loss the steward accepted."""
+
 
 @dataclass
 class Ledger:
@@ -224,3 +227,7 @@ class Ledger:
 
     def confirm(self, length: int, head: str) -> None:
         """Accept: a ledger in memory remembers nothing from before."""
+
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return nothing: a ledger in memory loses no rows that somebody saw."""
+        return ()

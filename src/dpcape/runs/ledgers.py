@@ -41,6 +41,10 @@ class LoggedLedger:
         """Refuse if the ledger does not contain a head somebody saw before."""
         self._ledger.confirm(length, head)
 
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return the heads whose loss the steward accepted."""
+        return self._ledger.accepted()
+
 
 class RunLedger(Ledger):
     """The ledger of a site without a site folder: without ceiling; the run's log is its durable counter."""

@@ -73,7 +73,7 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         study=study,
         data=data,
         sizes=sizes,
-        guarantee=planned.guarantee(stated=stated_of(study.description), separation=separation),
+        guarantee=planned.guarantee(stated=stated_of(study.description), separation=separation, shows_heads=True),
         steps=planned.steps(folder.name),
         spent=ceiling.spent(state.charges_of(data)),
         after=after,
