@@ -12,6 +12,7 @@ from dpcape import Replay, rows
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.site.in_process import InProcess, in_process
+from dpcape.site.totals import released_total
 from dpcape.statistics import Statistic
 from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site
 from dpcape.transport.transport import Transport
@@ -132,5 +133,5 @@ def exact_steps(
     statistic: Statistic, table: NDArray[np.float64], plan: ReleaseNoise, coefficient: float = 1.0
 ) -> NDArray[np.int64]:
     """Return a site's weighted total on the grid, without noise."""
-    total = statistic.total(rows(table, bound=1.0)) * coefficient
+    total = released_total(statistic, rows(table, bound=1.0)) * coefficient
     return np.rint(total / plan.step).astype(np.int64)

@@ -30,11 +30,11 @@ def check_sum(data: dict[str, np.ndarray], private: Allowance, packed_mean: np.n
     plan: ReleaseNoise = private._plans[release]
     survivors = private.releases[release].survivors
     total = sum(
-        exact_steps(statistic, data[site], plan) + own_noise(plan, site, statistic.size, release=release)
+        exact_steps(statistic, data[site], plan) + own_noise(plan, site, statistic.released_size, release=release)
         for site in survivors
     )
     n_records = sum(len(data[site]) for site in survivors)
-    expected = statistic.unpack(np.asarray(total, dtype=np.float64) * (plan.step / n_records))
+    expected = statistic.unpack(np.asarray(total[:-1], dtype=np.float64) * (plan.step / n_records))
     np.testing.assert_array_equal(packed_mean, expected)
 
 
@@ -234,8 +234,10 @@ def test_ten_sites_two_vanish_after_the_noise_agreement() -> None:
     plan = plan_release(terms, 0, statistic, SEVEN_OF_TEN)
     rows_left = np.vstack([TEN[site] for site in release.survivors])
     rows_left = rows_left * np.minimum(1, 1 / np.linalg.norm(rows_left, axis=1, keepdims=True))
-    noise = sum(own_noise(plan, site, statistic.size) for site in release.survivors) * plan.step / len(rows_left)
-    expected = rows_left.T @ rows_left / len(rows_left) + statistic.unpack(np.asarray(noise, dtype=float))
+    noise = (
+        sum(own_noise(plan, site, statistic.released_size) for site in release.survivors) * plan.step / len(rows_left)
+    )
+    expected = rows_left.T @ rows_left / len(rows_left) + statistic.unpack(np.asarray(noise[:-1], dtype=float))
     rebuilt = (model.components_.T * model.explained_) @ model.components_
     projector = model.components_.T @ model.components_
     assert np.abs(projector @ expected @ projector - rebuilt).max() < 1e-9

@@ -27,7 +27,7 @@ def test_pca_of_sixty_thousand_columns_is_refused_when_planned_and_when_fitted()
     federation = wide_federation()
     model = PCA(2, epsilon=1.0, delta=1e-5)
     for act in (federation.plan, lambda estimator: estimator.fit(federation)):
-        with pytest.raises(InvalidParameter, match=r"at most 268,427,264 numbers.*got 1,800,030,000.*public basis"):
+        with pytest.raises(InvalidParameter, match=r"at most 268,427,264 numbers.*got 1,800,030,001.*public basis"):
             act(model)
 
 

@@ -84,9 +84,9 @@ def _attack(monkeypatch) -> tuple[np.ndarray, np.ndarray]:
     statistic = first_moments(federation.facts)
     plan = private.plan(statistic)
     request = Request(release=0, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
-    learnt = private._coordinator.learn(request, statistic.size)
+    learnt = private._coordinator.learn(request, statistic.released_size)
     source = Replay(5).child(VICTIM, "allowance", 0).child("draw", 0, 0)
-    return learnt, source.integer_gaussian(plan.shared_steps(VICTIM), statistic.size)
+    return learnt, source.integer_gaussian(plan.shared_steps(VICTIM), statistic.released_size)
 
 
 def _without_context(mask):

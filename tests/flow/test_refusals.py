@@ -36,6 +36,7 @@ class Spy:
         self._records = rows(table, bound=1.0)
         self.ledger: Ledger | None = None
         self.read: list[tuple[int, dict[str, int]]] = []
+        self.n_records, self.n_invalid = len(table), 0
 
     def facts(self) -> Any:
         return self._records.facts()

@@ -158,7 +158,7 @@ def _listed(entry: Any) -> list[Any]:
     statistic = entry.statistic
     sensitivities = [statistic.sensitivity(n) for n in (1, 1024, 123457)]
     bounds = [statistic.diameter, statistic.radius, *sensitivities]
-    return [statistic.name, statistic.size, *map(float, bounds), entry.share, entry.times, entry.known]
+    return [statistic.name, statistic.released_size, *map(float, bounds), entry.share, entry.times, entry.known]
 
 
 def plan_words() -> dict[str, Any]:

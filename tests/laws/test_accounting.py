@@ -217,7 +217,7 @@ def terms_of(
 class LargeStatistic(SecondMoment):
     """As long as no array could be; plans need only its size."""
 
-    size = 10**11
+    released_size = 10**11
 
 
 protocols = st.sampled_from(
@@ -256,14 +256,14 @@ def test_every_plan_keeps_its_promises(protocol: Protocol, epsilon: float, delta
     ) + CUTOFF * (own.sum() + 2 * shared.sum())
     assert largest / plan.step < 2**63
     # The gap is that of the finest draw, and all releases together stay within the reserve.
-    assert plan.gap >= epsilon_gap(own_steps=min(drawn) / plan.step, n_sites=4, n_coordinates=statistic.size)
+    assert plan.gap >= epsilon_gap(own_steps=min(drawn) / plan.step, n_sites=4, n_coordinates=statistic.released_size)
     assert plan.gap * n_releases <= epsilon_reserve(epsilon)
-    n_draws = 2 * 4 * statistic.size
+    n_draws = 2 * 4 * statistic.released_size
     assert plan.tail * n_releases <= tail_reserve(delta)
     assert plan.tail >= delta_tail(n_draws=n_draws if shared.any() else n_draws // 2, epsilon=epsilon)
     # Sensitivities include rounding, and mu follows from them and from the scales of the plan alone.
     for index, site in enumerate(terms.sites):
-        least = terms.coefficient(site) * statistic.diameter + plan.step * math.sqrt(statistic.size)
+        least = terms.coefficient(site) * statistic.diameter + plan.step * math.sqrt(statistic.released_size)
         assert plan.output_sensitivities[site] >= least
         exposure = worst_exposures(protocol, own, shared)[index]
         assert plan.mus[site] == pytest.approx(exposure * plan.output_sensitivities[site], rel=1e-9)
@@ -298,9 +298,9 @@ def test_a_statistic_of_very_many_entries_gets_a_finer_grid() -> None:
     plan = plan_release(terms, 0, large, Independent())
     own = min(plan.own_scales.values())
     reserve = epsilon_reserve(1e-3) / 10
-    assert epsilon_gap(own_steps=2.0**31, n_sites=3, n_coordinates=large.size) > reserve
+    assert epsilon_gap(own_steps=2.0**31, n_sites=3, n_coordinates=large.released_size) > reserve
     assert own / plan.step > 2**31
-    assert epsilon_gap(own_steps=own / plan.step, n_sites=3, n_coordinates=large.size) <= plan.gap <= reserve
+    assert epsilon_gap(own_steps=own / plan.step, n_sites=3, n_coordinates=large.released_size) <= plan.gap <= reserve
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
@@ -408,7 +408,7 @@ def test_a_ledger_composes_exactly_and_refuses_the_rest() -> None:
     spent = ledger.spent()
     with pytest.raises(LedgerRefused, match="No records were read"):
         ledger.charge(charge("c", 0.05))
-    with pytest.raises(LedgerRefused, match="once"):
+    with pytest.raises(LedgerRefused, match="already charged"):
         ledger.charge(charge("a", 1e-9))
     assert ledger.spent() == spent
     assert not ledger.is_charged("c")
@@ -442,7 +442,7 @@ def test_a_ledger_says_infinity_where_the_proof_for_integer_noise_ends() -> None
 
 def test_releases_are_counted_once_and_in_order() -> None:
     ledger = Ledger()
-    with pytest.raises(ProtocolError, match="charged before"):
+    with pytest.raises(ProtocolError, match="not charged"):
         ledger.next_release("a", 0)
     ledger.charge(charge("a", n_releases=3))
     ledger.next_release("a", 1)
@@ -470,7 +470,7 @@ def test_a_ceiling_needs_both_numbers_and_infinite_mu_is_infinite_spending() -> 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, True, "1", [1.0]])
 def test_a_ceiling_that_would_never_refuse_is_refused_itself(epsilon: object) -> None:
-    with pytest.raises(InvalidParameter, match="a ledger's ceiling must be a positive finite epsilon"):
+    with pytest.raises(InvalidParameter, match="positive finite epsilon"):
         Ledger(epsilon=epsilon, delta=1e-5)
 
 

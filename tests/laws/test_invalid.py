@@ -24,7 +24,9 @@ from dpcape import (
     views,
 )
 from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.statistics import histogram
+from dpcape.federation.allowance import NOT_COUNTED
+from dpcape.statistics import histogram, second_moment
+from dpcape.statistics.regression_moment import RegressionMoment
 
 from .statistic_case import all_cases
 
@@ -72,8 +74,7 @@ def test_the_steward_is_told_how_many_and_nobody_else() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
         model = PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
-    assert model.uncertain_
-    assert "2 of 5" not in str(model.uncertain_)
+    assert "2 of 5" not in str(model.warnings_)
     assert federation.n_records == 5
 
 
@@ -109,6 +110,30 @@ def test_a_count_divides_what_invalid_records_left_out(protocol: object) -> None
     assert not any("cannot be read" in text for text in fits["clean"].warnings_)
     assert fits["dirty"].guarantee_ == fits["clean"].guarantee_
     assert fits["dirty"].uncertain_ == []
+
+
+@quiet
+def test_every_statistic_counts_valid_records_beside_its_total() -> None:
+    """A fifth of the rows cannot be read: the second moment is that of the others, without a coordinate of its own."""
+    X = np.random.default_rng(8).uniform(-0.5, 0.5, size=(5_000, 3))
+    broken = X.copy()
+    broken[::5] = math.nan
+    found = Federation(in_process({"x": rows(broken, bound=1.0)}), protocol=Exact())
+    moment = found.allow(1.0, 1e-5).mean(second_moment(found.facts))
+    kept = np.delete(X, np.s_[::5], axis=0)
+    np.testing.assert_allclose(moment, kept.T @ kept / len(kept), rtol=1e-9)
+
+
+@quiet
+def test_a_statistic_that_cannot_count_for_free_says_so() -> None:
+    """With a very large weight of the intercept all contributions are alike; a record more or less then costs noise."""
+    held = labelled([[0.1], [0.2], [math.nan]], [0.0, 1.0, 1.0], bound=1.0, response=(0, 1))
+    federation = Federation(in_process({"x": held}), protocol=Exact())
+    statistic = RegressionMoment(federation.facts, response_weight=0.1, intercept_weight=30.0)
+    assert statistic.count_weight == 0
+    private = federation.allow(1.0, 1e-5)
+    private.mean(statistic)
+    assert private.uncertain == [NOT_COUNTED]
 
 
 @quiet

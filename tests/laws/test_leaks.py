@@ -217,7 +217,8 @@ def test_neighbours_leave_the_same_behind(kind: str, neighbour: str) -> None:
     assert charges == expected_charges
     # What is asked later may follow from noised vectors; the claim does not.
     assert model.guarantee_.public == reference.guarantee_.public
-    assert model.guarantee_.epsilon == reference.guarantee_.epsilon
+    # Clip radii that follow from noised vectors round the last digits of a sum of squares differently.
+    assert model.guarantee_.epsilon == pytest.approx(reference.guarantee_.epsilon, rel=1e-14)
     assert ALL_VALID not in model.guarantee_.public
 
 

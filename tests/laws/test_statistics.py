@@ -149,6 +149,25 @@ def test_no_contribution_is_longer_than_the_radius(case: Case) -> None:
 
 
 @each_case
+def test_counting_valid_records_costs_no_noise(case: Case) -> None:
+    """A valid record (c, w) and an invalid one (0, 0) are no farther apart than two valid ones may be."""
+    statistic = case.statistic()
+    weight = Fraction(statistic.count_weight)
+    if weight == 0:
+        assert statistic.diameter <= statistic.radius
+        return
+    assert weight**2 + Fraction(statistic.radius) ** 2 <= Fraction(statistic.diameter) ** 2
+    # The range of sums, in which a count has no part of its own, is computed from the radius.
+    assert 0.5 * statistic.radius <= weight <= statistic.radius
+    # Multiples are exact: counting adds no rounding to the sensitivity.
+    for n_records in (3, 10**6 + 1, 2**32 - 1):
+        assert Fraction(statistic.count_weight * n_records) == weight * n_records
+    _, values = contributions(case)
+    farthest_from_invalid = np.hypot(np.linalg.norm(values, axis=1).max(), float(weight))
+    assert farthest_from_invalid <= statistic.sensitivity(1)
+
+
+@each_case
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_replacing_a_unit_moves_the_total_by_at_most_the_sensitivity(case: Case, data: st.DataObject) -> None:

@@ -174,7 +174,7 @@ def test_scales_in_few_coordinates_are_relative(estimator: Any, kind: str, name:
     assert second.radius != pytest.approx(1.0)
     assert other / second.radius == pytest.approx(found["releases"][1]["aggregate_scale"], rel=1e-6)
     assert plan.mus["oslo"] == pytest.approx(found["releases"][1]["mu"], rel=1e-9)
-    assert [first.size, second.size] == [release.statistic.size for release in planned[:2]]
+    assert [first.released_size, second.released_size] == [release.statistic.released_size for release in planned[:2]]
     for _, later, _ in steps[2:]:
         assert later == found["releases"][2]["aggregate_scale"]
     assert "relative to the largest contribution" in str(fed.plan(estimator))

@@ -14,7 +14,7 @@ from dpcape.arrays import FloatArray
 from dpcape.audit.cases import Case
 from dpcape.audit.recorded_run import RecordedRun
 from dpcape.site.pair_search import Effort, farthest_pair
-from dpcape.site.totals import total_of
+from dpcape.site.totals import released_total
 
 # Records of the victim's site besides the one that varies, in the search; the attack itself uses all of them.
 _BACKGROUND = 2
@@ -66,7 +66,10 @@ def _totals(case: Case, transcript: RecordedRun, background: int) -> Callable[[F
     def totals(unit: FloatArray) -> FloatArray:
         records = case.records(np.vstack([unit, others]))
         return np.concatenate(
-            [w * total_of(statistic, records) for w, statistic in zip(weights, transcript.statistics, strict=True)]
+            [
+                weight * released_total(statistic, records)
+                for weight, statistic in zip(weights, transcript.statistics, strict=True)
+            ]
         )
 
     return totals

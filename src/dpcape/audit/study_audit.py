@@ -210,7 +210,7 @@ def _reached(transcript: RecordedRun, attack: Attack, victim: str) -> float:
 
 
 def _require_feasible(transcript: RecordedRun) -> None:
-    size = sum(statistic.size for statistic in transcript.statistics)
+    size = sum(statistic.released_size for statistic in transcript.statistics)
     if size > _LARGEST:
         raise InvalidParameter(
             f"the releases of a study must hold at most {_LARGEST} numbers to be audited; got {size}. Audit a copy of "
@@ -220,7 +220,7 @@ def _require_feasible(transcript: RecordedRun) -> None:
 
 def _effort(transcript: RecordedRun) -> Effort:
     """Return how long to search: less where totals are large."""
-    size = sum(statistic.size for statistic in transcript.statistics)
+    size = sum(statistic.released_size for statistic in transcript.statistics)
     part = min(1.0, math.sqrt(20_000 / max(1, size)))
     return Effort(
         n_candidates=max(20, int(240 * part)), n_rounds=max(4, int(24 * part)), n_steps=max(4, int(24 * part))

@@ -86,7 +86,7 @@ class Allowance:
                 f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}. "
                 "Open a new allowance, which is charged separately."
             )
-        check_aggregator(statistic.name, statistic.size, len(self._terms.sites))
+        check_aggregator(statistic.name, statistic.released_size, len(self._terms.sites))
         return plan_release(self._terms, number, statistic, self._protocol)
 
     def mean(self, statistic: Statistic[Any, M]) -> M:
@@ -97,41 +97,40 @@ class Allowance:
         number = len(self._plans)
         plan = self.plan(statistic)
         if self._releases is not None and number not in self._kept:
-            self._releases.require_space(statistic.size, self.left)
+            self._releases.require_space(statistic.released_size, self.left)
         # Counted first: whatever happens from here on, the release is used up.
         self._plans.append(plan)
         if statistic.assumption and statistic.assumption not in self._stated:
             self._stated.append(statistic.assumption)
         request = Request(release=number, statistic=statistic.name, public=public_arrays(statistic.public), plan=plan)
-        outcome, step = self._outcome(request, plan, statistic.size)
+        outcome, step = self._outcome(request, plan, statistic.released_size)
         divisor = self._terms.divisor(outcome.survivors)
         mean = outcome.total.astype(np.float64) * (step / divisor)
-        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean)))
+        self._note(number, statistic, plan, outcome.survivors, divisor, float(np.linalg.norm(mean[:-1])))
         return statistic.unpack(self._per_valid_record(statistic, mean))
 
     def _per_valid_record(self, statistic: AnyStatistic, mean: FloatArray) -> FloatArray:
-        """Divide by the released share of valid records, where it is clearly below one; say where nobody counts.
+        """Return the packed mean, divided by the released share of valid records where that is clearly below one.
 
         Invalid records contribute zero and count in the divisor. A share that noise alone explains changes nothing.
         """
+        packed, weight = mean[:-1], statistic.count_weight
         if self._terms.facts.invalid != "zero":
-            return mean
-        counted = statistic.valid_share(mean)
-        if counted is None:
+            return packed
+        if weight == 0:
             if NOT_COUNTED not in self.uncertain:
                 self.uncertain.append(NOT_COUNTED)
-            return mean
-        share, length = counted
-        scale = self.releases[-1].scale * length
+            return packed
+        share, scale = float(mean[-1]) / weight, self.releases[-1].scale / weight
         if share >= 1 - _CLEARLY * scale - 1e-9 or share < max(_LEAST_SHARE, _CLEARLY * scale):
-            return mean
+            return packed
         warnings.warn(
             f"about {100 * (1 - share):.2g}% of the records cannot be read at their sites and contributed zero; the "
             "result was divided by the released number of valid records. Ask the sites to check their data.",
             UtilityWarning,
             stacklevel=3,
         )
-        corrected: FloatArray = mean / share
+        corrected: FloatArray = packed / share
         return corrected
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
@@ -161,7 +160,7 @@ class Allowance:
             survivors=survivors,
             n_records=sum(self._terms.n_records[site] for site in survivors),
             mus=dict(plan.mus),
-            size=statistic.size,
+            size=statistic.released_size,
             length=length,
         )
         self.releases.append(release)

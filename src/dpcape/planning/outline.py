@@ -111,7 +111,7 @@ class Outline:
         own_records = self.terms.n_records[site] * self.terms.coefficient(site)
         return Step(
             statistic=release.statistic.name,
-            size=release.statistic.size,
+            size=release.statistic.released_size,
             mean_scale=self.scale(plan),
             site_scale=math.hypot(plan.own_scales[site], _left_of_draw(plan, site)) / own_records,
             reach=plan.output_sensitivities[site] / own_records,

@@ -57,6 +57,11 @@ class PlannedStatistic:
         return int(computed(self.extent.size))
 
     @property
+    def released_size(self) -> int:
+        """Length of the vector that leaves a site: the packed vector and the number of valid records."""
+        return int(computed(self.extent.released_size))
+
+    @property
     def diameter(self) -> float:
         """Maximum distance between the contributions of two units."""
         return computed(self.extent.diameter)
@@ -123,7 +128,7 @@ def planned_releases(
     found = []
     for step in analysis.steps(public, noise):
         release, *others = alternatives(step)
-        check_size(release.statistic, int(computed(release.extent.size)))
+        check_size(release.statistic, int(computed(release.extent.released_size)))
         instead = others[0].statistic if others else ""
         found.append(
             PlannedRelease(

@@ -251,7 +251,7 @@ def plan_of(
 def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
     """Return the noise of each release; equal ones are planned once."""
     for entry in releases:
-        check_size(entry.statistic.name, entry.statistic.size)
+        check_size(entry.statistic.name, entry.statistic.released_size)
     starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
     return [
         plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
@@ -286,7 +286,7 @@ def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) ->
         "aggregate_scale_at_minimum": _fewest_scale(terms, plan),
         "pooled_scale": pooled,
         "noise_ratio": aggregate / pooled,
-        "entries": statistic.size,
+        "entries": statistic.released_size,
     }
     if release.known != EXACT:
         numbers["known"] = release.known
@@ -294,7 +294,7 @@ def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) ->
 
 
 def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
-    entries = sum(entry.times * entry.statistic.size for entry in releases)
+    entries = sum(entry.times * entry.statistic.released_size for entry in releases)
     return round(8e-6 * entries * protocol.vectors, 3)
 
 

@@ -35,8 +35,8 @@ class Released(Interface):
         """Name of the statistic in messages."""
 
     @property
-    def size(self) -> int:
-        """Length of the packed vector."""
+    def released_size(self) -> int:
+        """Length of the vector that leaves a site."""
 
     @property
     def diameter(self) -> float:
@@ -186,11 +186,11 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
     own, shared, _ = calibrate(scheme, exact, mus)
     step = _grid_step(terms, statistic, own, shared)
     # Rounding a total to the grid moves each coordinate by at most half a step: one step between two totals.
-    sensitivities = exact + step * math.sqrt(statistic.size)
+    sensitivities = exact + step * math.sqrt(statistic.released_size)
     own, shared, spent = calibrate(scheme, sensitivities, mus)
     if not _fits(_range_needed(terms, statistic, own, shared), own, shared, step, slack=2.0):
         raise _does_not_fit(statistic, _range_needed(terms, statistic, own, shared), own)
-    n_draws = (2 if shared.any() else 1) * len(sites) * statistic.size
+    n_draws = (2 if shared.any() else 1) * len(sites) * statistic.released_size
     tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
     if tail > tail_reserve(terms.delta) / len(terms.shares):
         raise InvalidParameter(
@@ -204,7 +204,7 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
         own_scales=dict(zip(sites, own.tolist(), strict=True)),
         shared_scales=dict(zip(sites, shared.tolist(), strict=True)),
         mus=dict(zip(sites, spent.tolist(), strict=True)),
-        gap=_gap(statistic.size, own, shared, step),
+        gap=_gap(statistic.released_size, own, shared, step),
         tail=tail,
     )
 
@@ -228,7 +228,7 @@ def _grid_step(terms: Terms, statistic: Released, own: FloatArray, shared: Float
     needed = _range_needed(terms, statistic, own, shared)
     for exponent in (*range(_USUAL, _FINEST + 1), *range(_USUAL - 1, _COARSEST - 1, -1)):
         step: float = 2.0 ** (smallest - exponent)
-        if _fits(needed, own, shared, step) and _gap(statistic.size, own, shared, step) <= allowed:
+        if _fits(needed, own, shared, step) and _gap(statistic.released_size, own, shared, step) <= allowed:
             return step
     raise _does_not_fit(statistic, needed, own)
 

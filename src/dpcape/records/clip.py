@@ -28,6 +28,7 @@ the noise of third moments, which grow with the sixth power of the bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from numbers import Real
 
@@ -51,6 +52,15 @@ def checked_bound(bound: object, *, subject: str = "bound") -> float:
             f"got {bound!r}. Choose it from public knowledge, never from the records."
         )
     return float(bound)  # type: ignore[arg-type]  # a number by now
+
+
+def longest_row(n_columns: int) -> float:
+    """Return the length that no row exceeds whose columns all have public ranges or levels.
+
+    A column with a range becomes one entry in [-1, 1], a column with levels at most one entry of 1, so a row is at most
+    the root of their number long. A little more, so that clipping leaves the longest row as it is.
+    """
+    return math.sqrt(n_columns) * (1 + 1e-9)
 
 
 def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: FloatArray | None = None) -> None:

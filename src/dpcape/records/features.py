@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.clip import STRIP_ENTRIES, clip_rows, strips
+from dpcape.records.clip import STRIP_ENTRIES, clip_rows, longest_row, strips
 from dpcape.records.schema import Schema
 from dpcape.records.schema.column import check_finite
 from dpcape.records.schema.schema import Ranges, as_it_is
@@ -158,11 +157,7 @@ class Features:
 
 
 def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
-    """Return the bound, or the length that no row exceeds by its public ranges where that is less.
-
-    A column with a range becomes one entry in [-1, 1], a column with levels at most one entry of 1: no row is longer
-    than the root of the number of columns.
-    """
+    """Return the bound, or the length that no row exceeds by its public ranges where that is less."""
     if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
         if bound is None:
             raise InvalidParameter(
@@ -170,7 +165,7 @@ def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
                 "Choose a bound from public knowledge, or state ranges for all columns."
             )
         return bound
-    cap = math.sqrt(len(schema.columns))
+    cap = longest_row(len(schema.columns))
     return cap if bound is None else min(bound, cap)
 
 

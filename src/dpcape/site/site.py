@@ -28,7 +28,7 @@ from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
 from dpcape.secure_sum import Identity, SignedHead
 from dpcape.site.peer_heads import PeerHeads, require_genuine
 from dpcape.site.statistic_laws import require_laws
-from dpcape.site.totals import total_of
+from dpcape.site.totals import released_total
 from dpcape.statistics.statistic import AnyStatistic, build, is_own
 from dpcape.transport.limits import check_site
 from dpcape.transport.messages import (
@@ -237,7 +237,7 @@ class Site:
         return self._facts
 
     def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return total_of(statistic, self._records)
+        return released_total(statistic, self._records)
 
     def search(self, statistic: AnyStatistic, request: Request) -> None:
         """Refuse a statistic that is not part of dpcape if synthetic records refute it; each is searched once."""
@@ -304,7 +304,7 @@ class _Guarded:
         if not is_own(type(statistic)):
             # Before anything is charged. How a site runs code of others is not settled here: it is only searched.
             self._site.search(statistic, request)
-        check_site(statistic.name, statistic.size)
+        check_site(statistic.name, statistic.released_size)
         plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
@@ -315,7 +315,7 @@ class _Guarded:
         return plan
 
     def size(self, request: Request) -> int:
-        return self._statistic(request).size
+        return self._statistic(request).released_size
 
     def steps(self, request: Request) -> IntArray:
         plan = self.begin(request)
@@ -326,7 +326,7 @@ class _Guarded:
         ledger.next_release(self.terms.allowance, request.release)
         # Records are read from here on, and only here.
         total = self._site._total(statistic) * self.terms.coefficient(self.name)
-        if total.shape != (statistic.size,) or not np.isfinite(total).all():
+        if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
             raise ProtocolError("a total must be a finite vector of the announced size; the site did not answer.")
         return on_grid(total, plan.step)
 

@@ -10,6 +10,15 @@ from dpcape.records.one_at_a_time import one_at_a_time
 from dpcape.statistics.statistic import AnyStatistic, is_own
 
 
+def released_total(statistic: AnyStatistic, records: Records) -> FloatArray:
+    """Return what leaves a site before noise: the packed total and, in the last place, the weighted number of records.
+
+    Only valid records count (:attr:`~dpcape.statistics.Extent.count_weight`).
+    """
+    n_valid = records.n_records - records.n_invalid
+    return np.append(total_of(statistic, records), statistic.count_weight * n_valid)
+
+
 def total_of(statistic: AnyStatistic, records: Records) -> FloatArray:
     """Return the packed total.
 

@@ -84,10 +84,6 @@ class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
             sums += members.T @ block
         return np.concatenate([row_bound(self.facts) * counts, sums.ravel()])
 
-    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
-        n_clusters, bound = len(self._centres), row_bound(self.facts)
-        return float(packed[:n_clusters].sum()) / bound, float(np.sqrt(n_clusters)) / bound
-
     def unpack(self, packed: FloatArray) -> ClusterMeans:
         """Return shares and sums per record."""
         counts, sums = np.split(packed, [len(self._centres)])

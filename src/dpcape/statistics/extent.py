@@ -7,11 +7,12 @@ planner's page evaluates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpcape.formula import Number, ceil, maximum
+from dpcape.formula import Number, ceil, computed, maximum
 
 BLOCK_ROWS = 1024
 """Rows per block when totals are accumulated; part of the rounding analysis below."""
@@ -47,6 +48,27 @@ class Extent:
     diameter: Number
     radius: Number
     rounding: Rounding
+
+    @property
+    def released_size(self) -> Number:
+        """Length of the vector that leaves a site: the packed vector and the number of valid records."""
+        return self.size + 1
+
+    @property
+    def count_weight(self) -> float:
+        """Weight w with which valid records are counted beside the total; 0 if they cannot be counted for free.
+
+        A valid unit contributes (c, w), an invalid one (0, 0). Two valid units are as far apart as without the count,
+        and a valid and an invalid one by sqrt(|c|^2 + w^2), which is at most the diameter if w^2 <= diameter^2 -
+        radius^2: the count costs no noise. The weight is at most the radius, so that sums fit the same range, and has
+        at most 20 significant bits, so that its multiples are exact and add no rounding.
+        """
+        diameter, radius = computed(self.diameter), computed(self.radius)
+        room = (diameter - radius) * (diameter + radius)
+        if not room > 0:
+            return 0.0
+        fraction, exponent = math.frexp(min(radius, math.sqrt(room)) * (1 - 2.0**-20))
+        return math.ldexp(math.floor(fraction * 2**20), exponent - 20)
 
     def sensitivity(self, n_records: Number) -> Number:
         """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.

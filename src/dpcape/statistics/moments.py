@@ -195,9 +195,6 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
             counts += np.bincount(codes, minlength=self.size)
         return counts
 
-    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
-        return float(packed.sum()), math.sqrt(self.size)
-
 
 def sum_of_outer_products(records: RowBlocks, width: int) -> FloatArray:
     """Return the sum of x x' over the clipped rows of ``records``; only the upper triangle is filled."""

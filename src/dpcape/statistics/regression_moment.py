@@ -167,11 +167,6 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
             matrix[0, -1] = a * b * sums.response_mean
         return matrix
 
-    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
-        if not self.intercept_weight:
-            return None
-        return float(unpack(packed, self._width)[0, 0]) / self.intercept_weight**2, self.intercept_weight**-2
-
     def unpack(self, packed: FloatArray) -> RegressionBlocks:
         """Return the means in their own units; constants are returned without noise."""
         matrix = unpack(packed, self._width)

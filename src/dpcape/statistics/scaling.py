@@ -186,9 +186,6 @@ class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
         """Return the mean of the standardised records, in the form of ``inner``."""
         return cast(MeanT_co, self._inner.unpack(packed))
 
-    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
-        return self._inner.valid_share(packed)
-
 
 @known
 class ScaledSecondMoment(Scaled[FloatArray]):
@@ -215,8 +212,8 @@ class ScaledClusterSums(Scaled[ClusterMeans]):
 class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
     """Mean of min(|x_j - centre_j| / cap, 1) for every column j; the cap of a view is its bound / sqrt(its width).
 
-    Every entry of a contribution lies in [0, 1], whatever the centre is: two contributions are at most sqrt(D) apart,
-    and none is longer.
+    A contribution is the deviations minus 1/2, so that its entries lie in [-1/2, 1/2] whatever the centre is: two
+    contributions are at most sqrt(D) apart, and none is longer than half of that.
 
     Parameters
     ----------
@@ -239,7 +236,7 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
     def extent(*, n_features: Number) -> Extent:
         """Return the extent for rows of ``n_features`` columns."""
         diameter = sqrt(n_features)
-        return Extent(n_features, diameter, diameter, rounding_in_blocks(n_features, diameter))
+        return Extent(n_features, diameter, diameter / 2, rounding_in_blocks(n_features, diameter))
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -250,12 +247,12 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
         for block in records.feature_blocks(BLOCK_ROWS):
             # An overflow is a large deviation: it counts as one.
             with np.errstate(over="ignore"):
-                result += np.minimum(np.abs(block - self._centre) / self._caps, 1.0).sum(axis=0)
+                result += (np.minimum(np.abs(block - self._centre) / self._caps, 1.0) - 0.5).sum(axis=0)
         return result
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         """Return the mean absolute deviations in the units of the rows."""
-        return packed * self._caps
+        return (packed + 0.5) * self._caps
 
 
 @known
@@ -308,10 +305,6 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
             for view, columns in enumerate(views_of(self.facts.widths)):
                 counts[view] += np.bincount(bins_of(rows[:, columns], self._top[view]), minlength=N_BINS)
         return counts.ravel()
-
-    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
-        views = len(self.facts.widths)
-        return float(packed.sum()) / views, math.sqrt(packed.size) / views
 
 
 def bins_of(rows: FloatArray, top: float) -> IntArray:

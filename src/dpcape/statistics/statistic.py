@@ -99,6 +99,16 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         return int(computed(self._extent.size))
 
     @property
+    def released_size(self) -> int:
+        """Length of the vector that leaves a site: the packed vector and the number of valid records."""
+        return int(computed(self._extent.released_size))
+
+    @property
+    def count_weight(self) -> float:
+        """Weight with which valid records are counted beside the total (:attr:`Extent.count_weight`)."""
+        return self._extent.count_weight
+
+    @property
     def diameter(self) -> float:
         """Largest distance between the contributions of two units."""
         return computed(self._extent.diameter)
@@ -131,13 +141,6 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         """Return the mean in its natural form (post-processing); an array of this ``shape`` unless overridden."""
         # A subclass whose natural form is not an array overrides this.
         return cast(MeanT_co, packed.reshape(self.shape))
-
-    def valid_share(self, packed: FloatArray) -> tuple[float, float] | None:
-        """Return the released share of valid records and the length of its row, where the statistic counts records.
-
-        The share carries noise of that length times the noise of a coordinate. None if records are not counted.
-        """
-        return None
 
     def rounding(self, n_records: int) -> float:
         """Return a bound on the Euclidean floating-point error of ``total``."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from dpcape.records.clip import longest_row
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
 from dpcape.records.schema import Schema
 from dpcape.study.toml_reader import TomlTable, is_number
@@ -140,7 +140,7 @@ def _is_pair(value: object) -> TypeGuard[list[float]]:
 def _bound(section: TomlTable, columns: Columns) -> float:
     """Return the public maximum norm of a record; with ranges it may be left out."""
     if "bound" not in section and columns.ranges is not None:
-        return math.sqrt(columns.n_columns)
+        return longest_row(columns.n_columns)
     bound = section.number("bound")
     if bound is None or bound <= 0:
         section.fail("bound", "a positive number, the public maximum norm of a record")
@@ -149,7 +149,7 @@ def _bound(section: TomlTable, columns: Columns) -> float:
 
 def _bounds(section: TomlTable, tables: Sequence[Columns]) -> tuple[float, float]:
     if "bounds" not in section and all(columns.ranges is not None for columns in tables):
-        first, second = (math.sqrt(columns.n_columns) for columns in tables)
+        first, second = (longest_row(columns.n_columns) for columns in tables)
         return first, second
     value = section.value("bounds")
     if not _is_pair(value) or min(value) <= 0:

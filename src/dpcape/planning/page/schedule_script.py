@@ -70,7 +70,8 @@ def _release(release: Release) -> str:
     return (
         f"{{ share: {written(release.share)}, times: {written(release.times)}, known: {written(release.known)}, "
         f"feeds: {written(release.feeds)}, statistic: {{ name: {written(release.statistic)}, "
-        f"size: {written(extent.size)}, diameter: {written(extent.diameter)}, radius: {written(extent.radius)}, "
+        f"size: {written(extent.released_size)}, diameter: {written(extent.diameter)}, "
+        f"radius: {written(extent.radius)}, "
         f"rounding: (n) => {written(extent.rounding(Formula('n')))}, "
         f"sensitivity: (n) => {written(extent.sensitivity(Formula('n')))} }} }}"
     )
