@@ -52,7 +52,7 @@ def linear() -> None:
 
     model = LinearRegression(epsilon=1.0, delta=1e-6).fit(federation(clinic))
     print("blood pressure per half range of", dict(zip(RANGES, model.coef_.round(1), strict=True)))
-    print("95 % intervals", model.interval_.round(1).tolist())
+    print("95% intervals", model.interval_.round(1).tolist())
     print("predicted:", model.predict(prepared(patients(3))).round(0))
     print(model.guarantee_)
 

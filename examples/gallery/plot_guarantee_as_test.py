@@ -32,8 +32,8 @@ ax.set_aspect("equal")
 plt.show()
 
 # %%
-# The pair (epsilon, delta) alone says less than the Gaussian noise behind it gives. At epsilon 3 and 5 % false alarms
-# the pair, read in both directions, allows 95 % hits; the noise allows 18 %.
+# The pair (epsilon, delta) alone says less than the Gaussian noise behind it gives. At epsilon 3 and 5% false alarms
+# the pair, read in both directions, allows 95% hits; the noise allows 18%.
 
 rates = np.linspace(0.001, 0.2, 60)
 mu = mu_of(3.0, DELTA)

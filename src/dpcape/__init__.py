@@ -1,4 +1,4 @@
-"""Joint analyses across sites that may not pool their data, under differential privacy."""
+"""Joint analyses across sites that cannot pool their data, under differential privacy."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -33,7 +33,7 @@ def planner(open_file: Any, tmp_path: Path) -> Callable[..., Any]:
 
 def answer(page: Any) -> float:
     """The expected error that is shown, in per cent."""
-    return float(page.locator("#answer > strong").inner_text().removesuffix(" %"))
+    return float(page.locator("#answer > strong").inner_text().removesuffix("%"))
 
 
 def settle(page: Any) -> None:
@@ -201,7 +201,7 @@ def test_slider_works_by_keyboard_and_names_both_ends(planner: Any) -> None:
         ("epsilon", "-1", "Epsilon must be a positive number; got -1."),
         ("delta", "2", "Delta must be strictly between 0 and 1; got 2.0."),
         ("records", "many", "Records per site must be numbers separated by commas; got many."),
-        ("features", "", "Features must be a whole number of at least 1; got nothing."),
+        ("features", "", "Features must be a whole number of at least 1; got an empty field."),
         ("energy", "3", "Energy must be above 0 and at most 1; got 3.0."),
     ],
 )

@@ -136,7 +136,7 @@ def decide(page: Any, site: Site) -> None:
     page.get_by_role("button", name="Raise the ceiling of cohort").click()
     assert site.folder.state().ceilings["cohort"].epsilon == 4.0
     page.get_by_role("link", name="Ledger").click()
-    assert "the chain holds" in page.get_by_role("status").inner_text()
+    assert "the ledger is intact" in page.get_by_role("status").inner_text()
     page.get_by_role("button", name="Sign out").click()
     page.get_by_label("Code").wait_for()
 
@@ -154,7 +154,7 @@ def test_no_script_is_needed(browser: Any, site: Site) -> None:
 def test_a_study_file_is_added_by_hand(page: Any, site: Site) -> None:
     site.written("sent-by-mail", analysis="mean", more="", epsilon=0.4)
     signed_in(page, site)
-    page.get_by_text("Put a study on this page").click()
+    page.get_by_text("Add a study").click()
     page.get_by_label("Study file").set_input_files(site.home / "sent-by-mail.toml")
     page.get_by_role("button", name="Add for review").click()
     page.get_by_role("heading", name="sent-by-mail").wait_for()

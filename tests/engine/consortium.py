@@ -114,6 +114,7 @@ class Consortium:
         self.replay: int | None = None
         self.options: list[str] = []
         self.environment: dict[str, str] = {}
+        self.started: dict[str, float] = {}
 
     def create(self, *, epsilon: float = 1000.0, delta: float = 1e-3) -> None:
         write_data(self.path / "data", self.sites)
@@ -168,6 +169,7 @@ class Consortium:
 
     def start_one(self, name: str, kit: Path | None = None) -> None:
         where = self.kit(name) if kit is None else kit
+        self.started[name] = time.time()
         if name == "server":
             command, environment = serving.command(where), serving.environment()
         else:
@@ -196,7 +198,9 @@ class Consortium:
             try:
                 with opened(self.federation.admin_kit) as coordination:
                     while time.monotonic() < end:
-                        if set(sites) <= set(coordination.connected()):
+                        # FLARE calls a site connected for a while after it was killed.
+                        heard = {client.name: float(client.last_connect_time) for client in coordination._clients()}
+                        if all(heard.get(site, 0.0) > self.started.get(site, 0.0) for site in sites):
                             return
                         time.sleep(0.2)
             except Exception:

@@ -6,6 +6,7 @@ import gc
 import json
 import shutil
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from dpcape.cli.diagnosis import examine
 from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
-from dpcape.errors import DpcapeError, LedgerRefused, SiteLost, TransportError
+from dpcape.errors import DpcapeError, LedgerRefused, SiteLost, TransportError, UtilityWarning
 from dpcape.runs.folder import RunFolder
+from dpcape.runs.in_process import run_on_federation
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.study import Study
@@ -45,6 +47,7 @@ def assert_same_model(run: RunFolder, expected: Any) -> None:
     ("analysis", "options"),
     [
         ("pca", {"parameters": "n_components = 2"}),
+        ("kmeans", {"parameters": "n_clusters = 2"}),
         ("cca", {"parameters": "n_components = 1", "data": VIEWS, "kind": "secure-sum"}),
         ("joint_ica", {"parameters": INFOMAX.format(50), "data": SUBJECTS, "epsilon": 50.0}),
     ],
@@ -111,7 +114,7 @@ def test_a_killed_site_is_noticed_and_the_study_finishes_without_it(consortium: 
 
 def test_below_the_minimum_the_study_ends_and_the_charge_stands(consortium: Consortium) -> None:
     study = consortium.study(
-        "too-few", "joint_ica", parameters=INFOMAX.format(250), data=SUBJECTS, epsilon=50.0, minimum=4
+        "too-few", "joint_ica", parameters=INFOMAX.format(120), data=SUBJECTS, epsilon=50.0, minimum=4
     )
     consortium.approve(study, runs=2)
     with pytest.raises(SiteLost, match=r"of 4 required sites.*lyon"):
@@ -120,6 +123,19 @@ def test_below_the_minimum_the_study_ends_and_the_charge_stands(consortium: Cons
         RunFolder.begin(consortium.path / "runs" / study.name, study)
     spent = SiteFolder(consortium.folder("lima")).state().charges_of("main", study.digest())
     assert len(spent) == 1
+    # Its releases are kept: it goes on in a new job, under the same charge.
+    kept = RunFolder(consortium.path / "runs" / study.name).releases.releases()
+    assert len(kept) >= 3
+    with warnings.catch_warnings():
+        # The release that was begun when the site died may be lost.
+        warnings.simplefilter("ignore", UtilityWarning)
+        run = run_on_federation(study, consortium.path / "runs" / study.name, resume=True)
+    assert run.is_finished
+    assert len(run.releases.releases()) >= 119
+    assert run.releases.releases()[0] == kept[0]
+    for site in SITES:
+        assert SiteFolder(consortium.folder(site)).state().charges_of("main", study.digest()) != []
+    assert SiteFolder(consortium.folder("lima")).state().charges_of("main", study.digest()) == spent
 
 
 def test_an_exhausted_ledger_refuses_before_anything_is_charged(consortium: Consortium) -> None:

@@ -24,7 +24,9 @@ def help_texts() -> dict[str, str]:
     found: dict[str, str] = {}
 
     def visit(command: click.Command, name: str, parent: click.Context | None) -> None:
-        context = click.Context(command, info_name=name, parent=parent, terminal_width=80, max_content_width=80)
+        # As when it is invoked: Click keeps the help option of a command from its first use in this process.
+        settings = {"terminal_width": 80, "max_content_width": 80, **command.context_settings}
+        context = click.Context(command, info_name=name, parent=parent, **settings)
         found[context.command_path] = command.get_help(context)
         if isinstance(command, click.Group):
             for child in command.list_commands(context):

@@ -60,6 +60,7 @@ class Attacked(Consortium):
 
     def client(self, site: str, *, rogue: Path | None = None) -> None:
         """Run FLARE's own client with a member's certificate, unconfined: stock, or a rogue that takes orders."""
+        self.started[site] = time.time()
         work = self.path / f"unconfined-{site}"
         work.mkdir()
         key = (self.folder(site) / "keys" / "tls.key").read_text()

@@ -262,7 +262,11 @@ def _environment(path: Path, installed: Path) -> Path:
     folder = next(path.glob("lib/python*/site-packages"))
     import dpcape
 
-    own = [str(installed), str(Path(dpcape.__file__).resolve().parents[1]), *(p for p in sys.path if "site-packages" in p)]
+    own = [
+        str(installed),
+        str(Path(dpcape.__file__).resolve().parents[1]),
+        *(p for p in sys.path if "site-packages" in p),
+    ]
     (folder / "found.pth").write_text("\n".join(own))
     return path / "bin" / "python"
 

@@ -408,7 +408,7 @@ def test_a_ledger_composes_exactly_and_refuses_the_rest() -> None:
     spent = ledger.spent()
     with pytest.raises(LedgerRefused, match="No records were read"):
         ledger.charge(charge("c", 0.05))
-    with pytest.raises(LedgerRefused, match="once"):
+    with pytest.raises(LedgerRefused, match="already charged"):
         ledger.charge(charge("a", 1e-9))
     assert ledger.spent() == spent
     assert not ledger.is_charged("c")
@@ -442,7 +442,7 @@ def test_a_ledger_says_infinity_where_the_proof_for_integer_noise_ends() -> None
 
 def test_releases_are_counted_once_and_in_order() -> None:
     ledger = Ledger()
-    with pytest.raises(ProtocolError, match="charged before"):
+    with pytest.raises(ProtocolError, match="not charged"):
         ledger.next_release("a", 0)
     ledger.charge(charge("a", n_releases=3))
     ledger.next_release("a", 1)
@@ -470,7 +470,7 @@ def test_a_ceiling_needs_both_numbers_and_infinite_mu_is_infinite_spending() -> 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, True, "1", [1.0]])
 def test_a_ceiling_that_would_never_refuse_is_refused_itself(epsilon: object) -> None:
-    with pytest.raises(InvalidParameter, match="a ledger's ceiling must be a positive finite epsilon"):
+    with pytest.raises(InvalidParameter, match="positive finite epsilon"):
         Ledger(epsilon=epsilon, delta=1e-5)
 
 

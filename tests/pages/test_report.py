@@ -222,7 +222,7 @@ def test_a_page_says_who_when_and_what(tmp_path: Path) -> None:
     for words in (*said, "epsilon 2, delta 0.00001", year):
         assert words in head
     assert run.study().digest()[:16] in head
-    assert "REHEARSAL ON MADE-UP RECORDS" in page.one("main").text
+    assert "REHEARSAL ON SYNTHETIC RECORDS" in page.one("main").text
     assert "<b>left</b>" in page.text
     card = next(node for node in page.all("section") if "dpcape-card" in node.attributes.get("class", ""))
     assert "Verified" in card.text
@@ -248,7 +248,7 @@ def test_warnings_are_kept_shown_and_issued(tmp_path: Path) -> None:
     # Valid records are counted, so that nothing is uncertain.
     calm = rehearsed("kmeans", tmp_path / "calm", epsilon=20.0)
     assert calm.model().warnings_ == []
-    assert "None was raised during the run." in page_of(calm).text
+    assert "There were no warnings during the run." in page_of(calm).text
 
 
 def test_warnings_that_are_errors_leave_no_guarantee(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_finished_allowance_is_forgotten_and_still_refused(protocol: Protocol)
         gc.enable()
     answer = decode_from_site(site.answer(encode(Open(terms=private._terms))))[1]
     assert answer.error == "LedgerRefused"
-    assert "charged once" in answer.text
+    assert "charged" in answer.text
     with pytest.raises(LedgerRefused):
         site.ledger.check(site._charge(private._terms))
     assert len(site.ledger.charges) == 1
@@ -115,7 +115,7 @@ def test_a_ledger_on_disk_refuses_a_forgotten_allowance_in_another_process_too(c
     assert lyon._allowances == {}
     for site in (lyon, consortium.sites["lyon"].site_for(consortium.study)):
         answer = decode_from_site(site.answer(encode(Open(terms=terms))))[1]
-        assert (answer.error, "charged once" in answer.text) == ("LedgerRefused", True)
+        assert (answer.error, "charged" in answer.text) == ("LedgerRefused", True)
 
 
 def test_abandoned_allowances_are_bounded_and_the_latest_kept() -> None:

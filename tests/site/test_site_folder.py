@@ -379,7 +379,7 @@ def test_review_is_in_words_and_reads_nothing(consortium: Consortium, monkeypatc
     costly = consortium.variant("epsilon = 1.0", "epsilon = 1.3")
     assert "ABOVE THE CEILING" in review_text(place, costly)
     exact = consortium.variant('"cape"\nn_colluding = 1', '"exact"')
-    assert "NOT AT ALL" in review_text(place, exact)
+    assert "exact totals" in review_text(place, exact)
     assert "No privacy guarantee" in review_text(place, exact)
     assert place.state().charges == []
 

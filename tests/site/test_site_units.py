@@ -112,8 +112,8 @@ def test_unknown_k_is_refused_and_the_steward_sees_why(place: SiteFolder) -> Non
     assert "not stated" in review_text(place, asked, "cohort")
     ledger = LedgerView.read(place)
     assert any("not stated" in text for text in objections(place, ledger, asked, "cohort"))
-    # What the site refuses is not promised.
-    assert spending(place, ledger, "cohort").promised == 0.0
+    # What the site refuses is not counted.
+    assert spending(place, ledger, "cohort").committed == 0.0
     # The study may state the number itself.
     known = study("record", "known", rows=f"rows_per_subject = {POINTS}")
     assert review(place, known, "cohort").refusal == ""

@@ -50,7 +50,7 @@ def test_a_code_works_once_and_only_the_right_one(place: Place, stranger: Visito
         assert reply.status == 403
         assert reply.headers["Set-Cookie"] is None
         assert code not in reply.text
-    assert place.terminal[-1] == "A wrong code was given at the page."
+    assert place.terminal[-1] == "A wrong code was entered on the page."
     assert stranger.enter(f" {code.upper()} ").status == 303
     assert Visitor(place.server.port).enter(code).status == 403
     assert place.server.door.code != code
@@ -102,7 +102,7 @@ def _own_addresses() -> list[tuple[object, ...]]:
 
 
 def test_a_port_in_use_is_refused_in_one_sentence(place: Place) -> None:
-    with pytest.raises(ValueError, match=r"the page's port must be free; got \d+"):
+    with pytest.raises(ValueError, match=r"port must be free; got \d+"):
         server.StewardServer(place.folder, port=place.server.port, tell=place.terminal.append)
 
 
@@ -326,7 +326,7 @@ def test_a_study_whose_copy_changed_is_not_approved(place: Place, steward: Visit
     place.kept_file().write_text(TEXT.replace("epsilon = 1.0", "epsilon = 1.1"), encoding="utf-8")
     reply = steward.send(form)
     assert reply.status == 400
-    assert "got a changed file" in reply.text
+    assert "has changed since it was reviewed" in reply.text
     assert place.kinds() == kinds
     assert "changed since it was reviewed" in steward.page().text
     assert steward.page(f"study/{place.study.digest()}").status == 400

@@ -106,7 +106,7 @@ def test_numbers_are_those_of_the_commands(place: Place, steward: Visitor) -> No
     assert words in steward.page("ledger").text
 
 
-def test_what_is_promised_counts_every_run_that_is_left(place: Place, steward: Visitor) -> None:
+def test_what_is_committed_counts_every_run_that_is_left(place: Place, steward: Visitor) -> None:
     place.folder.approve(place.study, runs=3)
     charge = place.study.charge("lyon")
     from dpcape.privacy.ledger import spent_epsilon
@@ -235,7 +235,7 @@ def test_the_ledger_is_checked_as_the_command_checks_it(place: Place, steward: V
     place.folder.approve(place.study)
     verified = typed("site", "log", "--verify", "--folder", place.folder.path)
     text = steward.page("ledger").text
-    assert "the chain holds" in text
+    assert "the ledger is intact" in text
     assert verified["head"] in text
     assert f"All {verified['rows']} rows" in text
 

@@ -61,7 +61,7 @@ ADVERSARIES = (
 
 
 def strongest(protocol: Protocol, sites: tuple[str, ...], victim: str) -> list[Adversary]:
-    """Return the adversaries a protocol promises to hold against: as many colluding and lost sites as it allows."""
+    """Return the adversaries a protocol guarantees to hold against: as many colluding and lost sites as it allows."""
     others = [site for site in sites if site != victim]
     settings = protocol.settings(len(sites))
     n_colluding = settings.n_colluding

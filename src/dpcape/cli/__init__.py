@@ -15,16 +15,16 @@ from dpcape.errors import DpcapeError, LedgerRefused
 
 # command -> (module, one line of help)
 _COMMANDS = {
-    "account": ("plan", "Tell which guarantee given noise scales really have."),
-    "audit": ("audit", "Attack analyses through the real protocols; compare with what is promised."),
-    "demo": ("demo", "Run a 4-site CAPE study on bundled data and write a report page."),
-    "doctor": ("doctor", "Check clock, TLS, data, bounds, ledger and versions before a study."),
-    "federation": ("federation", "Set up and look after a federation on NVIDIA FLARE."),
-    "mechanisms": ("mechanisms", "Tell which mechanisms are verified, only claimed, or broken, and why."),
-    "plan": ("plan", "Tell how noisy a study would be, before anything is spent."),
-    "report": ("run", "Write the page of a run again, from its folder."),
+    "account": ("plan", "Compute the guarantee that given noise scales provide."),
+    "audit": ("audit", "Attack analyses and compare measured leakage with the guarantee."),
+    "demo": ("demo", "Run a four-site CAPE study on bundled data and write a report."),
+    "doctor": ("doctor", "Check readiness for a study: clock, TLS, data, bounds, ledger, versions."),
+    "federation": ("federation", "Set up and operate a federation on NVIDIA FLARE."),
+    "mechanisms": ("mechanisms", "List mechanisms as verified, claimed or broken, with reasons."),
+    "plan": ("plan", "Estimate a study's noise without spending budget."),
+    "report": ("run", "Write the report of a run again, from its folder."),
     "run": ("run", "Run a study, in process or on the federation it names."),
-    "site": ("site", "Guard a site's data: identity, ceilings, approvals, ledger."),
+    "site": ("site", "Manage a site: identity, data sets, ceilings, approvals, ledger."),
 }
 # Commands of other distributions, and the distribution that has the one people look for.
 _ADDED = "dpcape.commands"
@@ -67,7 +67,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except DpcapeError as error:
             click.echo(f"dpcape: {error}", err=True)
-            # A script must be able to tell "no" from "wrong".
+            # A script must be able to tell a refusal from a mistake.
             sys.exit(3 if isinstance(error, LedgerRefused) else 2)
         except OSError as error:
             if error.errno == errno.EPIPE:
@@ -78,13 +78,13 @@ class _Commands(click.Group):
 
 
 def _file_trouble(error: OSError) -> str:
-    """Say in one sentence which file could not be used, and why."""
+    """Return which file could not be used, and why."""
     where = "a file" if error.filename is None else repr(str(error.filename))
     reason = error.strerror or type(error).__name__
-    return f"{where} must be usable; got: {reason}. Check the path, its permissions and the space left on its disk."
+    return f"{where} could not be used because: {reason}. Check the path, its permissions and the space on its disk."
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main() -> None:
-    """Joint analyses across sites that may not pool their data, under differential privacy."""
+    """Run differentially private analyses across sites that cannot pool their data."""

@@ -31,12 +31,12 @@ _HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
 @click.option("--all", "every", is_flag=True, help="Audit every analysis.")
 @click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
 @click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Only adversaries of this protocol.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True)
-@click.option("--delta", type=float, default=1e-2, show_default=True, help="Small ones need more trials to be tested.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy parameter epsilon.")
+@click.option("--delta", type=float, default=1e-2, show_default=True, help="Smaller values need more trials.")
 @click.option("--trials", type=click.IntRange(min=1000), help="Default: 100000; for a study 50000.")
-@click.option("--seed", type=int, help="Repeatable noise; the operating system's if absent.")
-@click.option("--half-noise", is_flag=True, help="Halve the noise, to see the audit object.")
-@click.option("--site", help="With a study: the site that is attacked; the first one if absent.")
+@click.option("--seed", type=int, help="Seed for repeatable noise; by default the operating system's.")
+@click.option("--half-noise", is_flag=True, help="Halve the noise to confirm that the audit detects it.")
+@click.option("--site", help="With a study: the site to attack; by default the first.")
 @click.option(
     "--run",
     "run_folder",
@@ -62,9 +62,9 @@ def audit(
 ) -> None:
     """Attack analyses and compare measured leakage with the guarantee.
 
-    Each audit runs the analysis once on made-up records of four sites, searches for the two persons that differ most in
-    what it releases, repeats its releases many times through the real halves of the protocol, once with either
-    person, and tells the two apart with the best test. From hits and false alarms follow lower bounds on epsilon.
+    Each audit runs the analysis once on synthetic records of four sites and searches for the two persons whose
+    releases differ most. It then repeats the releases many times through both sides of the protocol, with either
+    person, and distinguishes them with the best test. Hits and false alarms give lower bounds on epsilon.
 
     With a study file, the study's own analysis, protocol, sites, epsilon and delta are attacked, on synthetic records
     of the shape it declares; everything that sites send except noisy vectors is compared between neighbouring data
@@ -85,13 +85,13 @@ def audit(
         options = {"n_trials": trials or TRIALS, "noise": _noise(seed), "site": site, "factors": factors}
         sys.exit(audit_study_file(study, run=run_folder, as_json=as_json, **options))
     if site is not None or run_folder is not None:
-        raise InvalidParameter("--site and --run must go with a study file; got none. Write: dpcape audit STUDY.toml.")
+        raise InvalidParameter("--site and --run need a study file. Write: dpcape audit STUDY.toml.")
     # Study files write linear_regression.
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:
-        got = f"got {', '.join(unknown)}" if unknown else "none was named"
-        raise InvalidParameter(f"ANALYSES must be some of {', '.join(CASES)}; {got}. Name them, or use --all.")
+        got = ", ".join(unknown) if unknown else "no name"
+        raise InvalidParameter(f"ANALYSIS must be one of {', '.join(CASES)}; got {got}. Name some, or use --all.")
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
     noise, n_trials = _noise(seed), trials or _TRIALS
@@ -108,7 +108,7 @@ def audit(
 
 
 def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
-    """Return the study file that was named, if one was; what a study says itself must not be given besides."""
+    """Return the study file that was named, if any; refuse options that the study file states itself."""
     files = [name for name in named if name.endswith(".toml")]
     if not files:
         return None
@@ -117,7 +117,7 @@ def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
     if len(named) > 1 or besides:
         got = f"--{'all' if besides[0] == 'every' else besides[0]}" if besides else f"{len(named)} names"
         raise InvalidParameter(
-            f"a study file must be audited by itself, with its own epsilon, delta and protocol; got {got} besides. "
+            f"A study file must be audited with its own epsilon, delta and protocol; got {got} as well. "
             "Write: dpcape audit STUDY.toml."
         )
     return Path(files[0])
@@ -158,7 +158,7 @@ def _show(findings: list[AuditResult], half_noise: bool) -> None:
         _show_analysis(console, name, list(found))
     console.print(
         f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with each of two people. 'At least' is the "
-        "lower bound from hits and false alarms only, 'Gaussian' the one from the largest mu they exclude; a bound "
+        "lower bound from hits and false alarms, 'Gaussian' the one from the largest mu they exclude; a bound "
         f"above the guarantee is wrong with probability at most {first.alpha:g}. 'Reached' is the share of the "
         "sensitivity that the worst pair found uses. An audit can refute a guarantee, never prove it.",
         style="dim",

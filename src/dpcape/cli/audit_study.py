@@ -27,7 +27,7 @@ def audit_study_file(
     run: Path | None,
     as_json: bool,
 ) -> bool:
-    """Audit a study file, show or keep what was found; return whether its guarantee was refuted."""
+    """Audit a study file, show or save the findings; return whether its guarantee was refuted."""
     from dpcape.analyses.registry import ANY_PACKAGE
     from dpcape.study import Study
 
@@ -35,7 +35,9 @@ def audit_study_file(
     if run is not None:
         _require_run(run, study)
         if factors:
-            raise InvalidParameter("--run must not go with --half-noise: a report shows the study's own noise.")
+            raise InvalidParameter(
+                "--run must be used without --half-noise; got both. A report shows the study's noise: leave one out."
+            )
     found = _audited(study, n_trials=n_trials, noise=noise, site=site, factors=factors)
     if run is not None:
         _keep(run, found)
@@ -67,11 +69,13 @@ def _require_run(path: Path, study: Study) -> None:
 
     folder = RunFolder(path)
     if not folder.has_result or folder.study().digest() != study.digest():
-        raise InvalidParameter(f"--run must be the folder of a finished run of this study; got {str(path)!r}.")
+        raise InvalidParameter(
+            f"--run must be the folder of a finished run of this study; got {str(path)!r}. Check the path."
+        )
 
 
 def _keep(path: Path, found: list[StudyAudit]) -> None:
-    """Write what was found into the folder of a run, and the run's page again."""
+    """Write the findings into the folder of a run, and its report again."""
     from dpcape.files import write_text
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import AUDIT, write_run_page

@@ -7,7 +7,6 @@ the columns and bounds of the study.
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 import socket
 import ssl
@@ -29,10 +28,8 @@ from dpcape.secure_sum import fingerprint_of
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import check_approved
 from dpcape.site.tls import TLS_KEY
-from dpcape.site.vault.accounts import accounts_for
 from dpcape.site.vault.landlock import abi
-from dpcape.site.vault.modes import NONE, mode_of
-from dpcape.site.vault.seccomp import ARCHITECTURES
+from dpcape.site.vault.modes import NONE, mode_here
 from dpcape.study import Study
 
 TESTED_ENGINE = "2.9."
@@ -105,9 +102,7 @@ def _identity(folder: Path) -> str:
 
 def _separation(folder: Path) -> str:
     """Say how well an engine started here, by this account, would be kept from the records."""
-    accounts = accounts_for(folder, vault=None, engine=None)
-    seccomp = platform.machine() in ARCHITECTURES
-    mode = mode_of(abi=abi(), seccomp=seccomp, separate_account=accounts.are_separate)
+    mode = mode_here(folder)
     if mode is NONE:
         raise InvalidParameter(f"{mode.line}. This machine has no Landlock; use Linux 5.13 or newer.")
     return f"{mode.line} (Landlock version {abi()})"

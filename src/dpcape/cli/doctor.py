@@ -19,7 +19,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option("--federation", type=_folder, help="The coordinator's folder: versions and clocks on both ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def doctor(study: Path | None, folder: Path | None, kit: Path | None, federation: Path | None, as_json: bool) -> None:
-    """Check clock, TLS, data, bounds, ledger and versions; exit code 1 if anything is not in order."""
+    """Check readiness for a study and suggest fixes; exit with code 1 if anything needs one."""
     from dpcape.analyses.registry import ANY_PACKAGE
     from dpcape.cli.diagnosis import examine
     from dpcape.study import Study

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
 
-def show(result: dict[str, Any], as_json: bool) -> None:
+def show(result: Mapping[str, object], as_json: bool) -> None:
     """Print a result as one JSON object, or as a table of names and values."""
     if as_json:
         click.echo(json.dumps(result))
@@ -24,7 +24,7 @@ def show(result: dict[str, Any], as_json: bool) -> None:
     Console().print(table)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "infinite: not protected"
     if isinstance(value, float):

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from dpcape.runs.folder import RunFolder
     from dpcape.study import Study
 
-# How many quantities the console lists.
+# Number of quantities listed on the console.
 _SHOWN_VERDICTS = 20
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
 @click.command()
 @click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--rehearse", is_flag=True, help="Run in process on made-up records; no data file is opened.")
+@click.option("--rehearse", is_flag=True, help="Run in one process on synthetic records; open no data files.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=None, help="Folder of the run.")
-@click.option("--again", is_flag=True, help="Run anew although an earlier run was charged; it is charged too.")
+@click.option("--again", is_flag=True, help="Start another run after one that was charged; it is charged too.")
 @click.option("--resume", is_flag=True, help="Continue a run that stopped, under its charge; nothing is charged again.")
 @_json_option
 def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume: bool, as_json: bool) -> None:
@@ -49,14 +49,17 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume:
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
 @_json_option
 def report(folder: Path, as_json: bool) -> None:
-    """Write the page of a run again, from its folder."""
+    """Write the report of a run again, from its folder."""
     from dpcape.errors import InvalidParameter
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import write_run_page
 
     found = RunFolder(folder)
     if not found.has_result:
-        raise InvalidParameter(f"a run must have a result to report; got {str(folder)!r}, which has none.")
+        raise InvalidParameter(
+            f"There is no report because the run in {str(folder)!r} has no result yet. Continue it with: "
+            "dpcape run STUDY.toml --resume."
+        )
     write_run_page(found)
     _show(found, as_json)
 
@@ -88,7 +91,7 @@ def _show(folder: RunFolder, as_json: bool) -> None:
         click.echo(json.dumps(result))
         return
     if folder.is_rehearsal:
-        click.echo("Rehearsal on made-up records; nothing real was touched or charged.")
+        click.echo("Rehearsal on synthetic records: no data file was opened, nothing was charged.")
     if sys.stdout.isatty():
         _print_card(folder)
     _print_verdicts(verdicts)

@@ -282,7 +282,7 @@ def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
     console = Console()
     console.print(review_head(place, seen), markup=False, highlight=False)
     console.print(card_terminal(review_card(seen)))
-    console.print("\n".join(["How noisy", *how_noisy(seen)]), markup=False, highlight=False)
+    console.print("\n".join(["Noise", *how_noisy(seen)]), markup=False, highlight=False)
 
 
 def _open(folder: Path, *, repair: bool = False) -> SiteFolder:

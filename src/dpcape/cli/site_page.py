@@ -15,20 +15,20 @@ import click
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     envvar="DPCAPE_SITE",
-    help="The site's folder; the current one, or $DPCAPE_SITE, if absent.",
+    help="The site's folder; by default $DPCAPE_SITE, else the current folder.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; any free one if absent.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; by default any free one.")
 @click.option(
     "--idle-minutes",
     type=click.IntRange(1, 480),
     default=30,
     show_default=True,
-    help="End when nothing was asked for so long.",
+    help="Stop after this many minutes without a request.",
 )
 def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes: int) -> None:
     """Review and decide in the browser, on this computer only.
 
-    STUDIES are study files to put on the page; those that were reviewed here before are there already.
+    STUDIES are study files to show on the page; those reviewed here before are shown already.
     """
     from dpcape.site.folder import SiteFolder
     from dpcape.steward import StewardServer
@@ -48,4 +48,4 @@ def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes:
         idle = server.run()
     except KeyboardInterrupt:
         idle = False
-    click.echo(f"Ended: nothing was asked for {idle_minutes} minutes." if idle else "Ended.")
+    click.echo(f"Ended after {idle_minutes} minutes without a request." if idle else "Ended.")

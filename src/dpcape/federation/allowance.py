@@ -187,4 +187,5 @@ class Allowance:
             replayable=self._federation.replayable,
             stated=tuple(self._stated),
             separation=self._federation.separation,
+            shows_heads=self._federation.shows_heads,
         )

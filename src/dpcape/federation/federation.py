@@ -17,6 +17,7 @@ from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_te
 from dpcape.guarantee.release_record import Release
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
+from dpcape.secure_sum import SignedHead
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.messages import (
     Agreed,
@@ -117,6 +118,7 @@ class Federation:
         self.facts: PublicFacts = _common_facts(described)
         self.replayable = any(entry.replayable for entry in described.values())
         self.separation: dict[str, str] = {name: entry.separation for name, entry in described.items()}
+        self.shows_heads = any(entry.ledger_length for entry in described.values())
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
 
@@ -174,8 +176,8 @@ class Federation:
         if kept is not None:
             terms = same_terms(kept.terms, terms)
         line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
-        message = Open(terms=terms) if kept is None else Reopen(terms=terms)
-        replies, missing = line.ask(dict.fromkeys(terms.sites, message))
+        kind = Open if kept is None else Reopen
+        replies, missing = line.ask({site: kind(terms=terms, heads=self._heads_for(site)) for site in terms.sites})
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
                 f"The study did not start because only {len(replies)} of {terms.settings.minimum_sites} required sites "
@@ -190,6 +192,13 @@ class Federation:
         return Allowance(
             self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
         )
+
+    def _heads_for(self, site: str) -> tuple[SignedHead, ...]:
+        """Return the ledger heads of the other sites, and those of this site that the others keep."""
+        others = [entry for name, entry in self._described.items() if name != site]
+        kept = {head for entry in others for head in entry.peers if head.site == site}
+        shown = [entry.signed for entry in others if entry.signed is not None]
+        return (*shown, *sorted(kept, key=lambda head: (head.length, head.head)))
 
     def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
         """Return the public terms that an allowance would have; spends no budget."""

@@ -157,6 +157,7 @@ PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bou
 
 # Where records that cannot be read are refused, a run tells everybody that there are none.
 ALL_VALID = "that all records are valid"
+LEDGER_HEADS = "heads of the sites' ledgers, which change when a site takes part in a study"
 
 ONE_SITE_EACH = "a person appears at one site only (one at k sites is protected less: mu is up to k times larger)"
 
@@ -180,11 +181,13 @@ def guarantee_of(
     replayable: bool = False,
     stated: tuple[str, ...] = (),
     separation: Mapping[str, str] | None = None,
+    shows_heads: bool = False,
 ) -> Guarantee:
     """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
 
     ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
-    any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine.
+    any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine;
+    ``shows_heads`` says that sites have ledgers on disk, whose heads the coordinator and the other sites see.
     """
     modes = separation or {}
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
@@ -198,7 +201,11 @@ def guarantee_of(
         owner_note=terms.facts.owner_note,
         against=protocol.adversary(),
         protocol=type(protocol).__name__,
-        public=(*PUBLIC_FACTS, *((ALL_VALID,) if terms.facts.invalid == "refuse" else ())),
+        public=(
+            *PUBLIC_FACTS,
+            *((ALL_VALID,) if terms.facts.invalid == "refuse" else ()),
+            *((LEDGER_HEADS,) if shows_heads else ()),
+        ),
         releases=len(terms.shares),
         n_colluding=terms.settings.n_colluding,
         minimum_sites=terms.settings.minimum_sites,

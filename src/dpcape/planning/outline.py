@@ -74,12 +74,29 @@ class Outline:
             for _ in range(release.times)
         ]
 
-    def guarantee(self, *, replayable: bool = False, stated: Sequence[str] = ()) -> Guarantee:
-        """Return what could be claimed; ``stated`` is what it rests on besides proof, in words."""
+    def guarantee(
+        self,
+        *,
+        replayable: bool = False,
+        stated: Sequence[str] = (),
+        separation: Mapping[str, str] | None = None,
+        shows_heads: bool = False,
+    ) -> Guarantee:
+        """Return what could be claimed.
+
+        ``stated`` is what it rests on besides proof, in words; ``separation`` has the mode in which an engine is kept
+        from the records of sites, as far as it is known; ``shows_heads`` says that sites have ledgers on disk.
+        """
         assumed = [entry.statistic.assumption for entry in self.releases if entry.statistic.assumption]
         plans = [plan for _, plan in self.each()]
         return guarantee_of(
-            self.terms, self.protocol, plans, replayable=replayable, stated=tuple(dict.fromkeys([*stated, *assumed]))
+            self.terms,
+            self.protocol,
+            plans,
+            replayable=replayable,
+            stated=tuple(dict.fromkeys([*stated, *assumed])),
+            separation=separation,
+            shows_heads=shows_heads,
         )
 
     def scale(self, plan: ReleaseNoise) -> float:

@@ -30,7 +30,7 @@ from dpcape.transport.transport import Transport
 
 # Enough synthetic records for every analysis to run, few enough to be fast.
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
-# Of a made-up person's series; the public largest number does not enter a plan.
+# Length of a synthetic subject's series; the public largest number does not enter a plan.
 _TIME_POINTS = 40
 # Wide records are few: nothing is learnt from them, and a steward's machine is small.
 _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8

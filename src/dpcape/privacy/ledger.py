@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import Protocol
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.gaussian import compose
@@ -57,7 +57,7 @@ def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECO
     gap, tail = math.fsum(entry.gap for entry in charges), math.fsum(entry.tail for entry in charges)
     epsilon = printed_epsilon(delta, mu, gap=gap, tail=tail)
     # A tail was checked at its own allowance's epsilon and grows with that of all together (docs/noise.md): beyond
-    # this the proof for integer noise says nothing, and so does the ledger.
+    # this the proof for integer noise does not hold, so the ledger states no bound.
     least = min((entry.tail for entry in charges if entry.tail > 0), default=1.0)
     return epsilon if epsilon <= TAIL_EXPONENT - 1 + math.log(least) else math.inf
 
@@ -65,7 +65,7 @@ def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECO
 def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, after: float, unit: Unit) -> LedgerRefused:
     """Return the refusal of a charge above a ceiling; what was spent stays in the site's own log.
 
-    The text of a refusal leaves the site, and other studies' spending is none of a coordinator's business.
+    The text of a refusal leaves the site, and must not reveal the spending of other studies.
     """
     _log.warning(
         "a study was refused: the ceiling of %s is epsilon %g at delta %g %s; %.4g is spent, %.4g with the study",
@@ -83,14 +83,14 @@ def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, afte
 
 
 def other_terms() -> LedgerRefused:
-    """Return the refusal of an allowance that is to go on under other terms than it was charged for."""
+    """Return the refusal to continue an allowance under terms other than those it was charged for."""
     return LedgerRefused(
         "The allowance was not continued because its terms are not those it was charged for. No records were read. "
         "Continue with the study as it ran, or start a new run with --again."
     )
 
 
-def _is_between(value: Any, below: float) -> bool:
+def _is_between(value: object, below: float) -> bool:
     """Tell whether something is a number above zero and below ``below``; no text, no truth value, not NaN."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
@@ -104,13 +104,13 @@ class Spending(Protocol):
         """Refuse a charge that would pass a ceiling; change nothing."""
 
     def charge(self, charge: Charge) -> None:
-        """Take a charge; from here on it stands."""
+        """Take a charge, for good."""
 
     def is_charged(self, allowance: str) -> bool:
         """Tell whether the allowance has been charged here."""
 
     def reopen(self, charge: Charge) -> int:
-        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
+        """Continue an allowance under its own charge, or check a new one; return the next release's number."""
 
     def next_release(self, allowance: str, release: int) -> None:
         """Count a release; each happens at most once and in order."""
@@ -119,7 +119,10 @@ class Spending(Protocol):
         """Return length and hash of the ledger, which the coordinator keeps; (0, "") if it has none."""
 
     def confirm(self, length: int, head: str) -> None:
-        """Refuse if the ledger does not contain the head somebody saw before."""
+        """Refuse if the ledger does not contain a head that was seen before."""
+
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return the heads whose loss the steward accepted."""
 
 
 @dataclass
@@ -158,11 +161,11 @@ class Ledger:
     def __post_init__(self) -> None:
         self.unit = Unit(self.per, self.rows_per_subject)
         if (self.epsilon is None) != (self.delta is None):
-            raise InvalidParameter("a ledger's ceiling must have both epsilon and delta; got one of them.")
+            raise InvalidParameter("A ledger's ceiling must have both epsilon and delta; got one of them. Pass both.")
         # Nothing is larger than NaN, and at a delta of one everything costs epsilon 0: neither would ever refuse.
         if self.epsilon is not None and not (_is_between(self.epsilon, math.inf) and _is_between(self.delta, 1.0)):
             raise InvalidParameter(
-                "a ledger's ceiling must be a positive finite epsilon and a delta strictly between 0 and 1; "
+                "A ledger's ceiling must be a positive finite epsilon and a delta strictly between 0 and 1; "
                 f"got {self.epsilon!r} and {self.delta!r}. Leave both out for a ledger without ceiling."
             )
 
@@ -170,13 +173,17 @@ class Ledger:
         """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None), in `unit`."""
         at = self.delta if delta is None else delta
         if at is None:
-            raise InvalidParameter("spent(delta) must be given a delta where the ledger has no ceiling.")
+            raise InvalidParameter(
+                "spent() needs a delta because the ledger has no ceiling. Write for example spent(1e-6)."
+            )
         return spent_epsilon(self.charges, at, self.unit)
 
     def check(self, charge: Charge) -> None:
         """Refuse a charge that would pass the ceiling; change nothing."""
         if charge.allowance in self._next:
-            raise LedgerRefused(f"an allowance must be charged once; got {charge.allowance!r} again.")
+            raise LedgerRefused(
+                f"The allowance {charge.allowance!r} was refused because it is already charged. Start a new run."
+            )
         if self.epsilon is None or self.delta is None:
             return
         after = spent_epsilon([*self.charges, charge.stated(self.unit)], self.delta, self.unit)
@@ -186,13 +193,13 @@ class Ledger:
             )
 
     def charge(self, charge: Charge) -> None:
-        """Take a charge; from here on it stands."""
+        """Take a charge, for good."""
         self.check(charge)
         self.charges.append(charge.stated(self.unit))
         self._next[charge.allowance] = 0
 
     def reopen(self, charge: Charge) -> int:
-        """Go on with an allowance under its own charge, or check a new one; return the next release's number."""
+        """Continue an allowance under its own charge, or check a new one; return the next release's number."""
         if charge.allowance not in self._next:
             self.check(charge)
             return 0
@@ -208,13 +215,14 @@ class Ledger:
         """Count a release; each happens at most once and in order."""
         expected = self._next.get(allowance)
         if expected is None:
-            raise ProtocolError("an allowance must be charged before its first release; got none.")
+            raise ProtocolError("The release was refused because its allowance was not charged. Start a new run.")
         if release < expected:
-            raise ProtocolError(f"a release must happen once; got number {release} again.")
+            raise ProtocolError(f"Release {release + 1} was refused because it happened before. Start a new run.")
         charge = next(entry for entry in self.charges if entry.allowance == allowance)
         if release >= charge.n_releases:
             raise LedgerRefused(
-                f"an allowance of {charge.n_releases} releases must not be exceeded; got release number {release + 1}."
+                f"An allowance of {charge.n_releases} releases must not be exceeded; got release number {release + 1}. "
+                "Open a new allowance, which is charged separately."
             )
         self._next[allowance] = release + 1
 
@@ -224,3 +232,7 @@ class Ledger:
 
     def confirm(self, length: int, head: str) -> None:
         """Accept: a ledger in memory remembers nothing from before."""
+
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return nothing: a ledger in memory loses no rows that others saw."""
+        return ()

@@ -1,1 +1,1 @@
-"""Running a study, and the folder it leaves."""
+"""Running a study, and the folder it writes."""

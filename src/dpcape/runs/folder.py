@@ -1,4 +1,4 @@
-"""What a run leaves behind, and what may be done after a crash.
+"""The folder of a run, and what may be done after a crash.
 
 ::
 
@@ -6,12 +6,12 @@
     log.jsonl           what happened, one JSON object per line
     model.npz           the result: arrays and JSON, no code
     guarantee.json      what may be claimed
-    participants.json   who took part, with which identity and ledger
+    participants.json   sites that took part, with identity and ledger head
     releases/           each release as it arrived: the result can be rebuilt from them
-    report.html         the page
+    report.html         the report
 
-A run that was charged and did not finish has cost what it cost. It goes on where it stopped (``--resume``); it is not
-repeated unless asked for, as a new run (``--again``).
+The charge of a run that did not finish stays. ``--resume`` continues it where it stopped; ``--again`` starts a new run,
+charged separately.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.federation import KeptReleases
 from dpcape.files import sync_folder, write_text
+from dpcape.runs.participants import Participant
 from dpcape.study import Study
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ class RunFolder:
     ----------
     ======================================  ===============================================
     finished                                ``is_finished``; it is not run again
-    ended before anything was charged       begun again in the same folder
-    ended after a charge, result not saved  refused, unless ``resume`` goes on or ``again`` opens a new folder
-    ended after the result was saved        the page is written, nothing is computed again
+    ended before anything was charged       started again in the same folder
+    ended after a charge, result not saved  refused, unless ``resume`` continues or ``again`` opens a new folder
+    ended after the result was saved        the report is written, nothing is computed again
     two processes at once                   the second is refused
     ======================================  ===============================================
     """
@@ -61,7 +62,8 @@ class RunFolder:
         self.path = Path(path)
         if not (self.path / "log.jsonl").is_file():
             raise InvalidParameter(
-                f"a run folder must hold log.jsonl; got {str(path)!r}. Name a folder `run` made, or a new one."
+                f"A run folder must hold log.jsonl; got {str(path)!r}, which has none. "
+                "Name a folder written by dpcape run, or a new one."
             )
 
     @classmethod
@@ -74,13 +76,11 @@ class RunFolder:
         rehearsal: bool = False,
         resume: bool = False,
     ) -> RunFolder:
-        """Return the folder to run in: a new one, or one whose run may go on; refuse what would repeat a charge."""
+        """Return the folder to run in: a new one, or one whose run may continue; refuse to repeat a charge."""
         paths = _sequence(Path(base))
         latest = cls(paths[-1]) if paths else None
         if latest is None and resume:
-            raise InvalidParameter(
-                f"a run must have begun to be resumed; got {str(base)!r}, where none has. Run without --resume."
-            )
+            raise InvalidParameter(f"There is no run to resume in {str(base)!r}. Run without --resume.")
         if latest is not None:
             latest.require(study, rehearsal=rehearsal)
             if resume:
@@ -99,7 +99,7 @@ class RunFolder:
 
     @classmethod
     def _make(cls, path: Path, study: Study, rehearsal: bool) -> RunFolder:
-        # Under another name until it is complete: what a crash or a full disk leaves is no run folder.
+        # Under another name until it is complete, so that a crash or a full disk does not leave half a run folder.
         draft = path.with_name(path.name + ".new")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700, parents=True)
@@ -114,7 +114,7 @@ class RunFolder:
         sync_folder(path.parent)
         return cls(path)
 
-    def log(self, event: str, **fields: Any) -> None:
+    def log(self, event: str, **fields: object) -> None:
         """Add one line to the log; it is on disk when this returns."""
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields}
         descriptor = os.open(self.path / "log.jsonl", os.O_APPEND | os.O_RDWR)
@@ -146,7 +146,9 @@ class RunFolder:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
-            raise ProtocolError(f"a run must have its folder to itself; got {str(self.path)!r}, in use.") from error
+            raise ProtocolError(
+                f"The run failed because another process is using {str(self.path)!r}. Wait, or choose --out."
+            ) from error
         return descriptor
 
     @property
@@ -165,7 +167,7 @@ class RunFolder:
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether the records were made up."""
+        """Whether the records were synthetic."""
         return any(event.get("event") == "begun" and event.get("rehearsal") for event in self.events())
 
     @property
@@ -178,16 +180,16 @@ class RunFolder:
         begun = next((event for event in self.events() if event.get("event") == "begun"), {})
         if begun.get("digest") != study.digest() or begun.get("rehearsal") != rehearsal:
             raise InvalidParameter(
-                f"a run folder must belong to one study, as it was; got {str(self.path)!r} of another, or of a "
-                "rehearsal. Choose another folder with --out."
+                f"The run did not start because {str(self.path)!r} holds a run of a different study, or a rehearsal. "
+                "Choose another folder with --out."
             )
 
     def require_unspent(self) -> None:
         """Refuse to compute where a charge may have been made already."""
         if self.is_charged:
             raise LedgerRefused(
-                f"The run was not repeated because {str(self.path)!r} was charged and did not finish. Its charge "
-                "stands. Use --resume to go on where it stopped, or --again for a new run, charged separately."
+                f"The run was not repeated because {str(self.path)!r} was charged and did not finish. Use --resume to "
+                "continue it under its charge, or --again for a new run, charged separately."
             )
 
     def study(self) -> Study:
@@ -214,20 +216,21 @@ class RunFolder:
         return True
 
     def guarantee(self) -> dict[str, Any]:
-        """Return what may be claimed, as it was written; from the result if that file is damaged."""
+        """Return the guarantee as it was written; from the result if that file is damaged."""
         try:
             found = _mapping_of(self.path / "guarantee.json")
         except InvalidParameter:
             found = {}
         return found if isinstance(found.get("sentence"), str) else self.model().guarantee_.to_dict()
 
-    def participants(self) -> dict[str, Any]:
-        """Return who took part: records, identity, ledger head; from the guarantee where a run left no more."""
+    def participants(self) -> dict[str, Participant]:
+        """Return records, identity and ledger head of each site; from the guarantee if the run left nothing else."""
         path = self.path / "participants.json"
         if path.is_file():
             with suppress(InvalidParameter):
                 found = _participants_in(path)
-                if set(found) == set(self.study().sites):
+                # A site that was not there at the start is neither in the file nor in the guarantee.
+                if set(found) == set(self.model().guarantee_.sites):
                     return found
         guarantee = self.model().guarantee_
         return {
@@ -240,8 +243,8 @@ class RunFolder:
             for name, site in guarantee.sites.items()
         }
 
-    def save(self, model: FederatedEstimator, participants: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep the result, what may be claimed and who took part; each file appears complete or not at all."""
+    def save(self, model: FederatedEstimator, participants: Mapping[str, Participant]) -> None:
+        """Save the result, the guarantee and the participants; each file appears complete or not at all."""
         write_text(self.path / "guarantee.json", model.guarantee_.to_json() + "\n")
         write_text(self.path / "participants.json", json.dumps(participants, indent=1) + "\n")
         draft = self.path / "model.new.npz"
@@ -251,13 +254,13 @@ class RunFolder:
         self.log("saved")
 
     def earlier(self) -> list[RunFolder]:
-        """Return earlier runs of the same study beside this one that were charged."""
+        """Return earlier runs of the same study in the same place that were charged."""
         base = self.path.parent / _base_name(self.path.name)
         runs = [RunFolder(path) for path in _sequence(base)]
         return [run for run in runs if run.path != self.path and run.is_charged and _number(run) < _number(self)]
 
     def seen_heads(self) -> dict[str, tuple[int, str]]:
-        """Return the ledger heads that sites showed in runs kept beside this one."""
+        """Return the ledger heads that sites showed in runs in the same place."""
         path = self.path.parent / HEADS
         if not path.is_file():
             return {}
@@ -268,7 +271,7 @@ class RunFolder:
             raise _damaged(path, error) from error
 
     def keep_heads(self, heads: Mapping[str, tuple[int, str]]) -> None:
-        """Keep the ledger heads sites show now, so that a restored backup is noticed next time."""
+        """Save the ledger heads sites show now, so that a restored backup is noticed next time."""
         known = self.seen_heads() | {site: head for site, head in heads.items() if head[0] > 0}
         if known:
             write_text(self.path.parent / HEADS, json.dumps(known, indent=1) + "\n")
@@ -292,8 +295,8 @@ def _mapping_of(path: Path) -> dict[str, Any]:
     return content
 
 
-def _participants_in(path: Path) -> dict[str, Any]:
-    """Return who took part, if every entry is as :func:`~dpcape.runs.participants.participants` writes it."""
+def _participants_in(path: Path) -> dict[str, Participant]:
+    """Return the participants, if every entry is as :func:`~dpcape.runs.participants.participants` writes it."""
     found = _mapping_of(path)
     wanted = {"records": int, "identity": str, "took_part": bool, "ledger": list}
     for entry in found.values():

@@ -1,4 +1,4 @@
-"""Run a study in process: on local files, on site folders, or as a rehearsal on made-up records."""
+"""Run a study in process: on local files, on site folders, or as a rehearsal on synthetic records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpcape.site.site import Site
 from dpcape.statistics.enclosed import IN_THIS_PROCESS
 from dpcape.study import Study
 
-# What a rehearsal takes for the size of a site whose study does not say.
+# Records of a rehearsed site if the study does not state them.
 REHEARSED_RECORDS = 500
 Progress = Callable[[Release], None]
 
@@ -46,14 +46,16 @@ def run_in_process(
 
     Parameters
     ----------
+    study : Study
+        The study to run.
     out : str or Path
         Where the run's folder is made.
     again : bool
-        Run anew although an earlier run was charged; it is charged too.
+        Start another run after one that was charged; it is charged too.
     rehearse : bool
-        Use made-up records of the declared shape; no file of a site is opened.
+        Use synthetic records of the declared shape; no file of a site is opened.
     resume : bool
-        Go on with a run that stopped, under its charge: rebuild its result from the releases that were kept, and ask
+        Continue a run that stopped, under its charge: rebuild its result from the releases that were kept, and ask
         the sites for those that were not begun.
     noise : NoiseSource or None
         For tests; with a Replay the result says "replayable: no protection".
@@ -61,7 +63,9 @@ def run_in_process(
         Called after each release.
     """
     if resume and (again or rehearse):
-        raise InvalidParameter("resume must be used without again and rehearse; got both. Choose one of them.")
+        raise InvalidParameter(
+            f"resume must be used alone; got {'again' if again else 'rehearse'} as well. Choose one of them."
+        )
     run = RunFolder.begin(out, study, again=again, rehearsal=rehearse, resume=resume)
     if run.is_finished and not rehearse and not resume:
         return run
@@ -73,9 +77,9 @@ def run_in_process(
                 _resume(run, study, source, progress)
         elif rehearse or not run.has_result:
             if not rehearse:
-                # Asked again under the lock: another process may have run here meanwhile.
+                # Checked again under the lock: another process may have run here meanwhile.
                 run.require_unspent()
-                # What an uncharged attempt left: this one opens an allowance of its own.
+                # Left by an uncharged attempt; this one opens an allowance of its own.
                 shutil.rmtree(run.releases.folder, ignore_errors=True)
             _compute(run, study, rehearse, source, progress)
         finish(run)
@@ -87,7 +91,8 @@ def run_in_process(
 def run_on_federation(study: Study, out: str | Path, *, again: bool = False, resume: bool = False) -> RunFolder:
     """Run a study on the engine it names and return its folder; a finished run is returned as it is.
 
-    With ``resume`` the result is rebuilt from releases that were kept; sites are not asked again.
+    With ``resume`` the result is rebuilt from releases that were kept; for those that were not begun, a new job goes
+    on under the same charge.
     """
     run = RunFolder.begin(out, study, again=again, resume=resume)
     if run.is_finished and not resume:
@@ -96,19 +101,32 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
     try:
         if resume and run.is_charged:
             if not run.has_result or not run.is_readable():
-                _rebuild(run, study)
+                _resume_on_engine(run, study)
         elif not run.has_result:
             run.require_unspent()
-            # The engine is an extra; only a study that names it needs it.
-            import_module("dpcape.engines.flare").run_study(study, run.path)
+            _run_on_engine(run, study)
         finish(run)
     finally:
         os.close(descriptor)
     return run
 
 
+def _run_on_engine(run: RunFolder, study: Study) -> None:
+    # The engine is an extra; only a study that names it needs it.
+    import_module("dpcape.engines.flare").run_study(study, run.path)
+
+
+def _resume_on_engine(run: RunFolder, study: Study) -> None:
+    """Form the result from kept releases, for free; ask the sites only for releases that were not begun."""
+    _require_kept(run)
+    try:
+        _rebuild(run, study)
+    except ReleaseMissing:
+        _run_on_engine(run, study)
+
+
 def finish(run: RunFolder) -> None:
-    """Write the page of a run whose result is saved, and close its log."""
+    """Write the report of a run whose result is saved, and close its log."""
     from dpcape.runs.page import write_run_page
 
     write_text(run.path / "guarantee.json", run.model().guarantee_.to_json() + "\n")
@@ -125,7 +143,7 @@ def _rebuild(run: RunFolder, study: Study) -> None:
 
 
 def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress | None) -> None:
-    """Form the result from kept releases, for free; ask the sites only for releases that were not begun."""
+    """Form the result from kept releases without a charge; ask the sites only for releases that were not begun."""
     opened = run.releases.allowance()
     if opened is not None:
         try:
@@ -135,11 +153,16 @@ def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress
         else:
             return
     elif run.is_charged:
+        _require_kept(run)
+    _compute(run, study, False, noise, progress, allowance="" if opened is None else opened.terms.allowance)
+
+
+def _require_kept(run: RunFolder) -> None:
+    if run.releases.allowance() is None:
         raise LedgerRefused(
-            f"The run in {str(run.path)!r} cannot go on because its folder 'releases' is missing and it was charged. "
+            f"The run in {str(run.path)!r} was charged but cannot be resumed because its folder 'releases' is missing. "
             "Restore the folder from a backup, or start a new run with --again, which is charged separately."
         )
-    _compute(run, study, False, noise, progress, allowance="" if opened is None else opened.terms.allowance)
 
 
 def _compute(
@@ -201,13 +224,13 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
         try:
             site = SiteFolder(folder).site_for(study, noise=noise, allowance=allowance, contributor=IN_THIS_PROCESS)
         except DpcapeError as error:
-            # Several stewards may be at one table: say whose no it is.
+            # Several site folders may be in one process: name the one that refused.
             raise type(error)(f"{name}: {error}") from error
         site.ledger = LoggedLedger(site.ledger, run, name)
         return site
     if member.data is None:
         raise InvalidParameter(
-            f"site {name!r} must have data, or a folder, to run in process; got neither. "
+            f"The site {name!r} cannot run in process because the study names neither data nor a folder for it. "
             f'Write data = "..." below [sites.{name}], or use --rehearse.'
         )
     records = study.records_for(name, study.folder / member.data)

@@ -7,7 +7,7 @@ from dpcape.runs.folder import RunFolder
 
 
 class LoggedLedger:
-    """A ledger whose charges are noted in the run's log first, so that a crash is never taken for a free run."""
+    """A ledger whose charges are logged first, so that a run that crashed never counts as free of charge."""
 
     def __init__(self, ledger: Spending, run: RunFolder, site: str) -> None:
         self._ledger, self._run, self._site = ledger, run, site
@@ -17,12 +17,12 @@ class LoggedLedger:
         self._ledger.check(charge)
 
     def charge(self, charge: Charge) -> None:
-        """Note, then charge."""
+        """Log, then charge."""
         self._run.log("charging", site=self._site)
         self._ledger.charge(charge)
 
     def reopen(self, charge: Charge) -> int:
-        """Go on with an allowance under its own charge; return the next release's number."""
+        """Continue an allowance under its own charge; return the next release's number."""
         return self._ledger.reopen(charge)
 
     def is_charged(self, allowance: str) -> bool:
@@ -38,8 +38,12 @@ class LoggedLedger:
         return self._ledger.head()
 
     def confirm(self, length: int, head: str) -> None:
-        """Refuse if the ledger does not contain a head somebody saw before."""
+        """Refuse if the ledger does not contain a head that was seen before."""
         self._ledger.confirm(length, head)
+
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return the heads whose loss the steward accepted."""
+        return self._ledger.accepted()
 
 
 class RunLedger(Ledger):
@@ -50,12 +54,12 @@ class RunLedger(Ledger):
         self._run, self._site = run, site
 
     def charge(self, charge: Charge) -> None:
-        """Note, then charge."""
+        """Log, then charge."""
         self._run.log("charging", site=self._site, allowance=charge.allowance, terms=charge.terms)
         super().charge(charge)
 
     def reopen(self, charge: Charge) -> int:
-        """Go on with an allowance that an earlier process noted in the log; return the next release's number."""
+        """Continue an allowance that an earlier process logged; return the next release's number."""
         mine = [
             event
             for event in self._run.events()

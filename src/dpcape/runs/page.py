@@ -1,4 +1,4 @@
-"""The page of a run, written from its folder alone."""
+"""The report of a run, written from its folder alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcape.arrays import BoolArray
 from dpcape.guarantee.card_content import LIMITS, STATUS, Card, card_of, tone_of
 from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
@@ -23,7 +23,9 @@ from dpcape.report.page import ReportSection, Table, write_page
 from dpcape.report.release_sections import noise_section, round_sections
 
 if TYPE_CHECKING:
+    from dpcape.estimators.estimator import FederatedEstimator
     from dpcape.runs.folder import RunFolder
+    from dpcape.runs.participants import Participant
 
 # What an audit of the run's study found, if one was made.
 AUDIT = "audit.json"
@@ -71,7 +73,7 @@ def run_card(run: RunFolder) -> Card:
 
 
 def _charged(run: RunFolder, guarantee: Guarantee) -> RunCharges | None:
-    """Return what the sites' ledgers were charged; None where made-up records cost nothing."""
+    """Return what the sites' ledgers were charged; None for a rehearsal, which costs nothing."""
     if run.is_rehearsal:
         return None
     study, n_earlier = run.study(), len(run.earlier())
@@ -80,25 +82,25 @@ def _charged(run: RunFolder, guarantee: Guarantee) -> RunCharges | None:
         after=_together(run, guarantee, n_earlier + 1),
         delta=guarantee.delta,
         n_earlier=n_earlier,
-        # Sites in folders accept each other's pinned identities only, so that all have folders or none has.
+        # Sites in folders accept only each other's pinned identities, so either all have folders or none has.
         is_kept=study.federation is not None or all(member.folder for member in study.members.values()),
         unit=study.unit,
     )
 
 
 def _together(run: RunFolder, guarantee: Guarantee, n_runs: int) -> float:
-    """Return the epsilon of so many runs at the site charged most; every run was charged in full, used up or not."""
+    """Return the epsilon of this many runs at the site charged most; every run was charged in full, used up or not."""
     study = run.study()
     return max(spent_epsilon([study.charge(site)] * n_runs, guarantee.delta) for site in guarantee.sites)
 
 
-def _lead(analysis: str, members: Mapping[str, Any]) -> str:
+def _lead(analysis: str, members: Mapping[str, Participant]) -> str:
     n_records = sum(entry["records"] for entry in members.values())
     title = _title(analysis)
     text = f"{title[0].upper()}{title[1:]} over {n_records:,} records"
     if len(members) == 1:
         return f"{text} of one site."
-    return f"{text} of {len(members)} sites, computed together; no site showed its records to another."
+    return f"{text} of {len(members)} sites, computed jointly; no records left their site."
 
 
 def _title(analysis: str) -> str:
@@ -108,13 +110,13 @@ def _title(analysis: str) -> str:
 
 def _banner(run: RunFolder, guarantee: Guarantee) -> str:
     if run.is_rehearsal:
-        return "REHEARSAL ON MADE-UP RECORDS: nothing here is about real people."
+        return "REHEARSAL ON SYNTHETIC RECORDS: nothing here is about real people."
     if guarantee.status == NONE:
         return "No privacy: exact totals of every site were released."
-    return "Replayable: the noise came from a seed, so nothing is protected." if guarantee.replayable else ""
+    return "Replayable: the noise came from a seed. Nothing is protected." if guarantee.replayable else ""
 
 
-def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Participant]) -> list[tuple[str, str]]:
     study = run.study()
     finished = sum(bool(entry["took_part"]) for entry in members.values())
     epsilon = "no bound"
@@ -144,21 +146,21 @@ def _when(run: RunFolder) -> str:
     return f"{datetime.fromisoformat(stamp):%-d %B %Y, %H:%M} UTC" if stamp else "unknown"
 
 
-def _warned(model: Any) -> list[ReportSection]:
+def _warned(model: FederatedEstimator) -> list[ReportSection]:
     texts = [*getattr(model, "warnings_", []), *(f"Uncertain: {text}" for text in getattr(model, "uncertain_", []))]
     return [ReportSection("Warnings", text=texts, tone="warning")] if texts else []
 
 
-def _not_warned(model: Any) -> list[ReportSection]:
+def _not_warned(model: FederatedEstimator) -> list[ReportSection]:
     return (
         []
         if [*getattr(model, "warnings_", []), *getattr(model, "uncertain_", [])]
-        else [ReportSection("Warnings", text=["None was raised during the run."])]
+        else [ReportSection("Warnings", text=["There were no warnings during the run."])]
     )
 
 
 def _repeats(run: RunFolder, guarantee: Guarantee) -> list[ReportSection]:
-    """Say what this run and earlier, charged ones of the same study promise together."""
+    """State the guarantee of this run together with earlier, charged runs of the same study."""
     n_earlier = 0 if run.is_rehearsal else len(run.earlier())
     if not n_earlier or guarantee.status == NONE:
         return []
@@ -167,12 +169,12 @@ def _repeats(run: RunFolder, guarantee: Guarantee) -> list[ReportSection]:
     text = (
         f"This study was charged {n_earlier} time{'s' if n_earlier > 1 else ''} before on the same records. "
         f"{f'{limit}: all' if limit else 'All'} runs together are ({round_up(together)}, "
-        f"{round_up(guarantee.delta, 6)})-differentially private; the card below is about this run alone."
+        f"{round_up(guarantee.delta, 6)})-differentially private; the card below covers only this run."
     )
     return [ReportSection("This is a repeated run", text=[text], tone="warning")]
 
 
-def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> ReportSection:
+def _who(guarantee: Guarantee, members: Mapping[str, Participant]) -> ReportSection:
     rows = []
     for name, entry in members.items():
         site = guarantee.sites[name]
@@ -183,7 +185,7 @@ def _who(guarantee: Guarantee, members: Mapping[str, Any]) -> ReportSection:
 
 
 def _audited(run: RunFolder) -> list[ReportSection]:
-    """Show what an audit of this very study found on synthetic records; nothing if there was none."""
+    """Show what an audit of this study found on synthetic records; nothing if there was none."""
     path = run.path / AUDIT
     if not path.exists():
         return []
@@ -211,16 +213,13 @@ def _audited(run: RunFolder) -> list[ReportSection]:
     return [ReportSection("Audit", text=[text], tables=[Table(header, rows)], tone="warning" if refuted else "")]
 
 
-def _cite(model: Any, guarantee: Guarantee) -> ReportSection:
-    text = [
-        "Cite the software, and the papers of the method; quote the guarantee in full, so that nobody has to guess "
-        "what it says."
-    ]
+def _cite(model: FederatedEstimator, guarantee: Guarantee) -> ReportSection:
+    text = ["Cite the software and the papers of the method, and quote the guarantee in full, with its assumptions."]
     quotes = [software(), *papers(type(model), guarantee.protocol), guarantee.sentence()]
     return ReportSection("How to cite", text=text, quotes=quotes)
 
 
-def _mask(run: RunFolder) -> NDArray[np.bool_] | None:
+def _mask(run: RunFolder) -> BoolArray | None:
     """Return the study's public mask, if it names one and images can be read here."""
     mask = run.study().data.mask
     if mask is None:
@@ -230,11 +229,11 @@ def _mask(run: RunFolder) -> NDArray[np.bool_] | None:
     except ImportError:
         return None
     image: Any = nibabel.load(mask)
-    inside: NDArray[np.bool_] = np.asarray(image.dataobj) != 0
+    inside: BoolArray = np.asarray(image.dataobj) != 0
     return inside
 
 
-def _data(run: RunFolder, model: Any, members: Mapping[str, Any]) -> dict[str, Any]:
+def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Participant]) -> dict[str, object]:
     study = run.study()
     arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted}
     return {
@@ -245,7 +244,7 @@ def _data(run: RunFolder, model: Any, members: Mapping[str, Any]) -> dict[str, A
         "rehearsal": run.is_rehearsal,
         "computed": _when(run),
         "guarantee": model.guarantee_.to_dict(),
-        # Without the heads of ledgers: a page is passed on, and their lengths tell of a site's other studies.
+        # Without ledger heads: reports are passed on, and the length of a ledger reveals a site's other studies.
         "participants": {
             name: {key: value for key, value in entry.items() if key != "ledger"} for name, entry in members.items()
         },

@@ -1,16 +1,30 @@
-"""Who took part in a run."""
+"""The sites that took part in a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from dpcape.federation import Federation
 from dpcape.secure_sum import fingerprint_of
 
+if TYPE_CHECKING:
+    from dpcape.estimators.estimator import FederatedEstimator
 
-def participants(federation: Federation, model: Any, heads: Mapping[str, tuple[int, str]]) -> dict[str, dict[str, Any]]:
-    """Return who took part, for a run's folder."""
+
+class Participant(TypedDict):
+    """What a run's folder keeps of one site; the ledger is given by its length and head."""
+
+    records: int
+    identity: str
+    took_part: bool
+    ledger: list[int | str]
+
+
+def participants(
+    federation: Federation, model: FederatedEstimator, heads: Mapping[str, tuple[int, str]]
+) -> dict[str, Participant]:
+    """Return the sites of a run, with what its folder keeps of them."""
     return {
         site: {
             "records": n_records,

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, ProtocolError
-from dpcape.federation import Federation
+from dpcape.federation import Federation, KeptReleases
 from dpcape.guarantee.release_record import Release
 from dpcape.runs.participants import participants
 from dpcape.study import Study
@@ -43,6 +43,8 @@ class StudyRun:
         Folder for the results.
     seen_heads : mapping
         Ledger heads that sites showed before; a site that no longer knows its own is noticed.
+    releases : KeptReleases
+        Where releases are kept as they arrive; an allowance that is kept there goes on.
     """
 
     def __init__(
@@ -53,9 +55,10 @@ class StudyRun:
         status: DeliveryStatus,
         out: Path,
         seen_heads: Mapping[str, tuple[int, str]],
+        releases: KeptReleases,
     ) -> None:
         self._study, self._line, self._status, self._out = study, line, status, out
-        self._seen_heads = seen_heads
+        self._seen_heads, self._releases = seen_heads, releases
         self._may_be_charged = False
 
     def run(self, *, only_check: bool = False) -> str:
@@ -73,9 +76,11 @@ class StudyRun:
 
     def _carry_through(self, only_check: bool) -> None:
         study, status = self._study, self._status
-        status.phase("gathering", sites=list(study.sites))
-        # A check wants to hear of every site; a study goes on with as many as it needs.
-        minimum = None if only_check else study.minimum_sites()
+        status.phase("gathering", sites=list(self._line.sites))
+        # A check wants to hear of every site, and an allowance goes on with all of its own; a new study starts with
+        # as many as it needs.
+        needs_all = only_check or self._releases.allowance() is not None
+        minimum = None if needs_all else study.minimum_sites()
         _write(self._out / ENDS, compared(self._line.gather(minimum), status))
         federation = Federation(
             self._line,
@@ -85,6 +90,7 @@ class StudyRun:
             on_release=self._note,
             seen_heads=self._seen_heads,
             enclosure=study.enclosure,
+            releases=self._releases,
         )
         status.phase("formed", sites=federation.sites, protocol=repr(study.protocol()))
         if only_check:

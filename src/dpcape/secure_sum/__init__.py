@@ -19,6 +19,7 @@ from dpcape.secure_sum.identity import Identity, fingerprint_of
 from dpcape.secure_sum.masking import retry_sum
 from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
 from dpcape.secure_sum.session import Session
+from dpcape.secure_sum.signed_head import SignedHead
 
 __all__ = [
     "AggregatorEpoch",
@@ -30,6 +31,7 @@ __all__ = [
     "RecoverRound",
     "SeedShares",
     "Session",
+    "SignedHead",
     "check_range",
     "fingerprint_of",
     "from_ring",

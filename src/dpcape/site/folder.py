@@ -6,6 +6,7 @@
     ledger.sqlite    charges, ceilings, approvals, pinned identities: one chain               (0600)
     data.json        where data sets are; never leaves the site                               (0600)
     rows/            keyed fingerprints of rows, to recognise records; never leaves the site  (0700)
+    peers.json       heads of the other sites' ledgers, as last seen                          (0600)
     studies/         studies that were reviewed here, by digest                               (0700)
     keys/            identity.key, tls.key and ledger.head; better on another disk (``keys=``) (0700)
     vault.log        what the process that serves studies says; may speak of data              (0600)
@@ -35,9 +36,10 @@ from dpcape.site.ledger import (
     check_approved,
     check_seen,
     confirm,
-    lost_rows,
     unit_after,
 )
+from dpcape.site.lost_rows import lost_rows
+from dpcape.site.peer_heads import PeerHeads
 from dpcape.site.site import Site
 from dpcape.statistics.enclosed import RECORD_BY_RECORD, Contributor
 from dpcape.study import Study
@@ -363,6 +365,7 @@ class SiteFolder:
             approval=ApprovedStudy(study),
             separation=separation,
             contributor=contributor,
+            peers=PeerHeads(self.path / "peers.json"),
         )
         site.pin(self.pinned())
         return site

@@ -6,15 +6,12 @@ computed from the rows each time, inside the lock under which the next row is wr
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
-from dpcape.privacy.terms import epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import PER_RECORD, Unit, read_unit
 from dpcape.site.hash_chain import Entry, HashChain
 
@@ -287,6 +284,10 @@ class SiteLedger:
         """Refuse if the chain does not contain a head the coordinator saw, unless the steward accepted its loss."""
         confirm(self._chain.entries(), length, head)
 
+    def accepted(self) -> tuple[tuple[int, str], ...]:
+        """Return the heads whose loss the steward accepted."""
+        return tuple(State.of(self._chain.entries()).accepted)
+
     def _ceiling(self, state: State) -> Ceiling:
         if self._data not in state.ceilings:
             raise LedgerRefused(
@@ -374,22 +375,6 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
             "a decision must be made in sight of the ledger as it is; got rows that are newer than what was shown. "
             "Nothing was written. Look again, then decide."
         )
-
-
-def lost_rows(state: State, lost: Mapping[str, tuple[float, float]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return charges that stand for spending whose rows were lost: (epsilon, delta) by data set, per its unit."""
-    rows = []
-    for data, (epsilon, delta) in lost.items():
-        charge = Charge(
-            allowance=f"lost-{secrets.token_hex(8)}",
-            mu=mu_of(epsilon, delta),
-            gap=epsilon_reserve(epsilon),
-            tail=tail_reserve(delta),
-            n_releases=0,
-            unit=state.unit_of(data),
-        )
-        rows.append(("charge", charge_row(charge, data=data, study="lost")))
-    return rows
 
 
 def _next_release(entries: Sequence[Entry], allowance: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +25,8 @@ from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum import Identity, SignedHead
+from dpcape.site.peer_heads import PeerHeads, require_genuine
 from dpcape.site.statistic_laws import require_laws
 from dpcape.site.totals import released_total, required
 from dpcape.statistics.enclosed import Contributor, Enclosed
@@ -84,6 +85,8 @@ class Site:
         Mode in which an engine is kept from the records (docs/threat_model.md); empty without an engine.
     contributor : Contributor or None
         Runs the code of other packages on blocks of records; None refuses it.
+    peers : PeerHeads or None
+        Where the heads of the other sites' ledgers are kept.
 
     Privacy
     -------
@@ -103,6 +106,7 @@ class Site:
         approval: Approval | None = None,
         separation: str = "",
         contributor: Contributor | None = None,
+        peers: PeerHeads | None = None,
     ) -> None:
         self.name = name
         self.ledger = ledger
@@ -113,6 +117,7 @@ class Site:
         self.approval = approval
         self._separation = separation
         self.contributor = contributor
+        self.peers = peers
         self._pinned: dict[str, bytes] = {name: identity.public}
         # In the order in which they were last used.
         self._allowances: dict[str, _Guarded] = {}
@@ -152,11 +157,12 @@ class Site:
                 ledger_length=length,
                 ledger_head=head,
                 separation=self._separation,
+                signed=self._signed_head(length, head),
+                peers=() if self.peers is None else self.peers.kept(self._pinned),
             )
-        if isinstance(message, Open):
-            return self._open(message.terms)
-        if isinstance(message, Reopen):
-            return self._reopen(message.terms)
+        if isinstance(message, Open | Reopen):
+            self._take_heads(message.heads)
+            return self._open(message.terms) if isinstance(message, Open) else self._reopen(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
         # Put last: what is used stays longest.
@@ -164,6 +170,21 @@ class Site:
         reply = guarded.half.answer(message)
         guarded.is_finished |= guarded.half.completes(message) == len(guarded.terms.shares) - 1
         return reply
+
+    def _signed_head(self, length: int, head: str) -> SignedHead | None:
+        """Return the head of the ledger under this site's signature; None for a ledger in memory."""
+        if not length:
+            return None
+        return SignedHead.of(self.identity, self.name, length, head, self.ledger.accepted())
+
+    def _take_heads(self, heads: Sequence[SignedHead]) -> None:
+        """Find this site's own heads, as peers keep them, in its ledger; keep the heads of the peers."""
+        if self.peers is None:
+            return
+        for head in (entry for entry in heads if entry.site == self.name):
+            require_genuine(head, self._pinned)
+            self.ledger.confirm(head.length, head.head)
+        self.peers.take([head for head in heads if head.site != self.name], self._pinned)
 
     def _forget_finished(self, current: str) -> None:
         """Forget allowances whose last release is complete, but the one this message is about: others may need it."""

@@ -1,4 +1,4 @@
-"""What the steward decides on the page; every decision is made by the function the command uses."""
+"""The steward's decisions on the page, made by the same functions as the commands'."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def approve(folder: SiteFolder, digest: str, fields: Fields) -> str:
 
 
 def deny(folder: SiteFolder, digest: str, fields: Fields) -> str:
-    """Record a no (``dpcape site deny``)."""
+    """Record a denial (``dpcape site deny``)."""
     study = kept_study(folder, digest)
     folder.deny(study, seen=_seen(fields))
     return f"Denied: {study.name}."
@@ -63,7 +63,7 @@ def present(folder: SiteFolder, study: Study) -> str:
     data = sorted(folder.data_sets())
     if not data:
         raise InvalidParameter(
-            "a site must have a data set before a study is reviewed; got none. Use: dpcape site add."
+            "The study cannot be reviewed because the site has no data set. Register one with: dpcape site add."
         )
     digest = folder.present(study)
     review(folder, study, folder.chosen(data[0]))
@@ -73,10 +73,10 @@ def present(folder: SiteFolder, study: Study) -> str:
 def add_study(folder: SiteFolder, files: Mapping[str, bytes]) -> str:
     """Present a study that was sent with the files it names; return its digest."""
     if "study.toml" not in files:
-        raise InvalidParameter("a study must be a file; got none. Choose the study file first.")
+        raise InvalidParameter("The study file is missing. Choose it first.")
     for name in files:
         if not is_name(name):
-            raise InvalidParameter(f"the name of a file must be {NAME_RULE}; got another. Rename the file.")
+            raise InvalidParameter(f"The name of a file must be {NAME_RULE}; got {name[:40]!r}. Rename the file.")
     with tempfile.TemporaryDirectory(prefix="dpcape-review-") as draft:
         for name, content in files.items():
             Path(draft, name).write_bytes(content)
@@ -94,7 +94,7 @@ class Change:
 
 
 def changes(before: Ceiling, after: Ceiling) -> list[Change]:
-    """Return what a new ceiling changes; a part is raised if it lets more be learnt."""
+    """Return what a new ceiling changes; a part is raised if it permits more disclosure."""
     parts = [
         Change(label, f"{old:g}", f"{new:g}", new > old)
         for label, old, new in (("epsilon", before.epsilon, after.epsilon), ("delta", before.delta, after.delta))
@@ -104,7 +104,7 @@ def changes(before: Ceiling, after: Ceiling) -> list[Change]:
         old, new = (float("inf") if value is None else value for value in (before.per_study, after.per_study))
         parts.append(Change("epsilon of one study", _limit(before.per_study), _limit(after.per_study), new > old))
     if before.unit.kind != after.unit.kind:
-        # The same epsilon lets more be learnt about a person if it is counted per record.
+        # The same epsilon permits more disclosure about a person if it is counted per record.
         parts.append(Change("what it is per", before.unit.kind, after.unit.kind, after.unit.kind == "record"))
     fewer, more = (unit.rows_per_subject for unit in (after.unit, before.unit))
     if fewer != more:

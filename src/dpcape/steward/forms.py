@@ -1,4 +1,4 @@
-"""What the steward filled in: fields, and files of a study."""
+"""Form fields and uploaded files of a study."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Fields(dict[str, str]):
         try:
             return float(self.text(name))
         except ValueError:
-            raise InvalidParameter(f"{label} must be a number; got {self.text(name)[:40]!r}.") from None
+            raise InvalidParameter(
+                f"{label} must be a number; got {self.text(name)[:40]!r}. Write for example 0.5."
+            ) from None
 
     def optional_number(self, name: str, label: str) -> float | None:
         """Return a field that must be a number or empty."""
@@ -36,12 +38,12 @@ class Fields(dict[str, str]):
         """Return a field that must be a whole number."""
         typed = self.text(name)
         if not (typed.isascii() and typed.isdigit()) or len(typed) > 9:
-            raise InvalidParameter(f"{label} must be a whole number; got {typed[:40]!r}.")
+            raise InvalidParameter(f"{label} must be a whole number; got {typed[:40]!r}. Write for example 1.")
         return int(typed)
 
 
 def read_fields(body: bytes) -> Fields:
-    """Read a form; refuse what no form of ours can send."""
+    """Read a form; refuse what no form of this page can send."""
     try:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS, separator="&"
@@ -68,7 +70,7 @@ def read_files(body: bytes, content_type: str) -> tuple[Fields, dict[str, bytes]
         elif file:
             files.append(("study.toml" if name == "study" else file, content))
     if len({name for name, _ in files}) != len(files):
-        raise InvalidParameter("files of a study must have different names; got one name twice.")
+        raise InvalidParameter("Files of a study must have different names; got one name twice. Rename one of them.")
     return _once(fields), dict(files)
 
 
@@ -91,4 +93,4 @@ def _once(pairs: list[tuple[str, str]]) -> Fields:
 
 
 def _unreadable() -> RefusedRequest:
-    return RefusedRequest(HTTPStatus.BAD_REQUEST, "A form must be one of this page's; got one that cannot be read.")
+    return RefusedRequest(HTTPStatus.BAD_REQUEST, "The form could not be read. Use the page's own form.")

@@ -1,4 +1,4 @@
-"""What the ledger and the kept studies say, as values the pages show."""
+"""Values of the ledger and of kept studies, as the pages show them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class LedgerView:
 
     @classmethod
     def read(cls, folder: SiteFolder) -> LedgerView:
-        """Read all rows; refuses as every command does if they do not hold together."""
+        """Read all rows; refuse a damaged chain, as every command does."""
         entries = folder.chain.entries()
         return cls(entries, State.of(entries))
 
     @property
     def seen(self) -> int:
-        """What a decision made in sight of this reading is bound to."""
+        """The row that a decision made on this reading is bound to."""
         return last_decision(self.entries)
 
     def decision(self, digest: str) -> Entry | None:
@@ -50,7 +50,8 @@ class KeptStudy:
 
     Attributes
     ----------
-    status : "pending", "approved", "used up", "denied" or "revoked"
+    status : str
+        "pending", "approved", "used up", "denied" or "revoked".
     decision : Entry or None
         The last row about it.
     runs_left : int
@@ -71,15 +72,15 @@ class DataSetSpending:
     Attributes
     ----------
     spent : float
-        epsilon of everything charged.
-    promised : float or None
-        The same if every approved study ran as often as it may; None if that cannot be told.
+        Epsilon of everything charged.
+    committed : float or None
+        Epsilon if every approved study also ran as often as it may; None if that is unknown.
     """
 
     data: str
     ceiling: Ceiling
     spent: float
-    promised: float | None
+    committed: float | None
     n_charges: int
     n_studies: int
 
@@ -93,13 +94,13 @@ def kept_digests(folder: SiteFolder) -> list[str]:
 
 
 def kept_study(folder: SiteFolder, digest: str) -> Study:
-    """Return the study with exactly this digest; refuse one whose file says something else by now."""
+    """Return the study with exactly this digest; refuse one whose file has changed since."""
     if digest not in kept_digests(folder):
-        raise InvalidParameter("a study must be one that was reviewed here; got another.")
+        raise InvalidParameter("The study was not reviewed here. Review it first with: dpcape site review.")
     study = folder.load_study(_file(folder, digest))
     if study.digest() != digest:
         raise ProtocolError(
-            f"a kept study must still be what was reviewed ({digest[:16]}); got a changed file. Nothing was done. "
+            f"Nothing was done because the kept study {digest[:16]} has changed since it was reviewed. "
             "Remove the changed copy and review the study again."
         )
     return study
@@ -133,14 +134,14 @@ def spending(folder: SiteFolder, ledger: LedgerView, data: str) -> DataSetSpendi
     """Return the spending of one data set."""
     state = ledger.state
     if data not in state.ceilings:
-        raise InvalidParameter("a data set must be one of this site's; got another.")
+        raise InvalidParameter("The data set is not registered at this site. Choose one on the page of ceilings.")
     ceiling, charges = state.ceilings[data], state.charges_of(data)
-    promised = _promised(folder, ledger, data, ceiling)
+    committed = _committed(folder, ledger, data, ceiling)
     return DataSetSpending(
         data=data,
         ceiling=ceiling,
         spent=ceiling.spent(charges),
-        promised=None if promised is None else ceiling.spent([*charges, *promised]),
+        committed=None if committed is None else ceiling.spent([*charges, *committed]),
         n_charges=len(charges),
         n_studies=len({entry.study for entry in state.charges if entry.data == data}),
     )
@@ -170,7 +171,7 @@ def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) 
 
 
 def counted(ceiling: Ceiling, charges: Sequence[Charge], charge: Charge) -> tuple[float, str]:
-    """Return the epsilon after one more charge, per the ceiling's unit, and why it cannot be told, if so."""
+    """Return the epsilon after one more charge, per the ceiling's unit, and why it is unknown, if so."""
     try:
         return ceiling.after(charges, charge), ""
     except LedgerRefused as error:
@@ -178,11 +179,11 @@ def counted(ceiling: Ceiling, charges: Sequence[Charge], charge: Charge) -> tupl
 
 
 def epsilon_text(value: float) -> str:
-    """Write an epsilon, rounded up; without a finite one there is no protection to speak of."""
+    """Return an epsilon as text, rounded up; an infinite one means no protection."""
     return round_up(value) if math.isfinite(value) else "without limit"
 
 
-def _promised(folder: SiteFolder, ledger: LedgerView, data: str, ceiling: Ceiling) -> list[Charge] | None:
+def _committed(folder: SiteFolder, ledger: LedgerView, data: str, ceiling: Ceiling) -> list[Charge] | None:
     """Return the charges that approvals already given would still allow."""
     charges: list[Charge] = []
     for digest, (approved, runs) in ledger.state.approvals.items():
@@ -192,7 +193,7 @@ def _promised(folder: SiteFolder, ledger: LedgerView, data: str, ceiling: Ceilin
         try:
             charge = kept_study(folder, digest).charge(folder.name).stated(ceiling.unit)
         except DpcapeError:
-            # Its file is gone or changed; the study itself may still come and run.
+            # Its file is gone or changed; the study itself may still run.
             return None
         # The site refuses a study that it cannot count in the ceiling's unit.
         if not counted(ceiling, [], charge)[1]:

@@ -1,4 +1,4 @@
-"""What is shown: one function per page. No page runs a script, so none needs one."""
+"""The pages, one function each. No page runs a script."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class Pages:
     folder : SiteFolder
         The site's folder.
     place : str
-        The first part of every address behind the door.
+        First part of every address that needs a session.
     stamp : callable
-        Gives the stamp of a form that is sent to an address.
+        Function that returns the stamp of a form for an address.
     """
 
     def __init__(self, folder: SiteFolder, *, place: str, stamp: Callable[[str], str]) -> None:
         self._folder, self._root, self._stamp = folder, f"/{place}/", stamp
 
     def overview(self, notice: str) -> str:
-        """Pending studies, spending, and what was decided before."""
+        """Return the page of pending studies, spending and earlier decisions."""
         ledger = LedgerView.read(self._folder)
         studies = kept_studies(self._folder, ledger)
         return self._page(
@@ -69,7 +69,7 @@ class Pages:
         )
 
     def study(self, digest: str, data: str, notice: str) -> str:
-        """One study: its card for a data set, the file as written, and the decision."""
+        """Return the page of one study: its card for a data set, its file, and the decision."""
         ledger, study = LedgerView.read(self._folder), kept_study(self._folder, digest)
         names = sorted(set(self._folder.data_sets()) & set(ledger.state.ceilings))
         about = kept(self._folder, ledger, digest)
@@ -93,7 +93,7 @@ class Pages:
         )
 
     def ceilings(self, notice: str) -> str:
-        """What may ever be learnt from each data set, and what was."""
+        """Return the page of ceilings and spending per data set."""
         ledger = LedgerView.read(self._folder)
         shown = []
         for entry in spendings(self._folder, ledger):
@@ -105,11 +105,11 @@ class Pages:
         return self._page("ceilings.html", notice=notice, shown=shown)
 
     def ceiling_form(self, data: str) -> str:
-        """The form that asks for a new ceiling."""
+        """Return the form for a new ceiling."""
         return self._page("ceiling_form.html", entry=spending(self._folder, LedgerView.read(self._folder), data))
 
     def ceiling_change(self, data: str, wanted: Ceiling) -> str:
-        """What a new ceiling would change, to be confirmed."""
+        """Return the page that shows what a new ceiling would change, to be confirmed."""
         ledger = LedgerView.read(self._folder)
         now = spending(self._folder, ledger, data)
         parts = changes(now.ceiling, wanted)
@@ -124,11 +124,11 @@ class Pages:
         )
 
     def ledger(self, data: str, before: int, releases: bool) -> str:
-        """The rows, newest first, under the check of the whole chain."""
+        """Return the page of the ledger's rows, newest first, after checking the whole chain."""
         # The same check as `dpcape site log --verify`: everything is read again from disk.
         head = self._folder.chain.verify()
         ledger = LedgerView.read(self._folder)
-        # One more than is shown tells whether there are older ones.
+        # One more than is shown: whether there are older ones.
         found = lines(ledger, data=data, before=before, releases=releases, limit=ROWS_PER_PAGE + 1)
         return self._page(
             "ledger.html",
@@ -141,7 +141,7 @@ class Pages:
         )
 
     def refused(self, sentence: str, *, ledger_refuses: bool) -> str:
-        """One sentence that says what is wrong, for somebody who is signed in."""
+        """Return a page with one sentence on what is wrong, for a steward who is signed in."""
         return self._page("refused.html", sentence=sentence, ledger_refuses=ledger_refuses)
 
     def _asks(self, digest: str, ledger: LedgerView) -> dict[str, Any] | None:
@@ -165,9 +165,9 @@ class Pages:
     def _bar(self, entry: DataSetSpending) -> Markup:
         alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
         alt += f" {entry.ceiling.unit.per}"
-        if entry.promised is not None and entry.promised > entry.spent:
-            alt += f", {epsilon_text(entry.promised)} if every approved study runs"
-        return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, promised=entry.promised)
+        if entry.committed is not None and entry.committed > entry.spent:
+            alt += f", {epsilon_text(entry.committed)} if every approved study runs"
+        return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, committed=entry.committed)
 
     def _page(self, template: str, **content: Any) -> str:
         site = {"site": self._folder.name, "root": self._root, "stamp": self._stamp, "version": __version__}
@@ -175,30 +175,30 @@ class Pages:
 
 
 def sign_in(sentence: str = "") -> str:
-    """The page anybody on this computer can see; it says nothing about the site."""
+    """Return the sign-in page, which anyone on this computer can see; it reveals nothing about the site."""
     return _environment().get_template("sign_in.html").render(sentence=sentence, version=__version__)
 
 
 def refused_outside(sentence: str) -> str:
-    """One sentence for a request that did not get through the door."""
+    """Return a page with one sentence, for a request without a session."""
     return _environment().get_template("outside.html").render(sentence=sentence, version=__version__)
 
 
 def status_of(error: Exception) -> HTTPStatus:
-    """Return HTTP's word for an error of dpcape's."""
+    """Return the HTTP status of an error."""
     return HTTPStatus.CONFLICT if isinstance(error, LedgerRefused) else HTTPStatus.BAD_REQUEST
 
 
 @cache
 def style() -> bytes:
-    """Return the stylesheet: colours and card of all dpcape's pages, and what only this one needs."""
+    """Return the stylesheet: the shared colours and card, and this page's own rules."""
     shared = environment().from_string('{% include "colours.css" %}\n{% include "card.css" %}').render()
     return f"{shared}\n{_template_file('steward.css')}".encode()
 
 
 @cache
 def icon() -> bytes:
-    """Return the picture beside the page's title."""
+    """Return the page's icon."""
     return _template_file("icon.svg").encode()
 
 

@@ -1,4 +1,4 @@
-"""Spending against ceilings, drawn without words: the page says them beside the picture."""
+"""Pictures of spending against ceilings, without text: the page describes them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dpcape.site.ledger import Ceiling
 _WIDTH, _HEIGHT = 1000.0, 160.0
 
 
-def spending_bar(alt: str, *, ceiling: float, spent: float, promised: float | None) -> Markup:
+def spending_bar(alt: str, *, ceiling: float, spent: float, committed: float | None) -> Markup:
     """Draw what is spent, and what approvals would still allow, on a track that ends at the ceiling or beyond."""
-    most = max(value for value in (ceiling, spent, promised or 0.0) if math.isfinite(value))
+    most = max(value for value in (ceiling, spent, committed or 0.0) if math.isfinite(value))
     parts = [f'<rect class="track" width="{_WIDTH:g}" height="24"/>']
-    if promised is not None:
-        parts.append(f'<rect class="promised" width="{_along(promised, most)}" height="24"/>')
+    if committed is not None:
+        parts.append(f'<rect class="committed" width="{_along(committed, most)}" height="24"/>')
     parts.append(f'<rect class="spent" width="{_along(spent, most)}" height="24"/>')
     parts.append(f'<path class="ceiling" d="M{_along(ceiling, most)} 0V24"/>')
     return _svg(alt, "spending", 24.0, parts)

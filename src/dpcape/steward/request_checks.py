@@ -1,7 +1,7 @@
-"""What a request must look like before anything is done for it.
+"""Checks of a request before it is answered.
 
-A page somewhere on the web can make the steward's browser send requests to this computer, and can give its own name
-the address 127.0.0.1. Both are recognised by what the browser says of the request, which a page cannot change.
+A web page can make the steward's browser send requests to this computer, and can point its own name at 127.0.0.1
+(DNS rebinding). Both are recognised by headers that the browser sets and a page cannot change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST_FILES = 2**24
 
 
 class RefusedRequest(DpcapeError):
-    """A request that is not answered with a page; ``status`` is HTTP's word for it."""
+    """Raised when a request is not answered with a page; ``status`` is its HTTP status."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
@@ -30,12 +30,13 @@ class RefusedRequest(DpcapeError):
 def check_host(headers: Message, port: int) -> str:
     """Return the host a request names; refuse one that is not this server's own name.
 
-    A name that was made to point at 127.0.0.1 (DNS rebinding) still stands in this header.
+    After DNS rebinding this header still holds the foreign name.
     """
     host = _only(headers, "Host")
     if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
         raise RefusedRequest(
-            HTTPStatus.MISDIRECTED_REQUEST, f"The address must be http://127.0.0.1:{port}/; got another name for it."
+            HTTPStatus.MISDIRECTED_REQUEST,
+            f"The address must be http://127.0.0.1:{port}/; got a different name. Open that address.",
         )
     return host
 
@@ -44,30 +45,35 @@ def check_origin(headers: Message, host: str) -> None:
     """Refuse a form that does not come from a page of this server."""
     if _only(headers, "Origin") != f"http://{host}" or not _fetched_from(headers, ("same-origin", "")):
         raise RefusedRequest(
-            HTTPStatus.FORBIDDEN, "A form must be sent from this page itself; got one from elsewhere. Nothing was done."
+            HTTPStatus.FORBIDDEN,
+            "The form was refused because it was not sent from this page. Nothing was done. Use the page's own form.",
         )
 
 
 def check_navigation(headers: Message) -> None:
     """Refuse to show a page that another page asked for: from elsewhere, or from another port of this computer."""
     if not _fetched_from(headers, ("same-origin", "none", "")):
-        raise RefusedRequest(HTTPStatus.FORBIDDEN, "This page must be opened by hand; got a request of another page.")
+        raise RefusedRequest(
+            HTTPStatus.FORBIDDEN, "The page was not shown because another page asked for it. Type the address instead."
+        )
 
 
 def body_length(headers: Message, kind: str) -> int:
     """Return the length of a form's body; refuse what is not a form of this kind, or too long."""
     if headers.get_all("Transfer-Encoding"):
-        raise RefusedRequest(HTTPStatus.NOT_IMPLEMENTED, "A form must come in one piece; got it in chunks.")
+        raise RefusedRequest(HTTPStatus.NOT_IMPLEMENTED, "A form must not be sent in chunks. Use the page's own form.")
     if headers.get_content_type() != kind or len(headers.get_all("Content-Type", [])) != 1:
-        raise RefusedRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {kind}; got another type.")
+        raise RefusedRequest(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {kind}. Use the page's own form."
+        )
     length = _only(headers, "Content-Length")
     if not (length.isascii() and length.isdigit()) or len(length) > 12:
-        raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "A form must say how long it is; got no length.")
+        raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "A form must state its length. Use the page's own form.")
     limit = LARGEST_FILES if kind == FILES else LARGEST_FORM
     if int(length) > limit:
         raise RefusedRequest(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"A form must have at most {limit} bytes; got more. Larger files go in with: dpcape site review.",
+            f"A form must have at most {limit} bytes; got {length}. Add larger files with: dpcape site review.",
         )
     return int(length)
 
@@ -79,7 +85,7 @@ def presented(headers: Message) -> list[str]:
 
 
 def _fetched_from(headers: Message, allowed: tuple[str, ...]) -> bool:
-    """Look at what newer browsers say of where a request comes from; older ones say nothing."""
+    """Tell whether newer browsers say that a request comes from an allowed place; older ones say nothing."""
     return all(value in allowed for value in headers.get_all("Sec-Fetch-Site", [""]))
 
 

@@ -1,4 +1,4 @@
-"""One request: who asks, is it allowed, what is answered."""
+"""Handler of one request: checks it, then answers it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ class StewardRequest(BaseHTTPRequestHandler):
         fields, files = self._form(FILES if path == "add" else FORM)
         if not self.server.door.stamped(self.path, fields.text("stamp")):
             raise RefusedRequest(
-                HTTPStatus.FORBIDDEN, "A form must carry the stamp of this session; got another. Nothing was done."
+                HTTPStatus.FORBIDDEN,
+                "The form was refused because it is not of this session. Nothing was done. Reload the page.",
             )
         with self.server.desk.lock:
             return self.server.desk.act(path, fields, files)
@@ -87,17 +88,19 @@ class StewardRequest(BaseHTTPRequestHandler):
     def _enter(self, code: str) -> Answer | None:
         session = self.server.door.enter(code)
         if session is None:
-            self.server.tell("A wrong code was given at the page.")
-            sentence = "The code must be the one in the terminal; got another. Each works once."
+            self.server.tell("A wrong code was entered on the page.")
+            sentence = (
+                "Sign-in failed because the code is wrong or already used. Copy the current code from the terminal."
+            )
             return Answer(pages.sign_in(sentence), HTTPStatus.FORBIDDEN)
-        self.server.tell(f"Signed in. Should you need to sign in again, the next code is {self.server.door.code}")
+        self.server.tell(f"Signed in. The code for the next sign-in is {self.server.door.code}")
         place = f"/{self.server.door.place}/"
         cookie = f"{checks.COOKIE}={session}; Path={place}; HttpOnly; SameSite=Strict"
         self._send(HTTPStatus.SEE_OTHER, b"", _HTML, {"Location": place, "Set-Cookie": cookie})
         return None
 
     def _inside(self, path: str) -> str:
-        """Return the part of an address behind the door."""
+        """Return the part of an address that needs a session."""
         root = f"/{self.server.door.place}/"
         if not path.startswith(root):
             raise no_such_page()
@@ -105,7 +108,7 @@ class StewardRequest(BaseHTTPRequestHandler):
 
     def _require_session(self) -> None:
         if not self.server.door.admits(checks.presented(self.headers)):
-            raise RefusedRequest(HTTPStatus.UNAUTHORIZED, "Sign in first: this session has ended, or there is none.")
+            raise RefusedRequest(HTTPStatus.UNAUTHORIZED, "There is no session, or it has ended. Sign in first.")
 
     def _form(self, kind: str) -> tuple[Fields, dict[str, bytes]]:
         body = self._body(kind)
@@ -117,7 +120,7 @@ class StewardRequest(BaseHTTPRequestHandler):
         self._unread = False
         self.server.arrived(self.request)
         if len(body) != length:
-            raise RefusedRequest(HTTPStatus.BAD_REQUEST, "A form must be sent whole; got a part of it.")
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, "The form was refused because part is missing. Send it again.")
         return body
 
     def _answer(self, answered: Callable[[], Answer | None]) -> None:
@@ -133,7 +136,7 @@ class StewardRequest(BaseHTTPRequestHandler):
             raise
         except Exception as error:
             self.server.tell(f"The page failed at {self.command}: {type(error).__name__}: {error}")
-            sentence = "Something unexpected happened; the terminal says what. Check the ledger before you go on."
+            sentence = "The page failed; the terminal shows the error. Check the ledger before you continue."
             answer = Answer(pages.refused_outside(sentence), HTTPStatus.INTERNAL_SERVER_ERROR)
         if answer is not None:
             more = {"Location": answer.location} if answer.location else {}
@@ -153,7 +156,7 @@ class StewardRequest(BaseHTTPRequestHandler):
             self._drain()
 
     def _drain(self) -> None:
-        """Take a little of what was refused unread, or the client would see a broken connection, not the answer."""
+        """Read a little of what was refused, or the client would see a broken connection instead of the answer."""
         self.connection.settimeout(0.2)
         left = _MOST_DRAINED
         with contextlib.suppress(OSError):
@@ -163,12 +166,12 @@ class StewardRequest(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is not HTTP, or a method that is not used here."""
         self.close_connection = True
-        sentence = "A request must be to look at a page or to send a form; got another."
+        sentence = "The request was refused because it neither shows a page nor sends a form. Use a browser."
         self._send(HTTPStatus(code), pages.refused_outside(sentence).encode("utf-8"), _HTML)
 
     def version_string(self) -> str:
-        """Say what this is, and not which versions it runs on."""
+        """Return the server's name without versions."""
         return "dpcape"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep no log of requests: addresses are part of the door."""
+        """Keep no log of requests: their addresses hold a secret."""

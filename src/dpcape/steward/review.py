@@ -1,4 +1,4 @@
-"""What a study would do at one site, in words its data steward understands."""
+"""Review of a study at one site, for its data steward."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
 from dpcape.privacy.unit import Unit
+from dpcape.site.vault.modes import mode_here
 from dpcape.steward.ledger_view import counted
 from dpcape.study import Study
 
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder
 
-# Sizes of sites are not known before the sites say so; noise is shown for this many unless the study declares them.
+# Records per site for which noise is shown unless the study declares them.
 ASSUMED_RECORDS = 1000
 
 
@@ -28,17 +29,17 @@ class Review:
     Attributes
     ----------
     guarantee : Guarantee
-        What could be claimed afterwards.
+        Guarantee after the study.
     steps : sequence of Step
-        What would be released.
+        The releases.
     spent, after : float
         The ledger's epsilon before and after the study, at the ceiling's delta and per its unit.
     ceiling : float
         The data set's epsilon.
-    alone, per_study
-        What this study's own runs come to, and their ceiling, if there is one.
+    alone, per_study : float or None
+        Epsilon of this study's own runs, and their ceiling, if there is one.
     unit : Unit
-        The ceiling's.
+        Unit of the ceiling.
     refusal : str
         Why the study cannot be counted in this unit; empty if it can.
     """
@@ -65,12 +66,14 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
     state = folder.state()
     ceiling = state.ceilings[data]
     charge = study.charge(folder.name)
+    # On an engine the figures rest on how well it is kept from the records here; others say so when they take part.
+    separation = {} if study.federation is None else {folder.name: mode_here(folder.path).name}
     after, refusal = counted(ceiling, state.charges_of(data), charge)
     return Review(
         study=study,
         data=data,
         sizes=sizes,
-        guarantee=planned.guarantee(stated=stated_of(study.description)),
+        guarantee=planned.guarantee(stated=stated_of(study.description), separation=separation, shows_heads=True),
         steps=planned.steps(folder.name),
         spent=ceiling.spent(state.charges_of(data)),
         after=after,
@@ -101,34 +104,34 @@ def review_card(seen: Review) -> Card:
 
 
 def review_text(folder: SiteFolder, study: Study, data: str | None = None) -> str:
-    """Return, in words, what a study would do at this site, and keep the study; nothing is read or spent."""
+    """Return the review as text, and keep the study; no data is read and nothing is spent."""
     folder.present(study)
     seen = review(folder, study, folder.chosen(data))
-    noise = "\n".join(["How noisy", *(f"  {line}" for line in how_noisy(seen))])
-    promise = f"In one sentence\n  {seen.guarantee.sentence()}"
-    return "\n\n".join([review_head(folder, seen), card_text(review_card(seen), width=100), noise, promise]) + "\n"
+    noise = "\n".join(["Noise", *(f"  {line}" for line in how_noisy(seen))])
+    sentence = f"In one sentence\n  {seen.guarantee.sentence()}"
+    return "\n\n".join([review_head(folder, seen), card_text(review_card(seen), width=100), noise, sentence]) + "\n"
 
 
 def review_head(folder: SiteFolder, seen: Review) -> str:
-    """Return which study this is, and what an approval would be bound to."""
+    """Return the study's title and the digest that an approval is bound to."""
     study = seen.study
     title = f"Study {study.name!r}: {study.analysis}, at site {folder.name}, on data set {seen.data!r}"
-    digest = f"Digest (what approval is bound to): {study.digest()}"
+    digest = f"Digest (approval is bound to it): {study.digest()}"
     return "\n".join([title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}"])
 
 
 def how_noisy(seen: Review) -> list[str]:
-    """Return, in sentences, how large the noise is against what one record can do."""
+    """Return sentences that compare the noise with the influence of one record."""
     if seen.guarantee.status == "no guarantee":
-        return ["NOT AT ALL: this protocol releases exact totals. Do not approve it for records of people."]
+        return ["NO NOISE: this protocol releases exact totals. Do not approve it for records of people."]
     first, unit = seen.steps[0], seen.guarantee.unit
     choices = {(step.statistic, step.instead) for step in seen.steps if step.instead}
     chosen = [f"{first} or {second}".replace("_", " ") for first, second in sorted(choices)]
     return [
         f"Computed for {_basis(seen)}.",
-        f"One {unit} can move this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
-        f"has standard deviation {first.site_scale:.3g}, that is {first.site_scale / first.reach:.3g} times as much.",
-        f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} is left.",
+        f"One {unit} can change this site's own mean by at most {first.reach:.3g}; the noise on what this site sends "
+        f"has standard deviation {first.site_scale:.3g}, or {first.site_scale / first.reach:.3g} times as much.",
+        f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} remains.",
         *(f"The first result decides whether {names} is released." for names in chosen),
     ]
 

@@ -1,4 +1,4 @@
-"""Which page or decision an address stands for."""
+"""The page or decision for each address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DECISIONS = {"approve": decisions.approve, "deny": decisions.deny, "revoke": de
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back: a page, or the address of one."""
+    """Answer to a request: a page, or the address of one."""
 
     body: str = ""
     status: HTTPStatus = HTTPStatus.OK
@@ -29,7 +29,7 @@ class Answer:
 class Routes:
     """Shows pages and takes decisions for a steward who is signed in.
 
-    One request at a time: reviews set warnings aside while they compute, which threads must not do at once.
+    Requests are handled one at a time: reviews change the global warning filters.
     """
 
     def __init__(self, folder: SiteFolder, door: SignIn, tell: Callable[[str], None]) -> None:
@@ -54,7 +54,7 @@ class Routes:
         raise no_such_page()
 
     def act(self, path: str, fields: Fields, files: Mapping[str, bytes]) -> Answer:
-        """Take a decision, and go on to the page that shows it."""
+        """Take a decision, and redirect to the page that shows it."""
         match path.split("/"):
             case ["study", digest, verb] if verb in _DECISIONS:
                 return self._done(_DECISIONS[verb](self._folder, digest, fields), f"study/{digest}")
@@ -85,5 +85,5 @@ class Routes:
 
 
 def no_such_page() -> RefusedRequest:
-    """Return the refusal of an address that stands for nothing."""
-    return RefusedRequest(HTTPStatus.NOT_FOUND, "There is no such page.")
+    """Return the refusal of an unknown address."""
+    return RefusedRequest(HTTPStatus.NOT_FOUND, "There is no page at this address. Sign in, or go back.")

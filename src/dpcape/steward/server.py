@@ -1,4 +1,4 @@
-"""The server behind the steward's page: on this computer only, until stopped or left alone."""
+"""The server of the steward's page: on this computer only, until it is stopped or idle."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class StewardServer(ThreadingHTTPServer):
     folder : SiteFolder
         The site's folder.
     port : int
-        A free one if 0.
+        Port to listen on; 0 for any free one.
     idle_seconds : float
-        The server ends when the steward has asked for nothing for so long.
+        Time without a request of the steward after which the server ends.
     tell : callable
-        What is called with each line for the terminal; codes are among them.
+        Function called with each line for the terminal, including sign-in codes.
 
     Edge cases
     ----------
     =========================================  ==================================================
-    many or slow connections of others         bounded in number and time; they see nothing
+    many or slow connections of other users    bounded in number and time; they see nothing
     Ctrl-C while a decision is being written   the decision is finished, then the server ends
     the ledger refuses                         every page says so, and nothing can be decided
     =========================================  ==================================================
@@ -70,7 +70,7 @@ class StewardServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), StewardRequest)
         except OSError as error:
             raise InvalidParameter(
-                f"the page's port must be free; got {port} ({type(error).__name__}). Leave out --port for any."
+                f"The page's port must be free; got {port} ({type(error).__name__}). Leave out --port to use any."
             ) from error
 
     @property
@@ -80,7 +80,7 @@ class StewardServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What to type into the browser."""
+        """The address to type into the browser."""
         return f"http://{LOOPBACK}:{self.port}/"
 
     def server_bind(self) -> None:
@@ -105,11 +105,11 @@ class StewardServer(ThreadingHTTPServer):
         self._stopped.set()
 
     def arrived(self, connection: Any) -> None:
-        """Note that a request is here completely; from now on it may take its time."""
+        """Note that a request has arrived completely; from now on its time is not limited."""
         self._arriving.pop(connection, None)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own; where there is no room, those who keep us waiting must go."""
+        """Answer in a thread of its own; if there are too many, drop connections whose request has not arrived."""
         if not self._room.acquire(blocking=False):
             self._drop_late(0.0)
             if not self._room.acquire(timeout=2.0):
@@ -127,7 +127,7 @@ class StewardServer(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of connections that broke; a browser does that all the time."""
+        """Report failures, except broken connections, which browsers cause all the time."""
         error = sys.exception()
         if not isinstance(error, OSError):
             self.tell(f"The page failed: {type(error).__name__}.")

@@ -1,4 +1,4 @@
-"""Who may come in: a code that is shown in the terminal, and the session it is exchanged for."""
+"""Sign-in of the steward: a one-time code from the terminal, exchanged for a session cookie."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LONGEST_SESSION = 8 * 3600.0
 
 
 class SignIn:
-    """One code that works once, one session at a time, and stamps that only the session's forms carry.
+    """Sign-in with one-time codes, one session at a time, and stamps that only the session's forms carry.
 
     Parameters
     ----------
     clock : callable
-        Seconds that only grow.
+        Monotonic clock, in seconds.
 
     Attributes
     ----------
     place : str
-        The first part of every address behind the door. The cookie is sent below it only: cookies do not tell ports
-        apart, so that without it another server on this computer could be handed the cookie.
+        First part of every address that needs a session. The cookie is sent only below it: cookies do not distinguish
+        ports, so otherwise another server on this computer could receive the cookie.
 
     Edge cases
     ----------
@@ -66,7 +66,7 @@ class SignIn:
             return self._session
 
     def admits(self, presented: Iterable[str]) -> bool:
-        """Tell whether one of the presented secrets is the session's; a yes counts as activity."""
+        """Tell whether one of the presented secrets is the session's; if so, count it as activity."""
         with self._lock:
             now = self._clock()
             if now - self._entered > LONGEST_SESSION:
@@ -90,7 +90,7 @@ class SignIn:
         return bool(self._key) and _same(given, self.stamp(action))
 
     def idle(self) -> float:
-        """Return the seconds since the steward last asked for anything; what others ask does not count."""
+        """Return the seconds since the steward's last request; requests of others do not count."""
         with self._lock:
             return self._clock() - self._active
 
@@ -100,5 +100,5 @@ def _new_code() -> str:
 
 
 def _same(given: str, expected: str) -> bool:
-    """Compare in a time that does not tell how much was right."""
+    """Compare in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode("utf-8"))

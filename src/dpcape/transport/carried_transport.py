@@ -23,12 +23,16 @@ from dpcape.transport.transport import Transport
 
 @dataclass(frozen=True)
 class Call:
-    """What the frames of one job have in common: job, study, the coordinator's key, and the sites' public keys."""
+    """What the frames of one job have in common: job, study, the coordinator's key, and the sites' public keys.
+
+    ``allowance`` names one that an earlier job opened and that this job goes on with.
+    """
 
     job: str
     study: str
     identity: Identity
     sites: Mapping[str, bytes]
+    allowance: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,15 @@ class CarriedTransport(Transport):
 
         def carry(site: str) -> None:
             call, session = self._call, self._sessions.get(site, "")
-            ask = Ask(kind=kind, job=call.job, study=call.study, site=site, number=number, session=session)
+            ask = Ask(
+                kind=kind,
+                job=call.job,
+                study=call.study,
+                site=site,
+                number=number,
+                session=session,
+                allowance=call.allowance,
+            )
             data = signed(ask, call.identity, bodies[site])
             arrivals.put((site, self._checked(site, data, self._carrier.carry(site, kind, data, timeout))))
 

@@ -34,6 +34,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Header of a request: ``number`` is its round, from 1; 0 for what is not a round.
 
     ``session`` is what the site drew when it opened the study: a recorded request is worthless after a restart.
+    ``allowance`` names one that goes on after it stopped; a site opens the study then under that allowance's charge.
     """
 
     version: int = FRAME_VERSION
@@ -43,6 +44,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     site: str
     number: int
     session: str = ""
+    allowance: str = ""
     length: int = 0
     digest: bytes = b""
 

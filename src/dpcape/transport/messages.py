@@ -18,7 +18,7 @@ from dpcape.errors import ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
-from dpcape.secure_sum import Hello, Offer, Opening, SeedShares
+from dpcape.secure_sum import Hello, Offer, Opening, SeedShares, SignedHead
 from dpcape.statistics.statistic import PublicValue
 
 VERSION = 3
@@ -76,15 +76,20 @@ class Describe(_Body, frozen=True):
 
 
 class Open(_Body, frozen=True):
-    """Propose an allowance; nothing is charged yet."""
+    """Propose an allowance; nothing is charged yet.
+
+    ``heads`` are the heads of the ledgers of the other sites, and those of this site that the others keep.
+    """
 
     terms: Terms
+    heads: tuple[SignedHead, ...] = ()
 
 
 class Reopen(_Body, frozen=True):
-    """Ask to go on with an allowance after a crash, under its charge; nothing is charged again."""
+    """Ask to go on with an allowance after a crash, under its charge; ``heads`` as in :class:`Open`."""
 
     terms: Terms
+    heads: tuple[SignedHead, ...] = ()
 
 
 class Greet(_Body, frozen=True):
@@ -169,7 +174,8 @@ class Deal(_Body, frozen=True):
 class Described(_Body, frozen=True):
     """What a site holds, in public, the identity it signs with, and the head of its ledger.
 
-    ``separation`` names the mode in which an engine is kept from the records; it is empty without an engine.
+    ``separation`` names the mode in which an engine is kept from the records; it is empty without an engine. ``signed``
+    is the head under the site's signature, ``peers`` the heads of other sites that this one keeps.
     """
 
     facts: PublicFacts
@@ -179,6 +185,8 @@ class Described(_Body, frozen=True):
     ledger_length: int = 0
     ledger_head: str = ""
     separation: str = ""
+    signed: SignedHead | None = None
+    peers: tuple[SignedHead, ...] = ()
 
 
 class Agreed(_Body, frozen=True):

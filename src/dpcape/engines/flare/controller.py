@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from nvflare.apis.signal import Signal
 
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, STATUS_TOPIC
-from dpcape.engines.flare.job import RESULT_FOLDER, STUDY_FOLDER, read_heads
+from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, STUDY_FOLDER, read_heads
 from dpcape.engines.flare.push_carrier import PushCarrier, core_cell_of
 from dpcape.engines.flare.task_carrier import TaskCarrier
+from dpcape.federation import KeptReleases
 from dpcape.runs.study_run import EVENTS, StudyRun
 from dpcape.secure_sum import Identity
 from dpcape.study import Study
@@ -51,6 +53,12 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         config = Path(workspace.get_app_config_dir(job))
         self._study = Study.load(config / STUDY_FOLDER / "study.toml", packages=ANY_PACKAGE)
         self._heads = read_heads(config)
+        self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
+        self._out.mkdir(mode=0o700, exist_ok=True)
+        self._releases = _taken_over(config / RELEASES, self._out / RELEASES)
+        kept = self._releases.allowance()
+        # An allowance goes on with the sites it was opened for.
+        self._sites = self._study.sites if kept is None else kept.terms.sites
         local = Path(workspace.get_site_config_dir())
         known = json.loads((local / IDENTITIES).read_text(encoding="utf-8"))
         self._call = Call(
@@ -58,24 +66,25 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
             study=self._study.digest(),
             identity=Identity.from_private_bytes((local / COORDINATOR_KEY).read_bytes()),
             sites={site: bytes.fromhex(key) for site, key in known.items()},
+            allowance="" if kept is None else kept.terms.allowance,
         )
-        self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
-        self._out.mkdir(mode=0o700, exist_ok=True)
-        self._status = DeliveryStatus(self._study.sites, self._out / EVENTS)
+        self._status = DeliveryStatus(self._sites, self._out / EVENTS)
         fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._tell)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Carry the study through; a failure ends the job as failed, with the reason in its results."""
         assert self._status is not None
         line = CarriedTransport(
-            self._study.sites,
+            self._sites,
             self._carrier(fl_ctx),
             call=self._call,
             status=self._status,
             timing=replace(PRESET, start=self._start),
             is_cancelled=lambda: bool(abort_signal.triggered),
         )
-        conduct = StudyRun(self._study, line, status=self._status, out=self._out, seen_heads=self._heads)
+        conduct = StudyRun(
+            self._study, line, status=self._status, out=self._out, seen_heads=self._heads, releases=self._releases
+        )
         failure = conduct.run(only_check=self._only_check)
         if failure:
             self.system_panic(failure, fl_ctx)
@@ -93,3 +102,10 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         assert self._status is not None
         after = data.get("after", 0) if isinstance(data, dict) else 0
         return self._status.snapshot(after if isinstance(after, int) else 0)
+
+
+def _taken_over(brought: Path, place: Path) -> KeptReleases:
+    """Return the releases of this job: those that an earlier one left, or none yet."""
+    if brought.is_dir() and not place.exists():
+        shutil.copytree(brought, place)
+    return KeptReleases(place)

@@ -16,6 +16,7 @@ from dpcape.transport.timing import PRESET
 STUDY_FOLDER = "study"
 RESULT_FOLDER = "dpcape"
 SERVER_APP, SITE_APP = "coordinator", "site"
+RELEASES = "releases"
 _HEADS = "heads.json"
 
 
@@ -29,13 +30,20 @@ class JobSettings:
 
 
 def write_job(
-    study: Study, folder: Path, settings: JobSettings, seen_heads: Mapping[str, tuple[int, str]] | None = None
+    study: Study,
+    folder: Path,
+    settings: JobSettings,
+    seen_heads: Mapping[str, tuple[int, str]] | None = None,
+    releases: Path | None = None,
 ) -> None:
-    """Write the job of a study; sites get the digest alone, since they hold the study they approved."""
-    minimum = study.protocol().settings(len(study.sites)).minimum_sites
+    """Write the job of a study; sites get the digest alone, since they hold the study they approved.
+
+    ``releases`` is the folder of an allowance that an earlier job opened: this one goes on with it.
+    """
     meta = {
         "name": f"dpcape-{study.name}",
-        "min_clients": minimum,
+        # The controller decides how many sites are needed, and says who is missing; FLARE would only wait.
+        "min_clients": 1,
         "deploy_map": {SERVER_APP: ["server"], SITE_APP: list(study.sites)},
         "resource_spec": {},
     }
@@ -44,6 +52,8 @@ def write_job(
     _write(folder / SITE_APP / "config" / "config_fed_client.json", _site_config(study, settings))
     _write(folder / SERVER_APP / "config" / _HEADS, dict(seen_heads or {}))
     _copy_study(study, folder / SERVER_APP / "config" / STUDY_FOLDER)
+    if releases is not None:
+        shutil.copytree(releases, folder / SERVER_APP / "config" / RELEASES)
 
 
 def read_heads(config: Path) -> dict[str, tuple[int, str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpcape.engines.flare.admin_session import Coordination, opened
-from dpcape.engines.flare.job import RESULT_FOLDER, JobSettings, write_job
+from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
 from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
 from dpcape.protocols import PLANNABLE
@@ -26,6 +26,7 @@ FOLDER_VARIABLE = "DPCAPE_FEDERATION"
 _POLL_SECONDS = 0.5
 # FLARE takes seconds to start a job's processes and to notice that they ended; longer than this, something is wrong.
 _SILENCE_SECONDS = 120.0
+_CANCEL_SECONDS = 20.0
 _FIELDS = {"engine", "folder", "carrier", "start"}
 
 Listener = Callable[[dict[str, Any]], None]
@@ -45,7 +46,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
     study : Study
         With a [federation] table.
     run : RunFolder
-        Nothing was charged in it yet.
+        Nothing was charged in it yet, or it goes on with the releases it has kept.
     listen : Listener or None
         Called several times a second with the state of the run: phase, sites, events.
 
@@ -57,13 +58,15 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
     with opened(federation_folder(study).admin_kit) as coordination:
         job = _open_job(run)
         if job is None:
-            job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore)
+            kept = run.releases.folder if run.is_charged and run.releases.allowance() is not None else None
+            job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore, kept)
             run.log("submitted", job=job)
         try:
             after = _watch(coordination, job, run.log, listen or _ignore)
         except KeyboardInterrupt:
             coordination.cancel(job)
             run.log("charging", site="any", note="cancelled while it ran")
+            _keep_releases_of(coordination, job, run)
             run.log("ended", job=job)
             raise TransportError(
                 "a run must not be cancelled to give a result; got a cancellation. The job was stopped; what sites "
@@ -100,10 +103,11 @@ def _submit(
     settings: JobSettings,
     heads: Mapping[str, tuple[int, str]],
     listen: Listener,
+    releases: Path | None = None,
 ) -> str:
     _await_sites(coordination, study, settings.start, listen)
     with tempfile.TemporaryDirectory() as place:
-        write_job(study, Path(place) / "job", settings, heads)
+        write_job(study, Path(place) / "job", settings, heads, releases)
         return coordination.submit(Path(place) / "job")
 
 
@@ -112,6 +116,7 @@ def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: di
 
     A full disk shows before anything is noted: the result is still at the server, and the next run fetches it again.
     """
+    _keep_releases(fetched, run)
     results = RESULTS if outcome.get("state") == "computed" else ()
     for name in results:
         shutil.copyfile(fetched / name, run.path / f"{name}.new")
@@ -125,6 +130,28 @@ def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: di
         run.keep_heads(json.loads((fetched / HEADS).read_text(encoding="utf-8")))
     _require_computed(status, outcome)
     run.log("saved")
+
+
+def _keep_releases(fetched: Path, run: RunFolder) -> None:
+    """Take over the releases that a job left; what the run had before is part of them."""
+    left, place = fetched / RELEASES, run.releases.folder
+    if not left.is_dir():
+        return
+    draft = place.with_name(f"{RELEASES}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(left, draft)
+    shutil.rmtree(place, ignore_errors=True)
+    draft.replace(place)
+
+
+def _keep_releases_of(coordination: Coordination, job: str, run: RunFolder) -> None:
+    """Fetch the releases of a job that was cancelled, if FLARE gives them within a few seconds."""
+    end = time.monotonic() + _CANCEL_SECONDS
+    with tempfile.TemporaryDirectory() as place, contextlib.suppress(TransportError, OSError):
+        while not coordination.is_over(job) and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        _conclude(coordination, job, Path(place))
+        _keep_releases(Path(place), run)
 
 
 def _require_computed(status: str, outcome: dict[str, Any]) -> None:
@@ -224,8 +251,8 @@ def _last_events(fetched: Path, after: int) -> list[dict[str, Any]]:
 def _conclude(coordination: Coordination, job: str, place: Path) -> tuple[str, dict[str, Any]]:
     """Fetch what a job left; return FLARE's word for its end, and dpcape's own record of it."""
     status, fetched = coordination.status(job), coordination.fetch(job)
-    for path in sorted((fetched / RESULT_FOLDER).glob("*")):
-        shutil.copyfile(path, place / path.name)
+    if (fetched / RESULT_FOLDER).is_dir():
+        shutil.copytree(fetched / RESULT_FOLDER, place, dirs_exist_ok=True)
     shutil.rmtree(fetched.parent, ignore_errors=True)
     try:
         outcome: dict[str, Any] = json.loads((place / OUTCOME).read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ function figure(value, digits = 3) {
 function shown(error, unit) {
   if (error === null) return "no plan";
   if (!Number.isFinite(error)) return "everything";
-  return isPercent(unit) ? `${figure(100 * error)} %` : figure(error);
+  return isPercent(unit) ? `${figure(100 * error)}%` : figure(error);
 }
 
 function scenarioTitle(key, study) {
@@ -164,7 +164,7 @@ function drawErrors({ study, errors, unit, measure }, curves, range) {
     label: `${sentenceCase(measure.title)} over epsilon. ` + Object.keys(errors).map((key) =>
       `${scenarioTitle(key, study)}: ${shown(errors[key], unit)} at epsilon ${general(study.epsilon, 4)}`).join("; ") + ".",
     x: { ...range, log: true, label: "epsilon (left: more private; right: less noise)" },
-    y: { low, high: Math.max(high, low * 2), log: true, format: (value) => isPercent(unit) ? `${general(100 * value, 3)} %` : general(value, 3) },
+    y: { low, high: Math.max(high, low * 2), log: true, format: (value) => isPercent(unit) ? `${general(100 * value, 3)}%` : general(value, 3) },
     rules: [{ x: study.epsilon, kind: "now", label: `epsilon ${general(study.epsilon, 3)}` }],
     lines: curves.map(([key, points]) => ({ kind: key, points: points.filter(([, value]) => usable(value)) })),
     marks: Object.entries(errors).filter(([, value]) => usable(value) && value >= low)

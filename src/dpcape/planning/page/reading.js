@@ -15,7 +15,7 @@ function whole(id, name, least = 1) {
   const text = byId(id).value.trim().replaceAll(/[ _]/g, "");
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < least || value > LARGEST) {
-    throw new Unreadable(id, `${name} must be a whole number of at least ${least}; got ${text || "nothing"}.`);
+    throw new Unreadable(id, `${name} must be a whole number of at least ${least}; got ${text || "an empty field"}.`);
   }
   return value;
 }
@@ -24,7 +24,7 @@ function positive(id, name) {
   const text = byId(id).value.trim();
   const value = Number(text);
   if (text === "" || !(value > 0 && Number.isFinite(value))) {
-    throw new Unreadable(id, `${name} must be a positive number; got ${text || "nothing"}.`);
+    throw new Unreadable(id, `${name} must be a positive number; got ${text || "an empty field"}.`);
   }
   return value;
 }
@@ -37,7 +37,7 @@ function numbers(id, name) {
   const parts = byId(id).value.split(/[,;\s]+/).filter((part) => part !== "");
   const values = parts.map(Number);
   if (!parts.length || values.some((value) => !Number.isFinite(value))) {
-    throw new Unreadable(id, `${name} must be numbers separated by commas; got ${byId(id).value.trim() || "nothing"}.`);
+    throw new Unreadable(id, `${name} must be numbers separated by commas; got ${byId(id).value.trim() || "an empty field"}.`);
   }
   return values;
 }

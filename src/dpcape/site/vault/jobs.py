@@ -12,7 +12,7 @@ from dpcape.transport.request_handler import JobBinding, RequestHandler
 
 MAX_JOBS = 4
 
-OpenStudy = Callable[[str], Callable[[bytes], bytes]]
+OpenStudy = Callable[[str, str], Callable[[bytes], bytes]]
 
 
 class OpenJobs:
@@ -27,7 +27,8 @@ class OpenJobs:
     identity : Identity
         Signs replies.
     open_study : callable
-        Takes a study's digest and returns ``Site.answer``, or raises.
+        Takes a study's digest and the name of an allowance that goes on (or an empty text); returns ``Site.answer``,
+        or raises.
     """
 
     def __init__(self, site: str, coordinator: bytes, identity: Identity, open_study: OpenStudy) -> None:
@@ -50,7 +51,7 @@ class OpenJobs:
                 return None
             self._make_room()
             post = JobBinding(ask.job, ask.study, self._site, self._coordinator, self.identity)
-            made = RequestHandler(post, lambda: self._open_study(ask.study))
+            made = RequestHandler(post, lambda: self._open_study(ask.study, ask.allowance))
             self._handlers[ask.job] = made
             return made
 

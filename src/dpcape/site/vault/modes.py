@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
+from pathlib import Path
 
+from dpcape.errors import InvalidParameter
 from dpcape.guarantee.separation import LINES
+from dpcape.site.vault.accounts import accounts_for
+from dpcape.site.vault.landlock import abi as landlock_abi
+from dpcape.site.vault.seccomp import ARCHITECTURES
 
 
 @dataclass(frozen=True)
@@ -57,3 +63,14 @@ def mode_of(*, abi: int, seccomp: bool, separate_account: bool) -> Mode:
     if abi >= 6:
         return CONFINED
     return SIGNALS if abi >= 4 else PORTS
+
+
+def mode_here(folder: Path) -> Mode:
+    """Return the mode in which a site folder would be served on this machine by this account."""
+    try:
+        is_separate = accounts_for(folder, vault=None, engine=None).are_separate
+    except InvalidParameter:
+        # No account for the engine: said when the site is served.
+        is_separate = False
+    has_seccomp = platform.machine() in ARCHITECTURES
+    return mode_of(abi=landlock_abi(), seccomp=has_seccomp, separate_account=is_separate)

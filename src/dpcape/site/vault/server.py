@@ -199,10 +199,13 @@ def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
 
 def study_opener(
     folder: SiteFolder, settings: VaultSettings, workers: Workers | None = None
-) -> Callable[[str], Callable[[bytes], bytes]]:
-    """Return what opens a study by its digest, as the steward approved it; ``workers`` run code of other packages."""
+) -> Callable[[str, str], Callable[[bytes], bytes]]:
+    """Return what opens a study, by its digest, as the steward approved it; ``allowance`` names one that goes on.
 
-    def opened(digest: str) -> Callable[[bytes], bytes]:
+    ``workers`` run code of other packages; without them it is refused.
+    """
+
+    def opened(digest: str, allowance: str = "") -> Callable[[bytes], bytes]:
         from dpcape.noise import Replay
         from dpcape.site.folder import SiteFolder
         from dpcape.site.ledger import check_approved
@@ -210,11 +213,18 @@ def study_opener(
         # A fresh view of the folder: ceilings, approvals and pins may have changed since the last study.
         place = SiteFolder(folder.path)
         # Refused here if no study of this digest is approved; what the steward approved is what is run.
-        check_approved(place.state(), digest, settings.data)
+        check_approved(place.state(), digest, settings.data, allowance=allowance)
         noise = None if settings.replay_for_tests is None else Replay(settings.replay_for_tests)
         # Code of other packages never runs here.
         study = place.served_study(digest, workers)
-        site = place.site_for(study, settings.data, noise=noise, separation=settings.mode, contributor=workers)
+        site = place.site_for(
+            study,
+            settings.data,
+            noise=noise,
+            allowance=allowance,
+            separation=settings.mode,
+            contributor=workers,
+        )
         return site.answer
 
     return opened
