@@ -85,7 +85,8 @@ class Hoarder(Foreign):
     name = "f_hoarder"
 
     def of(self, rows):
-        for place in (HOARD, builtins.__dict__.setdefault("hoard", []), sys.modules["numpy"].__dict__.setdefault("h", [])):
+        places = builtins.__dict__.setdefault("hoard", []), sys.modules["numpy"].__dict__.setdefault("h", [])
+        for place in (HOARD, *places):
             place.append(rows)
         n_seen = max(len(HOARD), len(builtins.hoard), len(np.h), int(os.environ.get("HOARD", "0")) + 1)
         os.environ["HOARD"] = str(n_seen)

@@ -216,7 +216,7 @@ def test_an_approval_is_for_the_stated_way_alone(folder: Path) -> None:
     study = study_of(folder, "[package]\nblock = 4\n")
     approved = ApprovedStudy(study)
     plan = outline(study, {"lyon": 40}).plans[0]
-    public = {"inner": "mean_cubes", "package": PACKAGE, "size": 2, "radius": 1.0, "block": 4, "seconds": 0.1}
+    public = {"inner": "mean_cubes", "package": PACKAGE, "size": 2, "radius": 1.0, "block": 4, "seconds": 0.25}
     approved.check_request(Request(release=0, statistic="sampled", public=public, plan=plan))
     for changed in ({"block": 1}, {"seconds": 5.0}, {"package": "other"}, {"inner": "other"}):
         with pytest.raises(ProtocolError, match="approved study"):

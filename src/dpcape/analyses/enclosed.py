@@ -154,7 +154,9 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
             if found.is_complete:
                 return
             if answer is None or n_done >= MAX_STEPS:
-                raise InvalidParameter("The releases of an analysis must have an end; got none. Use another analysis.")
+                raise InvalidParameter(
+                    "The releases of the analysis have no end. Report this to the package's authors."
+                )
             noise.append(float(answer))
 
     return schedule
@@ -163,7 +165,10 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
 def _read(step: list[PlainRelease]) -> Step:
     releases = [_read_release(entry) for entry in step]
     if len(releases) not in (1, 2):
-        raise InvalidParameter("A step must be one release or two alternatives; got another number.")
+        raise InvalidParameter(
+            "A step of an analysis must be one release or two alternatives; got more or fewer. Report this to the "
+            "package's authors."
+        )
     return releases[0] if len(releases) == 1 else Either(*releases)
 
 

@@ -56,7 +56,7 @@ class Enclosure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     package: str
     way: str = SAMPLED
     block: int = 1
-    seconds: float = 0.1
+    seconds: float = 0.25
 
 
 class Contributor(Protocol):
@@ -323,7 +323,9 @@ def _check(
 ) -> None:
     """Refuse values that no enclosure has: they come from a message."""
     if not all(isinstance(name, str) and 0 < len(name) <= 200 for name in (inner, package)):
-        raise InvalidParameter("An enclosed statistic must be named, with its package; got none.")
+        raise InvalidParameter(
+            "The name of an enclosed statistic, or of its package, is missing. Use the same dpcape everywhere."
+        )
     for name, value, most in (("size", size, MAX_SIZE), ("block", block, MAX_BLOCK)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise InvalidParameter(f"{name} must be a whole number from 1 to {most}; got {value!r}.")
@@ -335,4 +337,6 @@ def _check(
     if not is_number or not LEAST_SECONDS <= cast(float, seconds) <= MOST_SECONDS:
         raise InvalidParameter(f"seconds must be from {LEAST_SECONDS:g} to {MOST_SECONDS:g}; got {seconds!r}.")
     if not all(name.startswith(_PREFIX) for name in public):
-        raise InvalidParameter("Public values of an enclosed statistic must have its prefix; got others.")
+        raise InvalidParameter(
+            f"Public values of an enclosed statistic must start with {_PREFIX!r}; got {sorted(public)}."
+        )

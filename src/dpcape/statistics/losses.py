@@ -199,6 +199,7 @@ def loss_of(name: str) -> RecordLoss:
     """Return the registered loss of this name."""
     if name not in _LOSSES:
         raise InvalidParameter(
-            f"loss must be one of {sorted(_LOSSES)}; got {name!r}. Import the module that defines it, at every site."
+            f"loss must be one of {sorted(_LOSSES)}; got {name!r}. In a run of your own, import the module that "
+            "defines it; a site that is served runs no losses of other packages."
         )
     return _LOSSES[name]
