@@ -127,7 +127,7 @@ def test_what_was_lost_is_said_once_for_each_data_set(consortium: Consortium) ->
     twice = ("--lost", "cohort:1:1e-5", "--lost", "cohort:0.1:1e-5")
     refused = typed("site", "log", "--accept-head", "--reason", "disk", *twice, "--folder", place.path)
     assert refused.exit_code == 2
-    assert "once for each data set" in refused.stderr
+    assert "once per data set" in refused.stderr
 
 
 def test_a_new_ceiling_leaves_what_was_not_named(consortium: Consortium) -> None:
