@@ -232,7 +232,8 @@ const MEASURES = {
   correlation_of_noise: correlationOfNoise,
   variance_lost: varianceLost,
   noise_of_centres: (study) => (scales) =>
-    scales[0] * study.options.n_clusters * Math.sqrt(sum(study.widths) + 1) / Math.hypot(...study.bounds),
+    scales.at(-1) * study.options.n_clusters * Math.sqrt(sum(study.widths) + 1) /
+    (sum(study.widths) > CONSTANTS.n_coordinates ? 1 : Math.hypot(...study.bounds)),
   noise_of_gradients: (study) => lengthOfNoise(study, 0),
   noise_of_coefficients: (study) => lengthOfNoise(study, 0),
   noise_of_word_moments: (study, declared) => {
