@@ -143,7 +143,7 @@ def test_a_new_ceiling_leaves_what_was_not_named(consortium: Consortium) -> None
 def test_the_log_of_a_data_set_that_is_none(consortium: Consortium) -> None:
     wrong = typed("site", "log", "typo", "--folder", consortium.sites["lyon"].path)
     assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert "must be one of ['cohort']; got 'typo'" in wrong.stderr
+    assert "must be one of cohort; got 'typo'" in wrong.stderr
 
 
 def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

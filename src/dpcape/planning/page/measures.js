@@ -1,4 +1,4 @@
-// Expected errors and sizes of noise, by name: dpcape.planning.measures and .kept_energy.
+// Expected errors and sizes of noise, by name: the functions of planning.measures and planning.kept_energy.
 
 const packedSize = (n) => n * (n + 1) / 2;
 const packedTensorSize = (n) => n * (n + 1) * (n + 2) / 6;
@@ -32,7 +32,7 @@ function ownSpectrum(values, size) {
 
 const noiseNorm = (scale, size) => scale * Math.sqrt(2 * size);
 
-// Large-matrix formula of dpcape.planning.kept_energy, where it is derived.
+// Large-matrix formula, derived in planning/kept_energy.py.
 function keptEnergy(spectrum, components, scale) {
   const best = sum(spectrum.slice(0, components));
   if (scale === 0 || components === spectrum.length || best <= 0) return 1;
