@@ -114,10 +114,6 @@ class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
     def total(self, records: RowBlocks) -> FloatArray:
         return _total(self._shortened(records), self._centres, self._clip)
 
-    def valid_share(self, packed: FloatArray) -> tuple[float, float]:
-        n_clusters = len(self._centres)
-        return float(packed[:n_clusters].sum()) / self._clip, float(np.sqrt(n_clusters)) / self._clip
-
     def unpack(self, packed: FloatArray) -> ClusterMeans:
         """Return shares, and sums per record relative to ``centre``."""
         counts, sums = np.split(packed, [len(self._centres)])
