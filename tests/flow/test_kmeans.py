@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, Independent, KMeans, Replay, in_process, rows
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import cluster_sums
+from dpcape.statistics import cluster_sums, reduced_cluster_sums
 
 Vector = NDArray[np.float64]
 TRUTH = np.array([[0.6, 0.0], [-0.3, 0.5], [-0.3, -0.5]])
@@ -103,3 +103,75 @@ def test_centres_from_the_wire_are_checked(centres: Any) -> None:
     if isinstance(centres, np.ndarray) and centres.shape != (2, 2):
         with pytest.raises(InvalidParameter):
             KMeans(2, epsilon=1.0, delta=1e-5, init=centres).fit(federation(blobs(50), Independent()))
+
+
+def many_columns(seed: int, n_features: int = 40) -> tuple[Vector, Vector]:
+    """Return separated clusters in many columns, and their centres."""
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(6, n_features))
+    centres *= 0.7 / np.linalg.norm(centres, axis=1, keepdims=True)
+    noise = generator.normal(0, 0.15 / math.sqrt(n_features), (9000, n_features))
+    return centres[generator.integers(0, 6, 9000)] + noise, centres
+
+
+def test_many_columns_start_from_private_moments() -> None:
+    """Over 20 other seeds the largest distance was .05 to .07 from moments, and .11 to .13 from points spread."""
+    worst = {}
+    for init in ("spread", None):
+        found = []
+        for seed in range(3):
+            X, truth = many_columns(seed)
+            model = KMeans(6, epsilon=1.0, delta=1e-5, init=init).fit(federation(X, Cape(n_colluding=1), seed))
+            found.append(np.linalg.norm(truth[:, None] - model.cluster_centers_, axis=2).min(axis=1).max())
+        worst[init] = max(found)
+    assert [release.statistic for release in model.releases_] == [
+        "centred_moments",
+        *["reduced_cluster_sums"] * 8,
+        "recentred_cluster_sums",
+    ]
+    assert model.guarantee_.epsilon <= 1.0
+    np.testing.assert_allclose(model.shares_.sum(), 1.0)
+    assert worst[None] < 0.1
+    assert worst[None] < 0.8 * worst["spread"]
+
+
+def test_without_noise_the_last_round_is_a_round_of_lloyd() -> None:
+    X, _ = many_columns(1)
+    model = KMeans(6, epsilon=1.0, delta=1e-5).fit(federation(X, Exact()))
+    chosen = np.argmin(((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2), axis=1)
+    means = np.array([X[chosen == k].mean(axis=0) for k in range(6)])
+    # Rows longer than 1.3 times their root mean square are shortened: a small bias is left.
+    np.testing.assert_allclose(model.cluster_centers_, means, atol=0.02)
+
+
+@pytest.mark.parametrize("n_iter", [1, 2, 3, 8])
+def test_every_number_of_rounds_is_planned_and_paid(n_iter: int) -> None:
+    X, _ = many_columns(2)
+    model = KMeans(6, epsilon=1.0, delta=1e-5, n_iter=n_iter).fit(federation(X, Cape(n_colluding=1)))
+    assert model.guarantee_.releases == len(model.releases_) == n_iter + 2
+    assert model.cluster_centers_.shape == (6, 40)
+
+
+def test_constant_rows_are_clustered_all_the_same() -> None:
+    X = np.tile(np.full(12, 0.1), (50, 1))
+    model = KMeans(3, epsilon=1.0, delta=1e-5).fit(federation(X, Exact(), n_sites=3))
+    assert np.isfinite(model.cluster_centers_).all()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"centre": np.full(3, np.inf)},
+        {"centre": np.zeros(2)},
+        {"projection": np.full((3, 2), np.nan)},
+        {"centres": np.zeros((2, 3))},
+        {"centres": np.full((2, 2), 1e200)},
+        {"clip": 0.0},
+    ],
+    ids=str,
+)
+def test_a_site_refuses_coordinates_that_are_not_numbers(changed: dict[str, Any]) -> None:
+    facts = rows(np.zeros((1, 3)), bound=1.0).facts()
+    usual = {"centre": np.zeros(3), "projection": np.eye(3)[:, :2], "centres": np.zeros((2, 2)), "clip": 1.0}
+    with pytest.raises(InvalidParameter):
+        reduced_cluster_sums(facts, **{**usual, **changed})

@@ -60,6 +60,15 @@ def _clusters() -> dict[str, Any]:
     }
 
 
+def _wide_clusters() -> dict[str, Any]:
+    generator = _generator()
+    centres = 0.6 * np.eye(2, 12)
+    return {
+        site: rows(np.repeat(centres, 150, axis=0) + 0.05 * generator.normal(size=(300, 12)), bound=1.0)
+        for site in SITES
+    }
+
+
 def _documents() -> dict[str, Any]:
     generator = _generator()
     topics = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
@@ -84,6 +93,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _clusters,
         {"cluster_centers_": 5e-2},
     ),
+    "KMeansInManyColumns": (lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3), _wide_clusters, {}),
     "TopicModel": (lambda e, d: TopicModel(2, epsilon=e, delta=d), _documents, {}),
     "MixtureModel": (lambda e, d: MixtureModel(2, epsilon=e, delta=d, noise_variance=0.01), _clusters, {}),
     "JointICA": (lambda e, d: JointICA(2, epsilon=e, delta=d, basis=np.eye(2)), _time_points, {}),

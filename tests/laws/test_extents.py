@@ -64,6 +64,12 @@ def _enclosed(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {name: public[name] for name in ("size", "radius", "block")}
 
 
+def _shortened(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    n_clusters, n_columns = public["centres"].shape
+    found = {"n_features": facts.n_features, "n_columns": n_columns, "n_clusters": n_clusters}
+    return found | {"clip": public["clip"]}
+
+
 # What a plan knows of a statistic before there are any arrays, from facts and public values.
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
@@ -73,6 +79,8 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "record_by_record": _enclosed,
     "histogram": lambda facts, public: {"n_features": facts.n_features, "n_classes": len(facts.classes)},
     "cluster_sums": lambda facts, public: _row(facts, public) | {"n_clusters": len(public["centres"])},
+    "recentred_cluster_sums": lambda facts, public: _shortened(facts, public),
+    "reduced_cluster_sums": lambda facts, public: _shortened(facts, public),
     "regression_moment": lambda facts, public: (
         _row(facts, public) | {"intercept": public["intercept_weight"] > 0} | public
     ),
@@ -149,6 +157,8 @@ RECORDED = {
     "scaled_second_moment-views": (10, 2.8284271247461907, 2.0, 5.759837051755313e-10),
     "scaled_centred_moments-rows": (9, 1.590990257669732, 1.118033988749895, 3.209916660148724e-10),
     "scaled_cluster_sums-rows": (8, 2.0, 1.4142135623730951, 4.0602590981562426e-10),
+    "recentred_cluster_sums-three-clusters": (12, 1.4, 0.9899494936611665, 2.868558922015257e-10),
+    "reduced_cluster_sums-two-coordinates": (9, 1.4, 0.9899494936611665, 2.859766404246628e-10),
     "mixture_step-two-components": (8, 0.6, 0.3, 6.355360682164246e-10),
     "word_shares-clipped": (3, 0.7071067811865476, 0.5, 1.4355183708403274e-09),
     "word_pairs-clipped": (6, 0.4242640687119285, 0.3, 8.613110225041964e-10),

@@ -188,8 +188,8 @@ def test_small_epsilon_is_no_warning_and_both_ends_have_names() -> None:
         card = card_of(fitted(Independent(), epsilon=epsilon).guarantee_)
         assert card.tone == "verified"
         page = card_html(card)
-        assert "50 %: coin toss" in page
-        assert "100 %: certain" in page
+        assert "50%: coin toss" in page
+        assert "100%: certain" in page
         assert ("protects little" in card_text(card)) == (epsilon == 20.0)
 
 
@@ -202,8 +202,8 @@ def test_the_unit_is_named_and_a_person_is_not_a_record() -> None:
         card = card_of(allowance.guarantee())
         assert expected in card_text(card, width=4000)
         assert f"per {unit}" in card.headline
-    assert "There is one site only." in card_text(card)
-    assert "If others work together" not in card_text(card)
+    assert "There is only one site." in card_text(card)
+    assert "If sites collude" not in card_text(card)
 
 
 def test_hostile_names_stay_text(guarantee: Guarantee) -> None:
@@ -336,8 +336,8 @@ def test_the_card_prints_the_computed_odds(guarantee: Guarantee) -> None:
     assert odds.right == pytest.approx(float(ndtr(guarantee.mu / 2)), abs=1e-6)
     assert odds.hits == pytest.approx(float(ndtr(ndtri(0.05) + guarantee.mu)), abs=2e-6)
     text = words(card_text(card_of(guarantee)))
-    assert "in at most 55.4 %" in text
-    assert "gives 5 % false alarms hits in at most 8.5 % of cases" in text
+    assert "at most 55.4%" in text
+    assert "with 5% false alarms detects it at most 8.5% of the time" in text
     assert "at most 2.72 times" in text
     claimed = card_of(msgspec.structs.replace(guarantee, status=PUBLISHED, mu=0.0001)).odds
     assert claimed is not None
@@ -376,13 +376,13 @@ def test_colluders_are_counted_as_the_views_say() -> None:
                 assert (view.exposures()[list(honest)] <= (1 / own[list(honest)]) * (1 + 1e-9)).all()
 
 
-def test_the_promise_is_in_the_table(guarantee: Guarantee) -> None:
+def test_the_guarantee_is_in_the_table(guarantee: Guarantee) -> None:
     assert guarantee.by_colluders[1] == pytest.approx(guarantee.epsilon, rel=1e-9)
     assert guarantee.by_colluders == tuple(sorted(guarantee.by_colluders))
     table = next(part.table for part in card_of(guarantee).parts if part.table)
     assert [row[0] for row in table[1:]] == ["no other site", "1 other site", "2 to 4 other sites"]
-    assert table[2][1:] == ("1", "promised")
-    assert "not promised" in table[3][2]
+    assert table[2][1:] == ("1", "guaranteed")
+    assert "not guaranteed" in table[3][2]
 
 
 def test_releases_not_yet_used_count_in_full() -> None:
@@ -403,4 +403,4 @@ def test_guarantees_written_before_have_no_table(guarantee: Guarantee) -> None:
     del plain["by_colluders"]
     old = msgspec.convert(plain, Guarantee)
     assert old.status == VERIFIED
-    assert "If others work together" not in card_text(card_of(old))
+    assert "If sites collude" not in card_text(card_of(old))

@@ -214,7 +214,7 @@ def test_what_a_study_says_itself_is_not_given_besides(study_file: Path, tmp_pat
     for words in (("--epsilon", "2"), ("--delta", "0.1"), ("--all",), ("pca",)):
         refused = command(str(study_file), *words)
         assert refused.exit_code == 2
-        assert "must be audited by itself" in refused.stderr
+        assert "with its own epsilon, delta and protocol" in refused.stderr
     assert command("mean", "--site", "ava").exit_code == 2
     CliRunner().invoke(main, ["run", str(study_file), "--rehearse", "--out", str(tmp_path / "run")])
     study_file.write_text(text_of(*STUDIES["mean"], epsilon=2.0))

@@ -127,7 +127,7 @@ def test_what_was_lost_is_said_once_for_each_data_set(consortium: Consortium) ->
     twice = ("--lost", "cohort:1:1e-5", "--lost", "cohort:0.1:1e-5")
     refused = typed("site", "log", "--accept-head", "--reason", "disk", *twice, "--folder", place.path)
     assert refused.exit_code == 2
-    assert "once for each data set" in refused.stderr
+    assert "once per data set" in refused.stderr
 
 
 def test_a_new_ceiling_leaves_what_was_not_named(consortium: Consortium) -> None:
@@ -143,7 +143,7 @@ def test_a_new_ceiling_leaves_what_was_not_named(consortium: Consortium) -> None
 def test_the_log_of_a_data_set_that_is_none(consortium: Consortium) -> None:
     wrong = typed("site", "log", "typo", "--folder", consortium.sites["lyon"].path)
     assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert "must be one of ['cohort']; got 'typo'" in wrong.stderr
+    assert "must be one of cohort; got 'typo'" in wrong.stderr
 
 
 def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

@@ -4,23 +4,57 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.analyses.description import BOUND, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed
-from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.release import RELATIVE, Release, Steps
 from dpcape.errors import InvalidParameter
+from dpcape.formula import Condition, Number, both, negation
 
 SEED = Parameter("random_state", OTHER, 0, refuse=lambda value, public: check_seed(value))
+SPREAD = "spread"
 EVERY_ROUND = "clipped gradients or sums; every round is counted, whether used or not"
 
 
+# Rows of more columns are clustered in this many coordinates. Shares, the number of coordinates and that of starting
+# points were chosen on simulated clusters (experiments/clusters/start.py).
+N_COORDINATES = 10
+MANY = 3
+_MOMENTS_SHARE, _ROUNDS_SHARE, _LAST_SHARE = 0.35, 0.45, 0.2
+_NOTE = (
+    f"In more than {N_COORDINATES} columns the first result sets the length to which rows are shortened, so the "
+    "scales of the later releases are relative to it."
+)
+
+
+def reduces(n_features: Number, init: object) -> Condition:
+    """Return whether clusters are sought in few coordinates first: in many columns, unless a start is given."""
+    return both(init is None, lambda: n_features > N_COORDINATES)
+
+
+def n_first_rounds(n_iter: Number) -> Number:
+    """Return how many of the rounds in few coordinates have more centres than clusters."""
+    return (3 * n_iter + 7) // 8
+
+
 def _schedule(p: Public) -> Steps:
+    few = reduces(p.n_features, p.init)
+    moments = {"n_features": p.n_features, "bound": p.bound}
+    yield Release("centred_moments", moments, _MOMENTS_SHARE, when=few)
+    reduced = {"n_features": p.n_features, "n_columns": N_COORDINATES, "clip": 1.0}
+    first, share = n_first_rounds(p.n_iter), _ROUNDS_SHARE / p.n_iter
+    many, own = reduced | {"n_clusters": MANY * p.n_clusters}, reduced | {"n_clusters": p.n_clusters}
+    yield Release("reduced_cluster_sums", many, share, first, known=RELATIVE, when=few)
+    more = both(few, lambda: p.n_iter > first)
+    yield Release("reduced_cluster_sums", own, share, p.n_iter - first, known=RELATIVE, when=more)
+    whole = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
+    yield Release("recentred_cluster_sums", whole, _LAST_SHARE, known=RELATIVE, when=few)
     numbers = {"n_features": p.n_features, "bound": p.bound, "n_clusters": p.n_clusters}
-    yield Release("cluster_sums", numbers, 1 / p.n_iter, p.n_iter)
+    yield Release("cluster_sums", numbers, 1 / p.n_iter, p.n_iter, when=negation(few))
 
 
 def _refuse_start(init: object, p: Public) -> None:
     """Refuse initial centres of the wrong shape or with non-finite entries."""
-    if init is None:
+    if init is None or (isinstance(init, str) and init == SPREAD):
         return
     try:
         centres = np.asarray(init, dtype=np.float64)
@@ -29,7 +63,8 @@ def _refuse_start(init: object, p: Public) -> None:
     shape = (p.n_clusters, p.n_features)
     if centres.shape != shape or not np.isfinite(centres).all():
         raise InvalidParameter(
-            f"init must be finite numbers of shape {shape}; got shape {centres.shape}. Pass one row per cluster."
+            f"init must be {SPREAD!r} or finite numbers of shape {shape}; got shape {centres.shape}. "
+            "Pass one row per cluster."
         )
 
 
@@ -47,11 +82,12 @@ KMEANS = Analysis(
         SEED,
     ),
     schedule=_schedule,
-    variants=(Variant("kmeans", "Clusters", ("n_clusters", "n_iter"), yardstick=BOUND),),
+    variants=(Variant("kmeans", "Clusters", ("n_clusters", "n_iter"), note=_NOTE),),
     measure="noise_of_centres",
     sections=("sizes", "centres"),
     audit=(
         AuditCase("kmeans", {"n_clusters": 2, "n_iter": 3, "init": ((0.1, 0.0, 0.0), (-0.1, 0.0, 0.0))}, "rows", 3),
+        AuditCase("kmeans-in-many-columns", {"n_clusters": 2, "n_iter": 3}, "rows", N_COORDINATES + 2),
     ),
     standing=VERIFIED,
     reason=EVERY_ROUND,

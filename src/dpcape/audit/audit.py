@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from dpcape.errors import ProtocolError
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealer import DEALER
+from dpcape.records import Records
 from dpcape.secure_sum import Identity
 from dpcape.site.site import Site
 from dpcape.transport.messages import Agreed, Open, decode_from_site, encode
@@ -143,7 +143,7 @@ def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[
     return list(zip(*found, strict=True))
 
 
-def _steps(name: str, records: Any, transcript: RecordedRun) -> list[IntArray]:
+def _steps(name: str, records: Records, transcript: RecordedRun) -> list[IntArray]:
     identity = Identity.generate()
     site = Site(name, records, ledger=Ledger(), identity=identity, noise=OsNoise())
     others = {other: Identity.generate().public for other in (*transcript.terms.sites, DEALER)}

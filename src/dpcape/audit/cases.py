@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def _count_response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], 5 + 5 * numbers[:, -1], bound=1.0, response=(0, 10))
 
 
-def _people(numbers: FloatArray) -> Any:
+def _people(numbers: FloatArray) -> Records:
     return subjects(
         list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from dpcape.site.in_process import in_process
 from dpcape.transport.messages import Described, decode_from_site
 from dpcape.transport.transport import Passing, Transport
 
-Sent = list[tuple[str, str, Any]]
+Sent = list[tuple[str, str, object]]
 
 
 def sent_by_sites(
@@ -66,7 +65,7 @@ class _Replies(Passing):
         for site in sorted(replies):
             message = decode_from_site(replies[site])[1]
             content = _outline(msgspec.to_builtins(message, builtin_types=(bytes,)))
-            if isinstance(message, Described):
+            if isinstance(message, Described) and isinstance(content, dict):
                 # A new ledger's head is random: its first row names the ledger.
                 content["ledger_head"] = len(message.ledger_head)
             self.replies.append((site, type(message).__name__, content))
@@ -74,7 +73,7 @@ class _Replies(Passing):
         return replies, missing
 
 
-def _outline(value: Any) -> Any:
+def _outline(value: object) -> object:
     """Return a message with every run of bytes replaced by its length."""
     if isinstance(value, bytes | bytearray | memoryview):
         return ("bytes", len(value))

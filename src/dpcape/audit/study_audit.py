@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
+from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import Adversary, strongest
 from dpcape.audit.audit import ALPHA, Attack, victim_steps
 from dpcape.audit.bounds import lower_bounds
@@ -91,7 +91,7 @@ class StudyAudit:
             bool(self.messages) or self.gaussian_epsilon > self.claimed_epsilon or self.epsilon > self.claimed_at_tested
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {**asdict(self), "tightness": self.tightness, "refuted": self.refuted}
 
@@ -167,8 +167,8 @@ def _finding(
     adversary: Adversary,
     transcript: RecordedRun,
     attack: Attack,
-    still: Any,
-    moved: Any,
+    still: FloatArray,
+    moved: FloatArray,
     messages: tuple[str, ...],
 ) -> StudyAudit:
     guarantee = transcript.guarantee

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.audit.cases import Case
 from dpcape.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, DataPlan
@@ -29,7 +28,7 @@ class NumbersHeld(MadeUp):
     def _mixed(self, latent: FloatArray, width: int, which: int) -> FloatArray:
         raise AssertionError("values come from numbers")
 
-    def table(self, columns: Columns) -> Any:
+    def table(self, columns: Columns) -> AnyArray | dict[str, AnyArray]:
         """Return the raw columns, in the ranges and levels the study declares."""
         which = self._plan.tables.index(columns)
         begin = sum(table.n_columns for table in self._plan.tables[:which])
@@ -37,15 +36,15 @@ class NumbersHeld(MadeUp):
         values = 2 * self._numbers[:, begin : begin + columns.n_columns]
         return self._of_values(values, columns, which)
 
-    def vector(self, name: str, *, text: bool) -> Any:
+    def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return responses or labels: the last number, from -1 to 1."""
         return self._of_signal(np.clip(self._numbers[:, -1], -1.0, 1.0), text=text)
 
-    def counts(self, columns: Columns) -> Any:
+    def counts(self, columns: Columns) -> object:
         """Return word counts: about ten words for ordinary numbers."""
         return np.floor(_WORDS * np.abs(np.clip(self._numbers, -1e6, 1e6))).astype(np.int64)
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[Any]:
+    def series(self, columns: Columns, subject: str | None) -> Sequence[FloatArray]:
         """Return one series per subject; in unit "record" all time points are one person's."""
         values = 2 * self._numbers.reshape(len(self._numbers), -1, columns.n_columns)
         if self._plan.unit == "record":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -82,8 +82,16 @@ def audit(
         from dpcape.audit.study_audit import TRIALS
         from dpcape.cli.audit_study import audit_study_file
 
-        options = {"n_trials": trials or TRIALS, "noise": _noise(seed), "site": site, "factors": factors}
-        sys.exit(audit_study_file(study, run=run_folder, as_json=as_json, **options))
+        refuted = audit_study_file(
+            study,
+            n_trials=trials or TRIALS,
+            noise=_noise(seed),
+            site=site,
+            factors=factors,
+            run=run_folder,
+            as_json=as_json,
+        )
+        sys.exit(refuted)
     if site is not None or run_folder is not None:
         raise InvalidParameter("--site and --run need a study file. Write: dpcape audit STUDY.toml.")
     # Study files write linear_regression.
@@ -123,7 +131,7 @@ def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
     return Path(files[0])
 
 
-def _noise(seed: int | None) -> Any:
+def _noise(seed: int | None) -> Callable[[int], NoiseSource]:
     from dpcape.noise import OsNoise, Replay
 
     def source(batch: int) -> NoiseSource:

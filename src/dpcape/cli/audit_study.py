@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dpcape.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dpcape.audit import StudyAudit
+    from dpcape.noise import NoiseSource
     from dpcape.study import Study
 
 
@@ -21,7 +22,7 @@ def audit_study_file(
     path: Path,
     *,
     n_trials: int,
-    noise: Any,
+    noise: Callable[[int], NoiseSource],
     site: str | None,
     factors: Mapping[str, float],
     run: Path | None,
@@ -48,7 +49,14 @@ def audit_study_file(
     return any(finding.refuted for finding in found)
 
 
-def _audited(study: Study, **options: Any) -> list[StudyAudit]:
+def _audited(
+    study: Study,
+    *,
+    n_trials: int,
+    noise: Callable[[int], NoiseSource],
+    site: str | None,
+    factors: Mapping[str, float],
+) -> list[StudyAudit]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -60,7 +68,10 @@ def _audited(study: Study, **options: Any) -> list[StudyAudit]:
         return audit_study(
             study,
             progress=lambda words, part: progress.update(task, description=words, completed=part),
-            **options,
+            n_trials=n_trials,
+            noise=noise,
+            site=site,
+            factors=factors,
         )
 
 

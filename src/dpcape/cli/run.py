@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -79,7 +79,7 @@ def _default_folder(study: Study, rehearse: bool) -> Path:
 
 
 def _show(folder: RunFolder, as_json: bool) -> None:
-    guarantee: dict[str, Any] = folder.guarantee()
+    guarantee = folder.guarantee()
     verdicts = folder.model().verdicts_
     if as_json:
         result = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -101,7 +101,7 @@ def _head(text: str) -> Head:
     return Head(int(length), digest)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: Entry) -> dict[str, object]:
     return entry._asdict()
 
 

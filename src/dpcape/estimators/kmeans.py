@@ -11,11 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.kmeans import KMEANS
+from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
 from dpcape.arrays import FloatArray
+from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.statistics.clusters import ClusterMeans, cluster_sums, nearest
+from dpcape.formula import computed
+from dpcape.statistics.clusters import (
+    ClusterMeans,
+    cluster_sums,
+    nearest,
+    recentred_cluster_sums,
+    reduced_cluster_sums,
+)
+from dpcape.statistics.moments import centred_moments, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
@@ -32,6 +41,11 @@ class _Draws(Protocol):
 class KMeans(FederatedEstimator):
     """k-means clustering of the rows of all sites by a fixed number of private Lloyd rounds.
 
+    In more than ten columns, unless a start is given, a private mean and second moment come first. Rounds then run
+    along the ten strongest directions around the mean: the first ones with three times as many centres, which are
+    joined to ``n_clusters`` without asking the sites, so that a poor start matters less. One round in all columns ends
+    it.
+
     Parameters
     ----------
     n_clusters : int
@@ -42,8 +56,9 @@ class KMeans(FederatedEstimator):
         Privacy parameter delta, the same at all sites; far below one over the number of records.
     n_iter : int
         Number of rounds, fixed in advance; the budget is divided among them.
-    init : array_like or None
-        Public initial centres, of shape (n_clusters, n_features); None spreads points over the ball of the bound.
+    init : array_like, "spread" or None
+        Public initial centres, of shape (n_clusters, n_features). "spread" spreads points over the ball of the bound,
+        and None does so in up to ten columns.
     random_state : int or None
         Public seed of the initial centres and of the positions of empty clusters; None uses a new one each time.
 
@@ -59,7 +74,9 @@ class KMeans(FederatedEstimator):
     Privacy
     -------
     ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters jointly, diameter 2
-    B, which is the diameter of the sums alone. Everything else is post-processing.
+    B, which is the diameter of the sums alone. In many columns mean and second moment (35% of mu^2), ``n_iter``
+    rounds in few coordinates (45%) and one in all columns (20%): rows are recentred and then shortened to a length
+    that follows from the first release, r, and the diameter is 2 r. Everything else is post-processing.
 
     Edge cases
     ----------
@@ -95,7 +112,7 @@ class KMeans(FederatedEstimator):
         epsilon: float | Mapping[str, float],
         delta: float,
         n_iter: int = 8,
-        init: ArrayLike | None = None,
+        init: ArrayLike | str | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -106,23 +123,69 @@ class KMeans(FederatedEstimator):
         self.random_state = random_state
 
     def _rounds(self, federation: Federation) -> range:
+        if self._reduces(federation):
+            return range(1 + int(computed(n_first_rounds(self.n_iter))), 1 + self.n_iter)
         return range(self.n_iter)
 
+    def _reduces(self, federation: Federation) -> bool:
+        return bool(reduces(federation.n_features, self.init))
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        bound = math.hypot(*federation.facts.bounds)
         source = check_random_state(self.random_state)
-        if self.init is None:
+        if self._reduces(federation):
+            means = self._fit_in_few_coordinates(federation, private, source)
+        else:
+            means = self._fit_in_all_columns(federation, private, source)
+        positive = np.maximum(means.shares, 0.0)
+        n_clusters = len(means.shares)
+        self.shares_ = positive / positive.sum() if positive.any() else np.full(n_clusters, 1 / n_clusters)
+        self.noise_scale_ = private.releases[-1].scale
+
+    def _fit_in_all_columns(self, federation: Federation, private: Allowance, source: _Draws) -> ClusterMeans:
+        bound = row_bound(federation.facts)
+        if self.init is None or isinstance(self.init, str):
+            assert self.init in (None, SPREAD)
             centres = spread_points(self.n_clusters, federation.n_features, bound=bound, source=source)
         else:
             centres = np.array(self.init, dtype=np.float64)
         for _ in range(private.left):
             means: ClusterMeans = private.mean(cluster_sums(federation.facts, centres=centres))
-            scale = private.releases[-1].scale
-            centres = _moved(centres, means, scale=scale, bound=bound, source=source)
+            centres = _moved(centres, means, scale=private.releases[-1].scale, bound=bound, source=source)
         self.cluster_centers_ = centres
-        positive = np.maximum(means.shares, 0.0)
-        self.shares_ = positive / positive.sum() if positive.any() else np.full(len(centres), 1 / len(centres))
-        self.noise_scale_ = scale
+        return means
+
+    def _fit_in_few_coordinates(self, federation: Federation, private: Allowance, source: _Draws) -> ClusterMeans:
+        bound = row_bound(federation.facts)
+        mean, moment = private.mean(centred_moments(federation.facts))
+        space = cluster_space(mean, moment, scale=private.releases[-1].scale, bound=bound)
+        centres, weights = first_points(space, self.n_clusters, self.random_state), np.empty(0)
+        for _ in range(int(computed(n_first_rounds(self.n_iter)))):
+            centres, weights = self._round(federation, private, space, centres, source)
+        centres = fewer(centres, weights, self.n_clusters, self.random_state)
+        for _ in range(private.left - 1):
+            centres, _ = self._round(federation, private, space, centres, source)
+        before = private.releases[-1].scale
+        whole = centres @ space.projection.T
+        means: ClusterMeans = private.mean(
+            recentred_cluster_sums(federation.facts, centre=space.centre, centres=whole, clip=space.whole_radius)
+        )
+        scale = private.releases[-1].scale
+        empty = means.shares <= _EMPTY_LEVEL * scale / space.whole_radius
+        self.cluster_centers_ = _within(last_centres(space, centres, means, empty, before=before, scale=scale), bound)
+        return means
+
+    def _round(
+        self, federation: Federation, private: Allowance, space: ClusterSpace, centres: FloatArray, source: _Draws
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the centres after a round in few coordinates, and their shares (zero where they are empty)."""
+        radius = space.radius
+        statistic = reduced_cluster_sums(
+            federation.facts, centre=space.centre, projection=space.projection, centres=centres, clip=radius
+        )
+        means: ClusterMeans = private.mean(statistic)
+        scale = private.releases[-1].scale
+        moved = _moved(centres, means, scale=scale, bound=radius, source=source)
+        return moved, np.where(means.shares <= _EMPTY_LEVEL * scale / radius, 0.0, means.shares)
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the index of the nearest centre for each row."""
@@ -155,6 +218,11 @@ def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: flo
     largest = moved[int(np.argmax(means.shares))]
     jitter = source.standard_normal(centres.shape) * (0.1 * bound / math.sqrt(centres.shape[1]))
     moved = np.where(empty[:, np.newaxis], largest + jitter, moved)
-    lengths = np.linalg.norm(moved, axis=1)
-    pulled: FloatArray = moved * (bound / np.maximum(lengths, bound))[:, np.newaxis]
+    return _within(moved, bound)
+
+
+def _within(centres: FloatArray, bound: float) -> FloatArray:
+    """Return centres shortened to a bound."""
+    lengths = np.linalg.norm(centres, axis=1)
+    pulled: FloatArray = centres * (bound / np.maximum(lengths, bound))[:, np.newaxis]
     return pulled

@@ -17,7 +17,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -35,6 +35,7 @@ _NAME = re.compile(r"release-(\d{4,})\.kept")
 # Left over for the model, the report and the log.
 _SPARE_BYTES = 32 * 2**20
 # Linear algebra rounds differently on other machines; what is asked next follows from it.
+_Kept = TypeVar("_Kept")
 _TOLERANCE = 1e-6
 
 Public = dict[str, int | float | str | bool | Array]
@@ -169,12 +170,12 @@ def same_terms(kept: Terms, asked: Terms) -> Terms:
     return kept
 
 
-def _sealed(content: Any) -> bytes:
+def _sealed(content: object) -> bytes:
     data = msgspec.msgpack.encode(content)
     return _MAGIC + hashlib.sha256(data).digest() + data
 
 
-def _unsealed(path: Path, kind: type[Any]) -> Any:
+def _unsealed(path: Path, kind: type[_Kept]) -> _Kept:
     """Return what a file holds; ValueError if a byte of it is not as it was written."""
     if not os.path.isfile(path):
         raise ValueError("not a file")
@@ -186,12 +187,12 @@ def _unsealed(path: Path, kind: type[Any]) -> Any:
     return msgspec.msgpack.decode(data, type=kind)
 
 
-def _same(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def _same(kept: Mapping[str, object], asked: Mapping[str, object]) -> bool:
     """Tell whether public values are the same, up to how linear algebra rounds."""
     return kept.keys() == asked.keys() and all(_close(kept[key], asked[key]) for key in kept)
 
 
-def _close(kept: Any, asked: Any) -> bool:
+def _close(kept: object, asked: object) -> bool:
     if isinstance(kept, Array) and isinstance(asked, Array):
         left, right = kept.decode(), asked.decode()
         if left.shape != right.shape or left.dtype != right.dtype:

@@ -1,4 +1,4 @@
-"""The privacy card in three forms that say the same: HTML, terminal, plain text."""
+"""The privacy card as HTML, for the terminal and as plain text, all with the same content."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def card_html(card: Card, *, notebook: bool = True, level: int = 3) -> str:
 
     Parameters
     ----------
+    card : Card
+        The card's content.
     notebook : bool
-        True for a card that stands alone and brings its style; False inside a page with the shared stylesheet.
+        True for a card with its own style; False inside a page with the shared stylesheet.
     level : int
-        Of the card's heading; its parts are one deeper.
+        Level of the card's heading; those of its parts are one deeper.
     """
     from markupsafe import Markup
 
@@ -64,10 +66,10 @@ def card_terminal(card: Card) -> RenderableType:
 
 
 def scale_line(odds: Odds) -> str:
-    """Return the picture of the card in one line of characters."""
+    """Return the card's picture as one line of text."""
     filled = min(_BAR, max(1, round(_BAR * (odds.right - 0.5) / 0.5)))
     bar = "=" * filled + "-" * (_BAR - filled)
-    return f"50 % coin toss [{bar}] certain 100 %: at most {percent(odds.right)}"
+    return f"50% coin toss [{bar}] certain 100%: at most {percent(odds.right)}"
 
 
 def _part_lines(card: Card, part: Part, width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a privacy card says: facts and sentences, whatever they are shown on."""
+"""Content of a privacy card: facts and sentences, independent of where they are shown."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FALSE_ALARMS = 0.05
 NEARLY_CERTAIN = 0.9
 
 _REASONS = {
-    "verified": "How far one {unit} can move a total is proved, what the adversary sees is counted completely, "
-    "releases are composed exactly, and the noise is drawn in exact integers.",
-    "conditional": "The figures hold if how far one {unit} can move a total is as large as stated; that was searched "
-    "for, not proved.",
+    "verified": "The sensitivity to one {unit} is proved, everything the adversary sees is counted, releases are "
+    "composed exactly, and noise is drawn in exact integers.",
+    "conditional": "These figures hold if the stated sensitivity to one {unit} is correct. It was searched for "
+    "violations, not proved.",
     "published": "The figures are those of a publication. They were not confirmed here and are not a guarantee.",
-    "none": "Exact totals are released. Nothing bounds what they tell about one {unit}.",
+    "none": "Exact totals are released. Nothing bounds what they reveal about one {unit}.",
     "replayable": "The noise came from a seed, so that the run can be repeated. Who knows the seed can take the noise "
     "away: nothing is protected. The figures would hold with fresh noise.",
     "unseparated": "A site was served without separation: every member and the coordinator could read "
@@ -50,7 +50,7 @@ LIMITS = {
 
 
 class ReleaseFacts(Protocol):
-    """What a card needs of a release: that of a run, or of a study not yet run."""
+    """Facts about a release, of a run or of a planned study, that a card needs."""
 
     @property
     def statistic(self) -> str: ...
@@ -61,14 +61,14 @@ class ReleaseFacts(Protocol):
 
 @dataclass(frozen=True)
 class Odds:
-    """What can be found out about one unit at most.
+    """Upper bounds on what can be found out about one unit.
 
     Attributes
     ----------
     right : float
-        How often a guess between two equally likely candidates is right at most; 0.5 is a coin toss.
+        Largest probability that a guess between two equally likely candidates is right; 0.5 is a coin toss.
     hits : float
-        How often a test hits at most that gives ``false_alarms`` false ones.
+        Largest hit rate of a test with ``false_alarms`` false alarms.
     """
 
     epsilon: float
@@ -87,7 +87,7 @@ class Odds:
 
 @dataclass(frozen=True)
 class Card:
-    """The privacy card: everything it says, in order, in plain words.
+    """Content of a privacy card, in order.
 
     Attributes
     ----------
@@ -95,11 +95,11 @@ class Card:
     status, reason : str
         The tone in words, and why.
     headline : str
-        The promise in one line.
+        The guarantee in one line.
     parts : tuple of Part
         Questions with their answers.
     odds : Odds or None
-        What the picture shows; None where nothing is bounded.
+        Bounds shown in the pictures; None if nothing is bounded.
     spent : Spent or None
         The ledger; None if it is not known.
     """
@@ -138,12 +138,14 @@ def card_of(
 
     Parameters
     ----------
+    guarantee : Guarantee
+        The guarantee.
     releases : sequence of ReleaseFacts
-        What was, or would be, released; named in the card.
+        Releases that were, or would be, made; named in the card.
     spent : Spent or None
-        The ledger of one site before and after; the card is then that site's.
+        Ledger of one site before and after; the card is then that site's.
     charged : RunCharges or None
-        What the ledgers of all sites were charged; the card is then that of a run.
+        Charges to the ledgers of all sites; the card is then that of a run.
     planned : bool
         True before a study has run.
     """
@@ -182,7 +184,7 @@ def tone_of(guarantee: Guarantee) -> str:
 
 
 def odds_of(guarantee: Guarantee) -> Odds | None:
-    """Return what a guarantee lets anybody find out at most; None if nothing is bounded."""
+    """Return the bounds that follow from a guarantee; None if nothing is bounded."""
     if guarantee.status == NONE or not math.isfinite(guarantee.epsilon):
         return None
     # A published pair need not be Gaussian, nor fit its mu.
@@ -191,14 +193,14 @@ def odds_of(guarantee: Guarantee) -> Odds | None:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage, rounded up to a tenth.
+    """Return a share as a percentage, rounded up to a tenth.
 
     Examples
     --------
     >>> percent(0.55331), percent(0.5)
-    ('55.4 %', '50 %')
+    ('55.4%', '50%')
     """
-    return f"{math.ceil(share * 1000 - 1e-9) / 10:g} %"
+    return f"{math.ceil(share * 1000 - 1e-9) / 10:g}%"
 
 
 def _headline(guarantee: Guarantee) -> str:
@@ -217,92 +219,95 @@ def _what(guarantee: Guarantee, releases: Sequence[ReleaseFacts], title: str) ->
     numbers = sum(release.size for release in releases)
     amount = f", about {numbers} numbers together" if numbers else ""
     limit = f"At most {count} release{'s' if count > 1 else ''} of totals over all records{named}{amount}."
-    noise = "No record leaves, and no total without noise."
+    noise = "No record leaves the site, and no total leaves without noise."
     if guarantee.status == NONE:
-        noise = "No record leaves, but totals do without any noise. Do not approve this for records of people."
-    return Part(title, (limit, noise, f"Taken as known to everybody: {', '.join(guarantee.public)}."))
+        noise = "No record leaves the site, but totals leave without noise. Do not approve this for records of people."
+    return Part(title, (limit, noise, f"Public, not protected: {', '.join(guarantee.public)}."))
 
 
 def _who_sees(guarantee: Guarantee) -> Part:
-    finish = f"At least {guarantee.minimum_sites} of {len(guarantee.sites)} sites must finish, or there is no result."
+    finish = (
+        f"If fewer than {guarantee.minimum_sites} of {len(guarantee.sites)} sites finish, there is no result. Sites "
+        "already charged stay charged."
+    )
     if len(guarantee.sites) == 1:
-        finish = "There is one site only."
-    else:
-        finish += " A run that was started is charged all the same."
+        finish = "There is only one site."
     described = protocol_of(guarantee.protocol)
     aggregator = "" if described is None else described.seen
-    seen = (aggregator, "Whoever gets the result sees the result.", finish)
-    return Part("Who can see it", tuple(sentence for sentence in seen if sentence))
+    return Part("Who can see it", tuple(sentence for sentence in (aggregator, finish) if sentence))
 
 
 def _learnt(guarantee: Guarantee) -> Part:
     unit, odds = guarantee.unit, odds_of(guarantee)
     title = f"What can be learnt about one {unit} at most"
     if odds is None:
-        return Part(title, (f"There is no bound: exact totals may tell everything about one {unit}.",))
+        return Part(title, (f"There is no bound: exact totals may reveal everything about one {unit}.",))
     sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), _result_only(guarantee)]
     if len({round_up(site.epsilon) for site in guarantee.sites.values()}) > 1:
-        sentences.append("These are the figures of the site that is protected least.")
+        sentences.append("These are the figures of the least protected site.")
     limit = LIMITS[tone_of(guarantee)]
     if limit:
         sentences.insert(0, f"{limit}:")
     if odds.right > NEARLY_CERTAIN:
-        sentences.insert(2 if limit else 1, "That is close to certain: this promise protects little.")
+        sentences.insert(2 if limit else 1, "That is close to certain: this guarantee protects little.")
     return Part(title, tuple(sentences))
 
 
 def _guess(odds: Odds, unit: str) -> str:
     return (
-        f"Somebody knows every other {unit} and has narrowed this one down to two, equally likely. A coin toss finds "
-        f"the right one in 50 % of cases; everything seen here, in at most {percent(odds.right)}."
+        f"Suppose an adversary knows every other {unit} and has narrowed this one down to two equally likely "
+        f"candidates. A coin toss picks correctly 50% of the time; everything they see here, at most "
+        f"{percent(odds.right)}."
     )
 
 
 def _test(odds: Odds, unit: str) -> str:
     return (
-        f"Any test for one {unit} that gives {percent(odds.false_alarms)} false alarms hits in at most "
-        f"{percent(odds.hits)} of cases."
+        f"Any test for one {unit} with {percent(odds.false_alarms)} false alarms detects it at most "
+        f"{percent(odds.hits)} of the time."
     )
 
 
 def _definition(odds: Odds, unit: str) -> str:
     factor = f"{float(round_up(math.exp(odds.epsilon), 3)):,.4g}" if odds.epsilon < 9 else f"e^{round_up(odds.epsilon)}"
     return (
-        f"In the words of the definition: the chance of anything they could see is at most {factor} times what it "
-        f"would be if this {unit} had been another one, plus {decimal(odds.delta)} (epsilon "
-        f"{round_up(odds.epsilon)}, delta {decimal(odds.delta)})."
+        f"Formally: the probability of anything they could see is at most {factor} times what it would be with this "
+        f"{unit} replaced, plus {decimal(odds.delta)} (epsilon {round_up(odds.epsilon)}, delta {decimal(odds.delta)})."
     )
 
 
 def _result_only(guarantee: Guarantee) -> str:
-    return f"Who sees the result alone is held to epsilon {round_up(guarantee.epsilon_output_only)}."
+    return f"Against someone who sees only the result: epsilon {round_up(guarantee.epsilon_output_only)}."
 
 
 def _unit(guarantee: Guarantee) -> Part:
     unit = guarantee.unit
-    sentences = [f"One {unit} of one site: the promise compares the data with data in which it is another one."]
+    sentences = [f"One {unit} of one site: the guarantee compares the data with data in which it is replaced."]
     if guarantee.owner_note:
         sentences.append(f"Note: {guarantee.owner_note}.")
     elif unit == "record":
-        sentences.append("A person who owns several records is protected less than one record is.")
+        sentences.append("A person with several records is protected less than one record is.")
     return Part("Who is protected", tuple(sentences))
 
 
 def _collusion(guarantee: Guarantee) -> Part | None:
     n_sites, agreed, epsilons = len(guarantee.sites), guarantee.n_colluding, guarantee.by_colluders
-    title = "If others work together"
+    title = "If sites collude"
     if n_sites == 1 or not epsilons:
         return None
     if max(epsilons) == min(epsilons):
         return Part(title, (f"Nothing changes: the figures hold against {guarantee.against}.",))
     rows = [
-        (_company(count), round_up(epsilons[count]), "promised" if count == agreed else "more private than promised")
+        (_company(count), round_up(epsilons[count]), "guaranteed" if count == agreed else "stronger than guaranteed")
         for count in range(agreed + 1)
     ]
     if agreed < n_sites - 1:
-        rows.append((_more_than(agreed, n_sites), round_up(epsilons[-1]), "by a site's own noise alone; not promised"))
+        rows.append((_more_than(agreed, n_sites), round_up(epsilons[-1]), "site's own noise alone; not guaranteed"))
     header = ("aggregator and", "epsilon", "")
-    sentence = f"The study promises its epsilon against the aggregator with up to {agreed} of the other sites."
+    others = f"{agreed} other site{'s' if agreed != 1 else ''}"
+    sentence = f"The epsilon holds against the aggregator colluding with up to {others}."
+    if agreed == 0:
+        sentence = "The epsilon holds against the aggregator, with no other site colluding."
     return Part(title, (sentence,), table=(header, *rows))
 
 

@@ -1,4 +1,4 @@
-"""What a card says of ledgers: a steward's card of one site's, the card of a run of what it added to all."""
+"""The card's part about ledgers: one site's ledger for its steward, or the charges of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcape.privacy.unit import PER_RECORD, Unit
 class Spent:
     """A data set's ledger before and after a study, at the ceiling's delta and per the ceiling's unit.
 
-    ``alone`` is what this study's own runs come to, this one included; ``per_study`` their ceiling, if there is one.
+    ``alone`` is the epsilon of this study's own runs, this one included; ``per_study`` their ceiling, if there is one.
     ``unit`` is the ceiling's, ``study_unit`` the study's. ``refusal`` says why the study cannot be counted, if so.
     """
 
@@ -36,20 +36,20 @@ class Spent:
 
 @dataclass(frozen=True)
 class RunCharges:
-    """What a run cost the ledgers of its sites, as whoever ran it knows: this study's own runs, at the study's delta.
+    """Charges of this study's runs at its sites, at the study's delta, as the coordinator knows them.
 
-    The rest of a ledger tells of a site's other studies and stays at the site: a report is passed on.
+    The rest of a ledger reveals a site's other studies and stays at the site: a report is passed on.
 
     Attributes
     ----------
     before, after : float
-        epsilon of this study's runs without and with this one, at the site that was charged most.
+        Epsilon of this study's runs without and with this one, at the site charged most.
     n_earlier : int
-        How many earlier runs were charged.
+        Number of earlier runs that were charged.
     is_kept : bool
-        False where records were read from files, which keep no ledger.
+        Whether there are ledgers; records read from files have none.
     unit : Unit
-        The study's.
+        Unit of the study.
     """
 
     before: float
@@ -71,7 +71,7 @@ class Part:
 
 
 def decimal(value: float) -> str:
-    """Write a small positive number without an exponent where that is still read easily; never too small.
+    """Return a small positive number as text, without an exponent if it is short; rounded up.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def decimal(value: float) -> str:
 
 
 def ledger_part(spent: Spent) -> Part:
-    """Return what a site's steward reads of its ledger."""
+    """Return the part for a site's steward: its ledger before and after the study."""
     over = "ABOVE THE CEILING: the site would refuse"
     verdict = "within the ceiling" if spent.after <= spent.ceiling else over
     points = [
@@ -101,7 +101,7 @@ def ledger_part(spent: Spent) -> Part:
 
 
 def _conversion(spent: Spent) -> tuple[str, ...]:
-    """Say how a study counts whose unit is not the ceiling's."""
+    """Return how a study counts whose unit is not the ceiling's."""
     if spent.refusal:
         return (spent.refusal,)
     if spent.study_unit.kind == spent.unit.kind:
@@ -117,20 +117,19 @@ def _bounded(epsilon: float) -> str:
 
 
 def charges_part(charged: RunCharges) -> Part:
-    """Return what the card of a run says of the ledgers."""
+    """Return the part for the card of a run: what its sites were charged."""
     title = "What the ledgers show"
     if not charged.is_kept:
         forgotten = (
-            "No ledger was kept: the records were read from files, and nothing remembers what was released from them, "
-            "before or now.",
+            "No ledger was kept: the records were read from files, so earlier releases from them are not counted.",
             "For records of people, give every site a folder with a ledger: dpcape site init.",
         )
         return Part(title, forgotten)
     times = {0: "no earlier run", 1: "one earlier run"}.get(charged.n_earlier, f"{charged.n_earlier} earlier runs")
     sentences = (
         "Each site charged its ledger for the whole run before it released anything.",
-        "A ledger holds the site's other studies too. They are not told here: its steward sees the whole, before and "
-        "after, with dpcape site budget, dpcape site log, or on the steward's page.",
+        "A site's other studies are not shown here. Its steward sees the whole ledger with dpcape site budget, "
+        "dpcape site log, or on the steward's page.",
     )
     table = (
         ("this study alone", "epsilon", f"at delta {decimal(charged.delta)}, {charged.unit}"),

@@ -33,8 +33,8 @@ def guess_picture(odds: Odds) -> Markup:
         f'<line class="mark" x1="{at:.1f}" y1="{top - 8}" x2="{at:.1f}" y2="{top + 16}"/>'
         f'<text class="value" x="{text_at:.1f}" y="{top - 14}" text-anchor="{anchor}">at most '
         f"{escape(percent(odds.right))}</text>"
-        f'<text x="{left}" y="{top + 36}">50 %: coin toss</text>'
-        f'<text x="{right}" y="{top + 36}" text-anchor="end">100 %: certain</text>'
+        f'<text x="{left}" y="{top + 36}">50%: coin toss</text>'
+        f'<text x="{right}" y="{top + 36}" text-anchor="end">100%: certain</text>'
         f'<text class="soft" x="{left}" y="{top + 52}">nothing learnt</text>'
         f'<text class="soft" x="{right}" y="{top + 52}" text-anchor="end">everything learnt</text>'
     )
@@ -65,8 +65,8 @@ def test_picture(odds: Odds) -> Markup:
         f'<text class="soft" x="{_across(1) - 4}" y="{_up(0) - 10}" text-anchor="end">worse than a coin</text>'
         f'<text x="{_across(0)}" y="{_up(0) + 17}">0</text>'
         f'<text x="{_across(0.5)}" y="{_up(0) + 17}" text-anchor="middle">false alarms</text>'
-        f'<text x="{_across(1)}" y="{_up(0) + 17}" text-anchor="end">100 %</text>'
-        f'<text x="{_across(0) - 6}" y="{_up(1) + 5}" text-anchor="end">100 %</text>'
+        f'<text x="{_across(1)}" y="{_up(0) + 17}" text-anchor="end">100%</text>'
+        f'<text x="{_across(0) - 6}" y="{_up(1) + 5}" text-anchor="end">100%</text>'
         f'<text x="{_across(0) - 6}" y="{_up(0.5) + 4}" text-anchor="end">hits</text>'
     )
     return _svg(300, 230, alt, body, "test")

@@ -1,4 +1,4 @@
-"""What may be claimed, against whom: a value that travels with every result."""
+"""Privacy guarantees: values that accompany every result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNSEPARATED = "not separated: a site's records lie open to every member and the 
 
 
 class SiteGuarantee(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for one site's records."""
+    """Privacy guarantee of one site's records."""
 
     mu: float
     epsilon: float
@@ -33,33 +33,35 @@ class SiteGuarantee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be claimed about a result, and everything it rests on.
+    """Privacy guarantee of a result, with its adversary and assumptions.
 
     Attributes
     ----------
     epsilon, delta, mu : float
-        The figures for the site that is protected least; ``sites`` has every site's.
+        The figures of the least protected site; ``sites`` has every site's.
     epsilon_output_only : float
-        The same against somebody who sees only the result.
+        Epsilon against someone who sees only the result.
     unit : str
         What is protected: "record" or "subject"; ``owner_note`` says how a person relates to it.
     against : str
-        Whom the figures hold against, in words.
+        The adversary, in words.
     public : tuple of str
-        What is taken as known to everybody.
+        Facts that are public and not protected.
     releases : int
-        Number of releases paid for.
-    minimum_sites, n_colluding, took_part
-        Who had to finish, may collude, and finished every release.
+        Number of releases that were charged.
+    minimum_sites, n_colluding : int
+        Number of sites that must finish, and of sites that may collude.
+    took_part : tuple of str
+        Sites that finished every release.
     assumptions : tuple of str
-        What the figures rest on besides arithmetic.
+        Assumptions of the figures.
     status : str
         "verified", "published claim" or "no guarantee"; or conditional, where an author's statement is assumed; or not
         separated, where a site serves records that its engine can read.
     replayable : bool
-        True if noise came from a seed: then nothing is protected, whatever the figures say.
+        Whether noise came from a seed: then nothing is protected, whatever the figures say.
     by_colluders : tuple of float
-        epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own noise alone.
+        Epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own noise alone.
         Empty if not known.
     """
 
@@ -113,7 +115,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         return self.sentence()
 
     def _repr_html_(self) -> str:
-        # Drawn only where somebody looks at it: what is revealed does not depend on how it is shown.
+        # Imported only where a card is shown.
         from dpcape.guarantee.card import card_html, card_of
 
         return card_html(card_of(self))
@@ -155,7 +157,7 @@ def _without_infinities(value: Any) -> Any:
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 
 
-# Where records that cannot be read are refused, a run tells everybody that there are none.
+# Where records that cannot be read are refused, a run makes public that there are none.
 ALL_VALID = "that all records are valid"
 LEDGER_HEADS = "heads of the sites' ledgers, which change when a site takes part in a study"
 
@@ -163,13 +165,13 @@ ONE_SITE_EACH = "a person appears at one site only (one at k sites is protected 
 
 
 class DescribedScheme(Scheme, Interface):
-    """A scheme that says in words whom it protects against, and what it rests on."""
+    """A scheme that describes its adversary and assumptions in words."""
 
     def adversary(self) -> str:
-        """Say in words whom the guarantee holds against."""
+        """Return the adversary, in words."""
 
     def assumptions(self) -> tuple[str, ...]:
-        """Say in words what the guarantee rests on besides arithmetic."""
+        """Return the assumptions of the guarantee, in words."""
 
 
 def guarantee_of(
@@ -236,7 +238,7 @@ def _site_guarantee(terms: Terms, plans: Sequence[ReleaseNoise], site: str) -> S
 
 
 def _unused_mu(terms: Terms, plans: Sequence[ReleaseNoise], site: str) -> float:
-    """Return what the releases that are allowed and were not made may still cost."""
+    """Return the mu of releases that are allowed and were not made."""
     return target_mus(terms)[site] * math.sqrt(math.fsum(terms.shares[len(plans) :]))
 
 
@@ -245,7 +247,7 @@ def _epsilon(terms: Terms, site: str, mu: float) -> float:
 
 
 def _output_only(terms: Terms, plans: Sequence[ReleaseNoise]) -> float:
-    """Return the worst site's epsilon against somebody who sees nothing but the results.
+    """Return the worst site's epsilon against someone who sees only the results.
 
     The result carries the own noise of at least ``minimum_sites`` sites; those with the least are counted.
     """

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
+from dpcape.analyses.kmeans import reduces
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
@@ -137,10 +138,12 @@ def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "r
 
 
 def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    bound, n_clusters = math.hypot(*facts.bounds), _whole(options, "n_clusters")
-    spread = n_clusters * math.sqrt(facts.n_features + 1) / bound
-    title = "noise of a centre in each round, against the bound (clusters of equal size)"
-    return _noise(title, lambda s: s[0] * spread, "bound")
+    few = reduces(facts.n_features, options.get("init"))
+    # In many columns scales are relative to the length that rows are shortened to.
+    longest, n_clusters = 1.0 if few else math.hypot(*facts.bounds), _whole(options, "n_clusters")
+    spread = n_clusters * math.sqrt(facts.n_features + 1) / longest
+    title = "noise of a centre in the last round, against the longest row (clusters of equal size)"
+    return _noise(title, lambda s: s[-1] * spread, "bound")
 
 
 def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:

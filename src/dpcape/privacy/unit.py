@@ -71,7 +71,7 @@ class Unit:
         rows = self.rows_per_subject if ceiling.rows_per_subject is None else ceiling.rows_per_subject
         return Unit(self.kind, rows)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """Return the fields of a ledger's row."""
         return {"unit": self.kind, "rows_per_subject": self.rows_per_subject}
 

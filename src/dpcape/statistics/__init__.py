@@ -1,6 +1,6 @@
 """Statistics of records, each with its own sensitivity."""
 
-from dpcape.statistics.clusters import cluster_sums
+from dpcape.statistics.clusters import cluster_sums, recentred_cluster_sums, reduced_cluster_sums
 from dpcape.statistics.extent import Extent
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.gradients import network_gradient
@@ -41,6 +41,8 @@ __all__ = [
     "mixture_step",
     "network_gradient",
     "polynomial_coefficients",
+    "recentred_cluster_sums",
+    "reduced_cluster_sums",
     "reduced_second_moment",
     "regression_moment",
     "second_moment",

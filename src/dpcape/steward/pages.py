@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -144,7 +143,7 @@ class Pages:
         """Return a page with one sentence on what is wrong, for a steward who is signed in."""
         return self._page("refused.html", sentence=sentence, ledger_refuses=ledger_refuses)
 
-    def _asks(self, digest: str, ledger: LedgerView) -> dict[str, Any] | None:
+    def _asks(self, digest: str, ledger: LedgerView) -> dict[str, object] | None:
         """Return what a pending study asks for; None if its file was changed."""
         try:
             study = kept_study(self._folder, digest)
@@ -169,7 +168,7 @@ class Pages:
             alt += f", {epsilon_text(entry.committed)} if every approved study runs"
         return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, committed=entry.committed)
 
-    def _page(self, template: str, **content: Any) -> str:
+    def _page(self, template: str, **content: object) -> str:
         site = {"site": self._folder.name, "root": self._root, "stamp": self._stamp, "version": __version__}
         return _environment().get_template(template).render(**site, **content)
 
@@ -221,7 +220,7 @@ def _prints(letter: str) -> bool:
     return letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
-def _finalize(value: Any) -> Any:
+def _finalize(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

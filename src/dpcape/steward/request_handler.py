@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.steward import pages
@@ -173,5 +173,5 @@ class StewardRequest(BaseHTTPRequestHandler):
         """Return the server's name without versions."""
         return "dpcape"
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Keep no log of requests: their addresses hold a secret."""

@@ -1,4 +1,4 @@
-// From releases to their noise and the guarantee: dpcape.protocols and .privacy.calibrate.
+// From releases to their noise and the guarantee: the functions of protocols and privacy.calibration.
 
 function checkColluding(colluding, sites) {
   if (colluding > sites - 1) {
@@ -16,7 +16,7 @@ function checkMinimum(minimum, sites, least, why) {
   return minimum;
 }
 
-// Protocol parameters checked for so many sites; the words are those of dpcape.protocols.
+// Protocol parameters checked for so many sites; the words are those of protocols/.
 function settingsOf(protocol, sites) {
   const { name, colluding, minimum } = protocol;
   const { python, parameters, refused, least_sites, too_few } = PROTOCOLS[name];
@@ -143,7 +143,7 @@ function checkStudy(study) {
   }
 }
 
-// Everything `dpcape plan` prints, and what the guarantee would say.
+// Everything the command `plan` prints, and the guarantee.
 function planStudy(study) {
   const settings = settingsOf(study.protocol, study.sizes.length);
   checkStudy(study);
@@ -199,7 +199,7 @@ function adversary(protocol) {
   return forms[Math.min(protocol.colluding, 2)].replace("{n}", protocol.colluding);
 }
 
-// The sentence dpcape.guarantee.guarantee prints.
+// The sentence of guarantee/guarantee.py.
 function sentence(study, plan) {
   const sites = study.sizes.length;
   const assumed = [CONSTANTS.one_site_each, ...PROTOCOLS[study.protocol.name].assumptions];

@@ -1,4 +1,4 @@
-// Exact (epsilon, delta) of a Gaussian release: the functions of dpcape.privacy.gaussian, .terms and .ledger.
+// Exact (epsilon, delta) of a Gaussian release: the functions of privacy.gaussian, .terms and .ledger.
 "use strict";
 
 const SAFETY = 1e-12;

@@ -1,4 +1,4 @@
-// Expected errors and sizes of noise, by name: dpcape.planning.measures and .kept_energy.
+// Expected errors and sizes of noise, by name: the functions of planning.measures and planning.kept_energy.
 
 const packedSize = (n) => n * (n + 1) / 2;
 const packedTensorSize = (n) => n * (n + 1) * (n + 2) / 6;
@@ -32,7 +32,7 @@ function ownSpectrum(values, size) {
 
 const noiseNorm = (scale, size) => scale * Math.sqrt(2 * size);
 
-// Large-matrix formula of dpcape.planning.kept_energy, where it is derived.
+// Large-matrix formula, derived in planning/kept_energy.py.
 function keptEnergy(spectrum, components, scale) {
   const best = sum(spectrum.slice(0, components));
   if (scale === 0 || components === spectrum.length || best <= 0) return 1;
@@ -232,7 +232,8 @@ const MEASURES = {
   correlation_of_noise: correlationOfNoise,
   variance_lost: varianceLost,
   noise_of_centres: (study) => (scales) =>
-    scales[0] * study.options.n_clusters * Math.sqrt(sum(study.widths) + 1) / Math.hypot(...study.bounds),
+    scales.at(-1) * study.options.n_clusters * Math.sqrt(sum(study.widths) + 1) /
+    (sum(study.widths) > CONSTANTS.n_coordinates ? 1 : Math.hypot(...study.bounds)),
   noise_of_gradients: (study) => lengthOfNoise(study, 0),
   noise_of_coefficients: (study) => lengthOfNoise(study, 0),
   noise_of_word_moments: (study, declared) => {

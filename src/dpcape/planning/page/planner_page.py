@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from dpcape._version import __version__
 from dpcape.analyses.description import Analysis, Variant
+from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS
@@ -83,6 +84,7 @@ def constants() -> dict[str, object]:
     """Return the constants that the scripts take from Python: calibration, words of the guarantee, analyses."""
     small, large = 1e-3, 1e9
     return {
+        "n_coordinates": N_COORDINATES,
         "version": __version__,
         "gap_share": epsilon_reserve(small) / small,
         "largest_gap": epsilon_reserve(large),
