@@ -2,7 +2,7 @@
 A guarantee as a test: hits against false alarms
 ================================================
 
-Somebody tests whether a certain record is in the data. The guarantee bounds every such test: at each rate of false
+Suppose an adversary tests whether a certain record is in the data. The guarantee bounds every such test: at each rate of false
 alarms it says how often the test can hit at most.
 """
 
