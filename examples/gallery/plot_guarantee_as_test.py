@@ -2,8 +2,8 @@
 A guarantee as a test: hits against false alarms
 ================================================
 
-Suppose an adversary tests whether a certain record is in the data. The guarantee bounds every such test: at each rate of
-false alarms it bounds the rate of hits.
+Suppose an adversary tests whether a certain record is in the data. The guarantee bounds every such test: at each
+rate of false alarms it bounds the rate of hits.
 """
 
 import matplotlib.pyplot as plt
