@@ -1,4 +1,4 @@
-"""Regressions and classifiers across five clinics, on made-up records.
+"""Regressions and classifiers across five clinics, on synthetic records.
 
 Run as ``python examples/regression.py``. Bounds and ranges are agreed before anybody looks at records.
 """

@@ -1,4 +1,4 @@
-"""Topics of documents that three newspapers may not pool, and a mixture model of measurements of three clinics."""
+"""Topics of documents that three newspapers cannot pool, and a mixture model of measurements of three clinics."""
 
 from __future__ import annotations
 

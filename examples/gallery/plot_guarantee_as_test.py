@@ -2,8 +2,8 @@
 A guarantee as a test: hits against false alarms
 ================================================
 
-Somebody tests whether a certain record is in the data. The guarantee bounds every such test: at each rate of false
-alarms it says how often the test can hit at most.
+Suppose an adversary tests whether a certain record is in the data. The guarantee bounds every such test: at each
+rate of false alarms it bounds the rate of hits.
 """
 
 import matplotlib.pyplot as plt

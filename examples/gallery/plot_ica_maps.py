@@ -37,7 +37,7 @@ for column in range(4):
 plt.show()
 
 # %%
-# How well they match, and what is promised: per time point, not per person.
+# How well they match, and what is guaranteed: per time point, not per person.
 
 print(matched_correlations(found, truth).round(3))
 print(model.guarantee_.owner_note)

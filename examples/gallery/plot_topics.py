@@ -2,7 +2,7 @@
 Topics of three newspapers
 ==========================
 
-Documents that three newspapers may not pool; two releases give the topics.
+Documents that three newspapers cannot pool; two releases give the topics.
 """
 
 import matplotlib.pyplot as plt

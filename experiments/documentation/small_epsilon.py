@@ -1,4 +1,4 @@
-"""The tables "what to expect at small epsilon" of docs/analyses: PCA, CCA and k-means on made-up data.
+"""The tables "what to expect at small epsilon" of docs/analyses: PCA, CCA and k-means on synthetic data.
 
 Run: python experiments/documentation/small_epsilon.py
 """

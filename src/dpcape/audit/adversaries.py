@@ -35,7 +35,7 @@ class Adversary:
 
     @property
     def honest(self) -> tuple[str, ...]:
-        """Sites that finish and tell nobody anything beyond their messages."""
+        """Sites that finish and share nothing beyond their messages."""
         return tuple(site for site in self.sites if site not in self.colluding + self.lost)
 
     def __str__(self) -> str:

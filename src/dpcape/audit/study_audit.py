@@ -117,7 +117,7 @@ def audit_study(
     noise : callable
         ``noise(k)`` returns the source of the k-th batch of trials.
     site : str or None
-        Where the unit that is attacked stands; None for the first site.
+        Site of the unit that is attacked; None for the first site.
     factors : mapping or None
         Fractions of the noise to leave ("own", "draw", "dealer"), to confirm that the audit detects it.
     progress : callable or None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from dpcape.guarantee.release_record import Release
+    from dpcape.guarantee.release_record import ReleaseRecord
     from dpcape.postprocessing.verdicts import Verdict
     from dpcape.runs.folder import RunFolder
     from dpcape.study import Study
@@ -67,7 +67,7 @@ def report(folder: Path, as_json: bool) -> None:
 def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, resume: bool, quiet: bool) -> RunFolder:
     from dpcape.runs.in_process import run_in_process
 
-    def progress(release: Release) -> None:
+    def progress(release: ReleaseRecord) -> None:
         if not quiet:
             click.echo(f"release {release.number + 1} of {release.n_releases}: {release.statistic}", err=True)
 

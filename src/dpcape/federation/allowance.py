@@ -12,7 +12,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import AllowanceExceeded, UtilityWarning
 from dpcape.federation.kept_releases import KeptRelease, KeptReleases, kept_release
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.privacy.calibration import ReleaseNoise, plan_release
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Outcome
@@ -55,7 +55,7 @@ class Allowance:
         federation: Federation,
         terms: Terms,
         line: SiteMessenger,
-        on_release: Callable[[Release], None] | None,
+        on_release: Callable[[ReleaseRecord], None] | None,
         *,
         releases: KeptReleases | None = None,
         n_begun: int = 0,
@@ -71,7 +71,7 @@ class Allowance:
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
         self._on_release = on_release
-        self.releases: list[Release] = []
+        self.releases: list[ReleaseRecord] = []
 
     @property
     def left(self) -> int:
@@ -161,7 +161,7 @@ class Allowance:
         divisor: float,
         length: float | None = None,
     ) -> None:
-        release = Release(
+        release = ReleaseRecord(
             number=number,
             n_releases=len(self._terms.shares),
             statistic=statistic.name,

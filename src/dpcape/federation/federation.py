@@ -14,7 +14,7 @@ from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
 from dpcape.facts import PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.privacy.terms import Terms, check_terms
 from dpcape.protocols.protocol import Protocol
 from dpcape.secure_sum import SignedHead
@@ -65,7 +65,7 @@ class Federation:
     deadline : float or None
         Seconds to wait for each answer; None waits without limit.
     on_release : callable or None
-        Function called with a :class:`Release` after each release, for progress.
+        Function called with a :class:`ReleaseRecord` after each release, for progress.
     seen_heads : mapping or None
         (length, hash) of each site's ledger as it was last seen; a site whose ledger does not contain it any more
         refuses, because a backup was restored there.
@@ -99,7 +99,7 @@ class Federation:
         protocol: Protocol,
         weights: Mapping[str, float] | None = None,
         deadline: float | None = None,
-        on_release: Callable[[Release], None] | None = None,
+        on_release: Callable[[ReleaseRecord], None] | None = None,
         seen_heads: Mapping[str, tuple[int, str]] | None = None,
         releases: KeptReleases | None = None,
         enclosure: Enclosure | None = None,

@@ -1,6 +1,6 @@
 """What may be claimed, against whom, and the card that says so."""
 
 from dpcape.guarantee.guarantee import Guarantee, SiteGuarantee, guarantee_of
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 
-__all__ = ["Guarantee", "Release", "SiteGuarantee", "guarantee_of"]
+__all__ = ["Guarantee", "ReleaseRecord", "SiteGuarantee", "guarantee_of"]

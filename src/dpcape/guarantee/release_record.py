@@ -1,4 +1,4 @@
-"""One release as it happened."""
+"""Record of one release that was made."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Release:
-    """One release as it happened.
+class ReleaseRecord:
+    """Record of one release that was made.
 
     Attributes
     ----------
     number, n_releases : int
-        Which of how many.
+        Position of the release, from 0, and number of releases of the allowance.
     statistic : str
         Name of the statistic.
     scale : float
         Standard deviation of the noise in the mean, per packed coordinate (on a matrix: at the diagonal).
     survivors : tuple of str
-        Sites whose records are in it.
+        Sites whose contribution counts.
     n_records : int
-        Records in it.
-    mus : mapping
-        What it cost each site.
+        Number of records at these sites.
+    mus : dict
+        Exposure of each site's records, as mu.
     size : int
-        How many numbers it holds.
+        Number of values released.
     length : float or None
-        Euclidean length of what was released, packed; noise alone has about ``scale * sqrt(size)``.
+        Euclidean norm of the packed values; noise alone has about ``scale * sqrt(size)``.
     """
 
     number: int
@@ -38,3 +38,7 @@ class Release:
     mus: dict[str, float]
     size: int = 0
     length: float | None = None
+
+
+# Former name, until its last importers follow: analyses.Release is a planned release.
+Release = ReleaseRecord

@@ -16,7 +16,7 @@ import numpy as np
 from dpcape.errors import DpcapeWarning, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.planning.estimator import Estimator
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
@@ -131,7 +131,7 @@ class RecordingAllowance(Allowance):
     ----------
     statistics : list of Statistic
         Requested statistics, in order.
-    releases : list of Release
+    releases : list of ReleaseRecord
         Records of the requested releases, without noise.
     """
 
@@ -143,7 +143,7 @@ class RecordingAllowance(Allowance):
         self._stated: list[str] = []
         self.statistics: list[AnyStatistic] = []
         self._on_release = None
-        self.releases: list[Release] = []
+        self.releases: list[ReleaseRecord] = []
 
     @property
     def terms(self) -> Terms:

@@ -1,6 +1,6 @@
 """What a site has spent, and the ceiling it refuses to pass.
 
-The ledger stands at the site. A charge is for a whole allowance and comes before its first release; a counter makes
+The ledger is kept at the site. A charge is for a whole allowance and comes before its first release; a counter makes
 sure that no release happens twice. This ledger lives in memory; one on disk has the same surface.
 """
 
@@ -35,7 +35,7 @@ class Charge:
     tail: float
     n_releases: int
     unit: Unit = PER_RECORD
-    # Digest of the terms, so that an allowance goes on after a crash only as it began.
+    # Digest of the terms, so that an allowance is continued after a crash only as it began.
     terms: str = ""
 
     def stated(self, ceiling: Unit) -> Charge:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.report.loading_sections import figure_of
 from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.release_plots import rounds, signal_bars
@@ -19,7 +19,7 @@ _MEANING = (
 _WITHOUT = "No noise was added: exact totals were released."
 
 
-def noise_section(releases: Sequence[Release]) -> ReportSection:
+def noise_section(releases: Sequence[ReleaseRecord]) -> ReportSection:
     """Return the section that compares the norms of releases with those of their noise."""
     header = [
         "release",
@@ -37,24 +37,24 @@ def noise_section(releases: Sequence[Release]) -> ReportSection:
     return ReportSection("Noise of the releases", text=text, pictures=pictures, tables=[Table(header, shown)])
 
 
-def round_sections(releases: Sequence[Release]) -> list[ReportSection]:
+def round_sections(releases: Sequence[ReleaseRecord]) -> list[ReportSection]:
     """Return a learning curve for every statistic that is a step of an iteration."""
     names = dict.fromkeys(release.statistic for release in releases)
     found = [[release for release in releases if release.statistic == name] for name in names]
     return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and _is_step(group[0])]
 
 
-def _is_step(release: Release) -> bool:
+def _is_step(release: ReleaseRecord) -> bool:
     """Return whether a release is a step of an iteration, whose norm shows how far the fit is from converged."""
     return release.length is not None and ("gradient" in release.statistic or "score" in release.statistic)
 
 
-def noise_length(release: Release) -> float:
+def noise_length(release: ReleaseRecord) -> float:
     """Return the norm that noise alone would have: the root of its expected square."""
     return release.scale * math.sqrt(release.size)
 
 
-def _row(release: Release) -> list[str]:
+def _row(release: ReleaseRecord) -> list[str]:
     return [
         str(release.number + 1),
         release.statistic.replace("_", " "),
@@ -65,7 +65,7 @@ def _row(release: Release) -> list[str]:
     ]
 
 
-def _bars(releases: Sequence[Release]) -> Picture:
+def _bars(releases: Sequence[ReleaseRecord]) -> Picture:
     names = [f"{release.number + 1}: {release.statistic.replace('_', ' ')}" for release in releases]
     lengths = [release.length or 0.0 for release in releases]
     noises = [noise_length(release) for release in releases]
@@ -80,7 +80,7 @@ def _bars(releases: Sequence[Release]) -> Picture:
     )
 
 
-def _rounds(releases: Sequence[Release]) -> ReportSection:
+def _rounds(releases: Sequence[ReleaseRecord]) -> ReportSection:
     name = releases[0].statistic.replace("_", " ")
     lengths = [release.length or 0.0 for release in releases]
     noises = [noise_length(release) for release in releases]

@@ -12,7 +12,7 @@ from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused
 from dpcape.federation import Federation
 from dpcape.federation.rebuilt import RebuiltFederation, ReleaseMissing
 from dpcape.files import write_text
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger, Spending
 from dpcape.protocols.dealer import DEALER, NoiseDealer
@@ -29,7 +29,7 @@ from dpcape.study import Study
 
 # Records of a rehearsed site if the study does not state them.
 REHEARSED_RECORDS = 500
-Progress = Callable[[Release], None]
+Progress = Callable[[ReleaseRecord], None]
 
 
 def run_in_process(
@@ -173,7 +173,7 @@ def _compute(
     progress: Progress | None,
     allowance: str = "",
 ) -> None:
-    def on_release(release: Release) -> None:
+    def on_release(release: ReleaseRecord) -> None:
         run.log(
             "release",
             number=release.number + 1,
