@@ -30,4 +30,4 @@ def test_a_site_without_data_is_told_so(tmp_path: Path) -> None:
     assert found["ledger"].good
     assert not found["approval"].good
     assert not found["data and bounds"].good
-    assert found["data and bounds"].text == "a site must have a data set; got none. Use: dpcape site add."
+    assert found["data and bounds"].text == "The site has no data set. Register one with: dpcape site add."

@@ -80,7 +80,7 @@ def test_exit_codes_tell_no_from_wrong(consortium: Consortium, tmp_path: Path) -
     home = consortium.sites["lyon"].path
     wrong = typed("site", "budget", "nothing", "--folder", home)
     assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert "data set must be one of ['cohort']; got 'nothing'" in wrong.stderr
+    assert "must be one of cohort; got 'nothing'" in wrong.stderr
     assert typed("site", "budget", "cohort", "--epsilon", "2", "--folder", home).exit_code == 2
     assert typed("site", "identity", "--folder", tmp_path).exit_code == 2
     assert typed("site", "approve", tmp_path / "nowhere.toml", "--folder", home).exit_code == 2

@@ -1,4 +1,4 @@
-"""What must be in order before a study: looked at one by one, with a sentence for whoever has to mend it.
+"""Check readiness for a study, one point at a time, and suggest a fix for each.
 
 Everything here is read-only and spends nothing. What is said about data is public: that it can be read, and that it has
 the columns and bounds of the study.
@@ -80,7 +80,7 @@ def _versions() -> str:
         return f"dpcape {__version__}; NVIDIA FLARE is not installed, which only a federation needs"
     if not engine.startswith(TESTED_ENGINE):
         raise InvalidParameter(
-            f"nvflare must be {TESTED_ENGINE}*, which was tested; got {engine}. Install dpcape[engine]."
+            f"nvflare must be {TESTED_ENGINE}*, which was tested; got {engine}. Run: pip install 'dpcape[engine]'."
         )
     return f"dpcape {__version__}, nvflare {engine}"
 
@@ -88,7 +88,7 @@ def _versions() -> str:
 def _disk() -> str:
     free = shutil.disk_usage(Path.cwd()).free
     if free < _MIN_FREE_BYTES:
-        raise InvalidParameter(f"at least 1 GiB must be free here; got {free / 2**30:.2f} GiB. Make room.")
+        raise InvalidParameter(f"At least 1 GiB must be free here; got {free / 2**30:.2f} GiB. Free some space.")
     return f"{free / 2**30:.0f} GiB free"
 
 
@@ -122,7 +122,7 @@ def _data(folder: Path, study: Study) -> str:
     site = SiteFolder(folder)
     sets = site.data_sets()
     if not sets:
-        raise InvalidParameter("a site must have a data set; got none. Use: dpcape site add.")
+        raise InvalidParameter("The site has no data set. Register one with: dpcape site add.")
     approved = site.state().approvals.get(study.digest())
     name = approved[0] if approved else next(iter(sets))
     with warnings.catch_warnings():
@@ -136,14 +136,19 @@ def _data(folder: Path, study: Study) -> str:
             "which contribute zero. Correct them, or declare missing= in the study. This number stays here."
         )
     if facts.shape_facts() != study.facts():
-        raise InvalidParameter("records must have the columns and bounds the study declares; got others.")
+        raise InvalidParameter(
+            "Records must have the columns and bounds the study declares; got different ones. Check "
+            "the study's [data] table against the file."
+        )
     return f"data set {name} can be read; columns and bounds are the study's"
 
 
 def _permissions(kit: Path) -> str:
     open_to_others = [path.name for path in kit.rglob("*.key") if path.stat().st_mode & 0o077]
     if open_to_others:
-        raise InvalidParameter(f"keys must be readable by their owner alone; got {open_to_others[0]}. Run chmod 600.")
+        raise InvalidParameter(
+            f"Keys must be readable only by their owner; got wider permissions of {open_to_others[0]}. Run chmod 600."
+        )
     return "keys of the kit are private"
 
 
@@ -180,9 +185,14 @@ def _handshake(kit: Path, folder: Path | None) -> str:
             answered = bool(secured.recv(9))
             protocol = secured.version()
     except OSError as error:
-        raise InvalidParameter(f"the server at {host}:{port} must accept this kit; got {error}.") from error
+        raise InvalidParameter(
+            f"The connection to {host}:{port} failed because the server did not accept this kit "
+            f"({error}). Use the kit of this federation."
+        ) from error
     if not answered:
-        raise InvalidParameter(f"the server at {host}:{port} must accept this kit; it closed the connection.")
+        raise InvalidParameter(
+            f"The connection to {host}:{port} failed because the server closed it. Use the kit of this federation."
+        )
     return f"{host}:{port} accepts this kit ({protocol}, both sides authenticated)"
 
 
@@ -193,14 +203,14 @@ def _server_of(kit: Path) -> tuple[str, int]:
             target = json.loads(path.read_text(encoding="utf-8"))["servers"][0]["service"]["target"]
             host, _, port = str(target).rpartition(":")
             return host, int(port)
-    raise InvalidParameter("a kit must name its server; got none. Give the kit of a site or of the server.")
+    raise InvalidParameter("The kit does not name its server. Give the kit of a site or of the server.")
 
 
 def _startup(kit: Path, *names: str) -> Path:
     for name in names:
         if (kit / "startup" / name).is_file():
             return kit / "startup" / name
-    raise InvalidParameter(f"a kit must hold {names[0]}; got none. For a site's kit, name its folder too.")
+    raise InvalidParameter(f"The kit does not hold {names[0]}. For a site's kit, name its folder too.")
 
 
 def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:
@@ -214,7 +224,9 @@ def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:
         with opened(folder.admin_kit) as coordination:
             absent = sorted(set(folder.site_names()) - set(coordination.connected()))
         if absent:
-            raise InvalidParameter(f"every site must be connected; got nothing from {', '.join(absent)}.")
+            raise InvalidParameter(
+                f"The sites {', '.join(absent)} are not connected. Start them with 'dpcape site serve'."
+            )
         return "every site is connected"
 
     def ready(place: str) -> str:

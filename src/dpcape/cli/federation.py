@@ -1,4 +1,4 @@
-"""``dpcape federation``: what the coordinator does besides running studies."""
+"""``dpcape federation``: commands of the coordinator, besides running studies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 
 @click.group()
 def federation() -> None:
-    """Set up and look after a federation on NVIDIA FLARE (extra engine)."""
+    """Set up and operate a federation on NVIDIA FLARE (extra engine)."""
 
 
 @federation.command()
@@ -29,13 +29,13 @@ def federation() -> None:
     multiple=True,
     required=True,
     metavar="FILE",
-    help="What a site sent: output of 'dpcape site identity --json'; once per site.",
+    help="File of a site: output of 'dpcape site identity --json'; once per site.",
 )
 @click.option("--host", default="localhost", show_default=True, help="Server's name; localhost listens on loopback.")
 @click.option("--port", type=int, default=18002, show_default=True)
 @_as_json
 def init(folder: Path, sites: tuple[str, ...], host: str, port: int, as_json: bool) -> None:
-    """Write the FLARE project file and, through FLARE's provisioning, a kit with a certificate for everybody."""
+    """Write the FLARE project file and, through FLARE's provisioning, a kit with a certificate per participant."""
     made = _federation_folder(folder)
     made.create([_registration(path) for path in sites], host=host, port=port)
     result = {
@@ -62,7 +62,7 @@ def serve(folder: Path) -> None:
 @_folder
 @_as_json
 def status(folder: Path, as_json: bool) -> None:
-    """Tell which sites are connected and which jobs FLARE knows."""
+    """Show connected sites and FLARE's jobs."""
 
     def ask(coordination: Any) -> dict[str, Any]:
         connected = coordination.connected()
@@ -88,7 +88,7 @@ def cancel(folder: Path, job: str) -> None:
 @_folder
 @click.argument("site", metavar="SITE.identity.json")
 def add_site(folder: Path, site: str) -> None:
-    """Make a kit for a further site, from what it sent; the other kits stay valid."""
+    """Make a kit for another site, from its file; the other kits stay valid."""
     made, registration = _federation_folder(folder), _registration(site)
     made.add(registration)
     click.echo(f"Kit for {registration.site}: {made.kits / registration.site}. Restart 'dpcape federation serve'.")
@@ -98,7 +98,7 @@ def add_site(folder: Path, site: str) -> None:
 @_folder
 @click.argument("site", metavar="SITE.identity.json")
 def replace_site(folder: Path, site: str) -> None:
-    """Make a new kit, with a new certificate, for a site that lost its machine; from what it sent."""
+    """Make a new kit, with a new certificate, for a site that lost its machine, from its file."""
     made, registration = _federation_folder(folder), _registration(site)
     made.replace(registration)
     kit = made.kits / registration.site
@@ -156,4 +156,4 @@ def _require_engine() -> None:
     from importlib.util import find_spec
 
     if find_spec("nvflare") is None:
-        raise InvalidParameter("a federation must have NVIDIA FLARE installed; got none. Install dpcape[engine].")
+        raise InvalidParameter("NVIDIA FLARE is not installed. Run: pip install 'dpcape[engine]'.")

@@ -1,4 +1,4 @@
-"""``dpcape site``: what the data steward of a site does."""
+"""``dpcape site``: commands of a site's data steward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def site() -> None:
-    """Guard a site's data: identity, ceilings, approvals and the ledger."""
+    """Manage a site: identity, data sets, ceilings, approvals and the ledger."""
 
 
 site.add_command(serve)
@@ -34,21 +34,21 @@ _folder_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     envvar="DPCAPE_SITE",
-    help="The site's folder; the current one, or $DPCAPE_SITE, if absent.",
+    help="The site's folder; by default $DPCAPE_SITE, else the current folder.",
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-_data_option = click.option("--data", default=None, help="Data set; may be left out if there is one only.")
+_data_option = click.option("--data", default=None, help="Data set; needed if there are several.")
 _per_option = click.option(
     "--per",
     type=click.Choice(["record", "subject"]),
     default=None,
-    help="What the ceiling is per: one record, or one subject with all its records. At first 'record'; then as it is.",
+    help="Unit of the ceiling: one record, or one subject with all its records. Unchanged by default ('record').",
 )
 _rows_option = click.option(
     "--rows-per-subject",
     type=click.IntRange(min=1),
     default=None,
-    help="Most records one subject owns; public. A study per record counts so many times in mu per subject.",
+    help="Public maximum number of records per subject; multiplies mu of studies per record per subject.",
 )
 
 
@@ -58,12 +58,12 @@ def _steward(command: Callable[..., None]) -> Callable[..., None]:
 
 @site.command()
 @click.argument("path", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--name", required=True, help="The name the consortium knows the site by.")
+@click.option("--name", required=True, help="Name of the site in the consortium.")
 @click.option(
     "--keys",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Where the identity key and the copy of the ledger's head go; best on another disk than PATH.",
+    help="Folder for the identity key and the copy of the ledger's head; best on another disk than PATH.",
 )
 @_json_option
 def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
@@ -77,15 +77,15 @@ def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
 @site.command()
 @click.argument("name")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, required=True, help="Ceiling of everything ever released from the data set.")
-@click.option("--delta", type=float, required=True)
+@click.option("--epsilon", type=float, required=True, help="Lifetime ceiling of the data set.")
+@click.option("--delta", type=float, required=True, help="Delta of the ceiling.")
 @click.option("--per-study", type=float, default=None, help="Ceiling of one study, at the same delta.")
 @_per_option
 @_rows_option
-@click.option("--accept-overlap", is_flag=True, help="Give records that another data set has a second budget; logged.")
+@click.option("--accept-overlap", is_flag=True, help="Give records of another data set a second budget; recorded.")
 @_steward
 def add(name: str, path: Path, folder: Path, as_json: bool, **ceiling: Any) -> None:
-    """Register a data set and the ceiling of what may ever be learnt from it."""
+    """Register a data set and its lifetime privacy ceiling."""
     place = _open(folder)
     place.add_data(name, path, **ceiling)
     show(_budget(place, name), as_json)
@@ -96,7 +96,7 @@ def add(name: str, path: Path, folder: Path, as_json: bool, **ceiling: Any) -> N
 @_data_option
 @_steward
 def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
-    """Tell what a study would do here: what leaves, to whom, how noisy, and what the ledger would show."""
+    """Show what a study would do here: what leaves, who sees it, its noise, and the ledger afterwards."""
     from dpcape.steward.review import review as review_values
     from dpcape.steward.review import review_text
 
@@ -116,9 +116,9 @@ def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
 @site.command()
 @click.argument("name")
 @click.option("--epsilon", type=float, default=None, help="New ceiling; needs --delta.")
-@click.option("--delta", type=float, default=None)
-@click.option("--per-study", type=float, default=None, help="New ceiling of one study; stays as it is if absent.")
-@click.option("--no-per-study", is_flag=True, help="Take the ceiling of one study away.")
+@click.option("--delta", type=float, default=None, help="Delta of the new ceiling.")
+@click.option("--per-study", type=float, default=None, help="New ceiling of one study; unchanged by default.")
+@click.option("--no-per-study", is_flag=True, help="Remove the ceiling of one study.")
 @_per_option
 @_rows_option
 @_steward
@@ -133,14 +133,14 @@ def budget(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Show what a data set has spent, or change its ceiling."""
+    """Show a data set's spending, or change its ceiling."""
     from dpcape.errors import InvalidParameter
 
     place = _open(folder)
     if (epsilon is None) != (delta is None):
-        raise InvalidParameter("a ceiling must be given as --epsilon and --delta; got one of them. Give both.")
+        raise InvalidParameter("A ceiling must have --epsilon and --delta; got one of them. Give both.")
     if per_study is not None and no_per_study:
-        raise InvalidParameter("the ceiling of one study must be set or taken away; got both. Leave one out.")
+        raise InvalidParameter("--per-study and --no-per-study must not be used together; got both. Leave one out.")
     named = (epsilon, per_study, per, rows_per_subject)
     if no_per_study or any(part is not None for part in named):
         unit = (per, rows_per_subject)
@@ -151,10 +151,10 @@ def budget(
 @site.command()
 @click.argument("study")
 @_data_option
-@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="How often it may run.")
+@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of runs allowed.")
 @_steward
 def approve(study: str, data: str | None, runs: int, folder: Path, as_json: bool) -> None:
-    """Approve a study exactly as it is; a changed study is another one."""
+    """Approve this exact study; any change needs new approval."""
     place = _open(folder)
     found = _study(place, study)
     place.approve(found, data, runs=runs)
@@ -176,7 +176,7 @@ def deny(study: str, folder: Path, as_json: bool) -> None:
 @click.argument("study")
 @_steward
 def revoke(study: str, folder: Path, as_json: bool) -> None:
-    """Take an approval back; what was charged stays charged."""
+    """Withdraw an approval; what was charged stays charged."""
     place = _open(folder)
     found = _study(place, study)
     place.revoke(found)
@@ -202,7 +202,7 @@ def identity(folder: Path, as_json: bool) -> None:
 @click.argument("public_key")
 @_steward
 def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
-    """Fix the identity of another site, or of the coordinator (NAME: coordinator)."""
+    """Trust the public key of another site, or of the coordinator (NAME: coordinator)."""
     from dpcape.secure_sum import fingerprint_of
 
     place = _open(folder)
@@ -212,10 +212,10 @@ def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
 
 @site.command("allow-analysis")
 @click.argument("package")
-@click.option("--remove", is_flag=True, help="Take the permission back.")
+@click.option("--remove", is_flag=True, help="Withdraw the permission.")
 @_steward
 def allow_analysis(package: str, remove: bool, folder: Path, as_json: bool) -> None:
-    """Let studies name the analyses of another package; loading one runs that package's code here."""
+    """Allow analyses of another package in studies; loading one runs that package's code here."""
     place = _open(folder)
     place.allow_package(package, allowed=not remove)
     show({"allowed packages": sorted(place.state().packages)}, as_json)
@@ -225,15 +225,15 @@ def allow_analysis(package: str, remove: bool, folder: Path, as_json: bool) -> N
 @click.argument("data", required=False)
 @click.option("--verify", is_flag=True, help="Read everything again and check every hash.")
 @click.option("--export", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as JSON lines.")
-@click.option("--accept-head", is_flag=True, help="Go on after a backup was restored; needs --reason and --lost.")
-@click.option("--reason", default="", help="Why, in the steward's words; becomes part of the log.")
+@click.option("--accept-head", is_flag=True, help="Continue after a backup was restored; needs --reason and --lost.")
+@click.option("--reason", default="", help="Reason, recorded in the ledger.")
 @click.option(
     "--lost",
     multiple=True,
     metavar="DATA:EPSILON:DELTA",
-    help="What may have been spent since the backup; 'none' if nothing was.",
+    help="What may have been spent since the backup; 'none' if certain.",
 )
-@click.option("--seen", default=None, metavar="LENGTH:HASH", help="The head the coordinator saw, if it is the one.")
+@click.option("--seen", default=None, metavar="LENGTH:HASH", help="Head the coordinator saw, if the ledger lacks it.")
 @_steward
 def log(
     data: str | None,
@@ -311,9 +311,7 @@ def _set_ceiling(
     now = place.state().ceilings.get(name)
     epsilon, delta = whole if now is None or whole[0] is not None else (now.epsilon, now.delta)
     if epsilon is None or delta is None:
-        raise InvalidParameter(
-            f"a ceiling must be given as --epsilon and --delta; got neither for {name!r}. Give both."
-        )
+        raise InvalidParameter(f"A ceiling must have --epsilon and --delta; got neither for {name!r}. Give both.")
     kept = now.per_study if now is not None and keep else None
     place.set_ceiling(name, Ceiling(epsilon, delta, kept if per_study is None else per_study, unit_after(now, *unit)))
 
@@ -324,7 +322,7 @@ def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
 
     state = place.state()
     if name not in state.ceilings:
-        raise InvalidParameter(f"a data set must be one of {sorted(state.ceilings)}; got {name!r}.")
+        raise InvalidParameter(f"NAME must be one of {', '.join(sorted(state.ceilings))}; got {name!r}.")
     ceiling = state.ceilings[name]
     spent = state.spent(name, ceiling.delta)
     return {

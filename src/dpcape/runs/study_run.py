@@ -23,28 +23,29 @@ from dpcape.transport.request_handler import about_here
 OUTCOME, HEADS, EVENTS, ENDS = "outcome.json", "heads.json", "events.jsonl", "ends.json"
 # What a job leaves for the run's folder.
 RESULTS = ("model.npz", "guarantee.json", "participants.json")
-# Certificates and approvals rest on clocks; more than this apart, somebody should look.
+# Certificates and approvals depend on clocks; a larger difference is reported.
 MAX_CLOCK_SECONDS = 300.0
 # For the last question, which nothing depends on.
 _PARTING_SECONDS = 10.0
 
 
 class StudyRun:
-    """Carries one study through.
+    """Run of one study over a transport.
 
     Parameters
     ----------
     study : Study
+        The study to run.
     line : CarriedTransport
-        To the sites.
+        Transport to the sites.
     status : DeliveryStatus
-        Told about everything that happens.
+        Receives every event.
     out : Path
         Folder for the results.
     seen_heads : mapping
         Ledger heads that sites showed before; a site that no longer knows its own is noticed.
     releases : KeptReleases
-        Where releases are kept as they arrive; an allowance that is kept there goes on.
+        Where releases are kept as they arrive; an allowance that is kept there is continued.
     """
 
     def __init__(
