@@ -31,11 +31,13 @@ fig, ax = plt.subplots()
 looks = {0.3: ("#D55E00", "o"), 1.0: ("#0072B2", "s"), 10.0: ("#CC79A7", "D")}
 for shift, (epsilon, (colour, marker)) in zip((-0.2, 0.0, 0.2), looks.items(), strict=True):
     federation = Federation(in_process(held, noise=Replay(2)), protocol=Cape(n_colluding=1))
-    model = LinearRegression(epsilon=epsilon, delta=1e-6).fit(federation)
+    model = LinearRegression(epsilon=epsilon, delta=1e-6, scale="private").fit(federation)
     places = np.arange(3) + shift
-    ax.vlines(places, *model.interval_, color=colour, linewidth=2)
+    # An infinite interval, where noise hides a coefficient, is drawn over the whole height.
+    ax.vlines(places, *np.clip(model.interval_, -60, 60), color=colour, linewidth=2)
     ax.plot(places, model.coef_, marker, color=colour, label=f"epsilon {epsilon:g}")
 ax.hlines(TRUTH, np.arange(3) - 0.3, np.arange(3) + 0.3, color="black", label="truth")
+ax.set_ylim(-60, 60)
 ax.axhline(0, color="0.7", linewidth=0.8)
 ax.set_xticks(range(3), list(RANGES))
 ax.set_ylabel("mmHg per half range")

@@ -124,6 +124,20 @@ STUDIES: list[dict[str, Any]] = [
     {"analysis": "linear-regression", "widths": [20], "bounds": [1.0], "options": {"fit_intercept": True}},
     {"analysis": "linear-regression", "widths": [6], "bounds": [4.0], "options": {"fit_intercept": False}},
     {"analysis": "logistic-regression", "widths": [30], "bounds": [1.0], "options": {"fit_intercept": True}},
+    {"analysis": "linear-regression-scaled", "widths": [6], "bounds": [4.0], "options": {"fit_intercept": True}},
+    {"analysis": "logistic-regression-scaled", "widths": [6], "bounds": [4.0], "options": {"fit_intercept": False}},
+    {
+        "analysis": "linear-regression-prediction",
+        "widths": [6],
+        "bounds": [4.0],
+        "options": {"fit_intercept": True, "n_iter": 24},
+    },
+    {
+        "analysis": "logistic-regression-prediction",
+        "widths": [6],
+        "bounds": [1.0],
+        "options": {"fit_intercept": True, "n_iter": 0},
+    },
     {"analysis": "kmeans", "widths": [8], "bounds": [1.0], "options": {"n_clusters": 4, "n_iter": 6}},
     {
         "analysis": "network-classifier",

@@ -157,7 +157,7 @@ def test_a_study_that_differs_from_the_approved_one_is_refused(consortium: Conso
     consortium.approve(approved)
     changed = consortium.study("changed", "mean", epsilon=1.5)
     consortium.approve(changed, ["lima", "lyon", "oslo"])
-    with pytest.raises(LedgerRefused, match=r"^pune: .*must be approved"):
+    with pytest.raises(LedgerRefused, match=r"^pune: .*has not approved"):
         consortium.run(changed)
 
 

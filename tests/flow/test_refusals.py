@@ -117,7 +117,7 @@ WRONG_TERMS: dict[str, Callable[[Terms], dict[str, Any]]] = {
 def test_altered_terms_are_refused(what: str) -> None:
     bench = Bench(Independent())
     assert refusal(bench.open(**WRONG_TERMS[what](bench.terms)))
-    assert "opened" in refusal(bench.say(m.Submit(request=bench.request())))
+    assert "not open" in refusal(bench.say(m.Submit(request=bench.request())))
     assert bench.untouched
 
 
@@ -145,8 +145,8 @@ def test_infeasible_settings_are_refused(settings_: ProtocolSettings) -> None:
 def test_an_allowance_is_opened_once() -> None:
     bench = Bench(Independent())
     assert isinstance(bench.open(), m.Agreed)
-    assert "once" in refusal(bench.open())
-    assert "once" in refusal(bench.open(epsilons=dict.fromkeys(NAMES, 50.0)))
+    assert "already open" in refusal(bench.open())
+    assert "already open" in refusal(bench.open(epsilons=dict.fromkeys(NAMES, 50.0)))
 
 
 # Requests.
@@ -198,11 +198,11 @@ def test_a_release_happens_once() -> None:
     bench.open()
     first = bench.say(m.Submit(request=bench.request()))
     assert isinstance(first, m.Vector)
-    assert "once" in refusal(bench.say(m.Submit(request=bench.request())))
+    assert "happened before" in refusal(bench.say(m.Submit(request=bench.request())))
     other = bench.request(statistic=first_moments(bench.federation.facts))
     assert "statistic" in refusal(bench.say(m.Submit(request=other)))
     assert isinstance(bench.say(m.Submit(request=bench.request(release=1))), m.Vector)
-    assert "once" in refusal(bench.say(m.Submit(request=bench.request())))
+    assert "happened before" in refusal(bench.say(m.Submit(request=bench.request())))
     assert "release" in refusal(bench.say(m.Submit(request=bench.request(release=2))))
     assert len(bench.spy.read) == 2
 
@@ -310,7 +310,7 @@ def test_an_unexpected_failure_is_told_by_its_kind_alone(caplog: pytest.LogCaptu
     assert text == "the site failed with ValueError; see its log."
     assert "row 17" in caplog.text  # the site's own log, which does not travel
     # It had been charged and counted by then, and stays so.
-    assert "once" in refusal(bench.say(m.Submit(request=bench.request())))
+    assert "happened before" in refusal(bench.say(m.Submit(request=bench.request())))
 
 
 # Fuzzing: never an exception, never a word about records.

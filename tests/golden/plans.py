@@ -33,6 +33,9 @@ def _studies() -> list[Study]:
     for width, bound, intercept in ((20, 1.0, True), (6, 4.0, False), (1, 0.5, True)):
         add("linear-regression", [width], [bound], fit_intercept=intercept)
         add("logistic-regression", [width], [bound], fit_intercept=intercept)
+        for name in ("linear-regression", "logistic-regression"):
+            add(f"{name}-scaled", [width], [bound], fit_intercept=intercept)
+            add(f"{name}-prediction", [width], [bound], fit_intercept=intercept, n_iter=0 if intercept else 7)
     for width, bound in ((4, 1.0), (3, 0.05), (2, 7.0), (60, 1.0)):
         add("polynomial-loss", [width], [bound])
     add("network-classifier", [30], [1.0])

@@ -101,3 +101,81 @@ CASES = [
         reaches=0.8,
     ),
 ]
+
+
+def _weighted(p: Vector, bound: float, a: float, b: float) -> tuple[Vector, Vector]:
+    """Return v = w (b, x) and a w y, and the factors w."""
+    x, y = p[:, :-1], np.clip(p[:, -1], -1, 1)
+    w = np.minimum(1.0, bound / np.maximum(np.linalg.norm(x, axis=1), 1e-300))
+    return np.column_stack([b * w, x * w[:, None]]), a * w * y
+
+
+def _weighted_moment(p: Vector) -> Vector:
+    v, y = _weighted(p, 2.0, 2.0 * np.sqrt(0.5), 1.0)
+    u = np.column_stack([v, y])
+    return (u.T @ u / len(u)).ravel()
+
+
+def _gradient(p: Vector) -> Vector:
+    v, y = _weighted(p, 2.0, 2.0 * np.sqrt(0.5), 1.0)
+    return _clipped((y - v @ THETA)[:, None] * (v @ ROOT.T), 0.1 * 2).mean(axis=0)
+
+
+def _spread(p: Vector) -> Vector:
+    v, y = _weighted(p, 2.0, 2.0 * np.sqrt(0.5), 1.0)
+    squares = np.minimum((y - v @ THETA) ** 2 / 0.3, 25.0)
+    return _clipped(squares[:, None] * (v @ ROOT.T) ** 2, 200.0).mean(axis=0)
+
+
+def _scores(p: Vector) -> Vector:
+    code = np.argmax(p[:, -2:], axis=1)
+    x = p[:, :-2]
+    w = np.minimum(1.0, 1.0 / np.maximum(np.linalg.norm(x, axis=1), 1e-300))
+    v = np.column_stack([0.5 * w, x * w[:, None]])
+    chance = 1 / (1 + np.exp(-np.column_stack([np.full(len(x), 0.5), x]) @ THETA))
+    score = ((w * (code - chance))[:, None] * v).mean(axis=0)
+    return np.concatenate([score, ((v * (chance * (1 - chance))[:, None]).T @ v / len(v)).ravel()])
+
+
+THETA = np.array([0.2, 0.5, -0.3, 0.1])
+ROOT = np.array([[1.0, 0.2, 0.0, 0.1], [0.0, 2.0, 0.3, 0.0], [0.1, 0.0, 1.5, 0.0], [0.0, 0.3, 0.0, 0.7]])
+STRONG = {"intercept": True, "coefficients": 40 * np.array([0.0, 1.0, -1.0, 0.5])}
+_AT = {"intercept": True, "coefficients": THETA}
+_SEEN = {"centre": np.array([0.1, -0.2, 0.0]), "scale": np.array([0.5, 1.0, 0.2]), "radius": np.array([1.5])}
+_GRADIENT, _SPREAD = {**_AT, "preconditioner": ROOT}, {**_AT, "directions": ROOT, "square": 0.3}
+
+CASES += [
+    Case(
+        "weighted_regression_moment", "bound2", 4, _with_response(2.0), {"intercept": True}, expected=_weighted_moment
+    ),
+    Case("weighted_regression_moment", "no-constant", 4, _with_response(1.0), {"intercept": False}),
+    # The search must find rows of just the bound's length: longer ones are weighted down.
+    Case("weighted_regression_moment", "two-classes", 5, _with_classes(2), {"intercept": True}, reaches=0.8),
+    Case("residual_gradient", "response", 4, _with_response(2.0), _GRADIENT, expected=_gradient),
+    Case("residual_gradient", "two-classes", 5, _with_classes(2), _GRADIENT),
+    # Its entries are at most 25 (h.v)^2: with such directions few records reach the clip.
+    Case("residual_spread", "response", 4, _with_response(2.0), _SPREAD, expected=_spread, reaches=0.0),
+    Case("residual_spread", "long", 4, _with_response(2.0), {**_SPREAD, "directions": 50 * np.eye(4)}, reaches=0.9),
+    Case("logistic_scores", "weak", 5, _with_classes(2), _AT, expected=_scores, reaches=0.5),
+    # Labels against the odds, on opposite sides: the diameter is attained up to the constant.
+    Case("logistic_scores", "strong", 5, _with_classes(2), STRONG, reaches=0.8),
+    Case(
+        "logistic_scores",
+        "no-constant",
+        5,
+        _with_classes(2),
+        {"intercept": False, "coefficients": 40 * np.array([1.0, -1.0, 0.5])},
+        reaches=0.8,
+    ),
+    Case(
+        "scaled_weighted_regression_moment",
+        "response",
+        4,
+        _with_response(2.0),
+        {**_SEEN, "intercept": True},
+        reaches=0.8,
+    ),
+    Case("scaled_residual_gradient", "response", 4, _with_response(2.0), {**_SEEN, **_GRADIENT}),
+    Case("scaled_residual_spread", "response", 4, _with_response(2.0), {**_SEEN, **_SPREAD}, reaches=0.0),
+    Case("scaled_logistic_scores", "strong", 5, _with_classes(2), {**_SEEN, **STRONG}, reaches=0.8),
+]

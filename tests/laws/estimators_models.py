@@ -86,6 +86,26 @@ def _time_points() -> dict[str, Any]:
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "LinearRegression": (lambda e, d: LinearRegression(epsilon=e, delta=d), _with_response, {"coef_": 5e-2}),
     "LogisticRegression": (lambda e, d: LogisticRegression(epsilon=e, delta=d), _with_classes, {"coef_": 1e-1}),
+    "LinearRegression-scaled": (
+        lambda e, d: LinearRegression(epsilon=e, delta=d, scale="private"),
+        _with_response,
+        {"coef_": 5e-2},
+    ),
+    "LinearRegression-prediction": (
+        lambda e, d: LinearRegression(epsilon=e, delta=d, purpose="prediction", n_iter=3),
+        _with_response,
+        {"coef_": 1e-1},
+    ),
+    "LogisticRegression-scaled": (
+        lambda e, d: LogisticRegression(epsilon=e, delta=d, scale="private"),
+        _with_classes,
+        {},
+    ),
+    "LogisticRegression-prediction": (
+        lambda e, d: LogisticRegression(epsilon=e, delta=d, purpose="prediction", n_iter=3),
+        _with_classes,
+        {},
+    ),
     "PolynomialLoss": (lambda e, d: PolynomialLoss("poisson", epsilon=e, delta=d), _with_counts, {}),
     "NetworkClassifier": (lambda e, d: NetworkClassifier(3, epsilon=e, delta=d, n_iter=3), _with_classes, {}),
     "KMeans": (

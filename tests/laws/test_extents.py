@@ -108,6 +108,17 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         _row(facts, public)
         | {"n_components": len(public["means"]), "clip": public["clip"], "count_weight": public["count_weight"]}
     ),
+    **{
+        f"{scaled}{name}": (
+            lambda facts, public, scaled=scaled: {
+                "n_features": facts.n_features,
+                "bound": 1.0 if scaled else facts.bounds[0],
+                "intercept": public["intercept"],
+            }
+        )
+        for name in ("weighted_regression_moment", "residual_gradient", "residual_spread", "logistic_scores")
+        for scaled in ("", "scaled_")
+    },
     "word_shares": lambda facts, public: {"n_features": facts.n_features, "clip": public["clip"]},
     "word_pairs": _words,
     "word_triples": _words,
@@ -160,6 +171,14 @@ RECORDED = {
     "recentred_cluster_sums-three-clusters": (12, 1.4, 0.9899494936611665, 2.868558922015257e-10),
     "reduced_cluster_sums-two-coordinates": (9, 1.4, 0.9899494936611665, 2.859766404246628e-10),
     "mixture_step-two-components": (8, 0.6, 0.3, 6.355360682164246e-10),
+    "weighted_regression_moment-bound2": (15, 9.899494936611669, 7.000000000000002, 2.0097257191764588e-09),
+    "residual_gradient-response": (4, 0.4, 0.2, 5.7420734833613096e-11),
+    "residual_spread-response": (4, 282.842712474619, 200.0, 5.7420734833613096e-08),
+    "logistic_scores-weak": (14, 0.6250000000000001, 0.3544125000000001, 1.0175313092108953e-10),
+    "scaled_weighted_regression_moment-response": (15, 2.4748737341529172, 1.7500000000000004, 5.024314297941147e-10),
+    "scaled_residual_gradient-response": (4, 0.4, 0.2, 5.7420734833613096e-11),
+    "scaled_residual_spread-response": (4, 282.842712474619, 200.0, 5.7420734833613096e-08),
+    "scaled_logistic_scores-strong": (14, 0.6250000000000001, 0.3544125000000001, 1.0175313092108953e-10),
     "word_shares-clipped": (3, 0.7071067811865476, 0.5, 1.4355183708403274e-09),
     "word_pairs-clipped": (6, 0.4242640687119285, 0.3, 8.613110225041964e-10),
     "word_pairs-two-of-three-words": (3, 1.4142135623730951, 1.0, 2.871036741680655e-09),

@@ -18,8 +18,8 @@ from dpcape.statistics.scaling import Scaled, Standardised, bin_ends, bins_of
 
 from .statistic_case import Case, all_cases
 
-ARRAYS = ("centre", "scale", "radius", "top")
-CASES = [case for case in all_cases() if "centre" in case.public]
+ARRAYS = ("centre", "scale", "radius", "top", "coefficients", "preconditioner", "directions")
+CASES = [case for case in all_cases() if "centre" in case.public or "intercept" in case.public]
 # Whatever a coordinator may send: nothing, huge, tiny, negative, denormal numbers, and mixtures of them.
 WILD = {
     "zero": 0.0,
@@ -120,9 +120,8 @@ def test_a_bound_is_capped_by_public_ranges() -> None:
     assert rows(X, bound=7.0, ranges=ranges).facts().bounds == pytest.approx((math.sqrt(2),), rel=2e-9)
     assert rows(X, bound=0.5, ranges=ranges).facts().bounds == (0.5,)
     assert labelled(X, [0, 1], ranges=ranges, classes=[0, 1]).facts().bounds == pytest.approx((math.sqrt(2),), rel=2e-9)
-    assert views(X, X[:, :1], ranges=(ranges, ranges[:1])).facts().bounds == pytest.approx(
-        (math.sqrt(2), 1.0), rel=2e-9
-    )
+    both = views(X, X[:, :1], ranges=(ranges, ranges[:1]))
+    assert both.facts().bounds == pytest.approx((math.sqrt(2), 1.0), rel=2e-9)
     # One column with levels is one entry of 1 at most, however many levels it has.
     table = {"age": [5.0, 6.0], "sex": ["F", "M"]}
     mixed = rows(table, ranges={"age": (0, 10), "sex": ["F", "M", "other"]})

@@ -81,7 +81,7 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     ),
     "kmeans": ("kmeans", "n_clusters = 3\nn_iter = 3", ROWS, ("Sizes of the clusters", "Centres of the clusters"), 3),
     "linear": ("linear_regression", "", RESPONSE, ("Coefficients",), 2),
-    "logistic": ("logistic_regression", "", CLASSES, ("Coefficients",), 2),
+    "logistic": ("logistic_regression", "", CLASSES, ("Coefficients",), 3),
     "polynomial": ("polynomial_loss", 'loss = "poisson"', RESPONSE, ("Coefficients",), 2),
     "network": (
         "network_classifier",

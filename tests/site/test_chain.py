@@ -101,7 +101,7 @@ def test_a_chain_rewritten_with_good_hashes_is_noticed_by_the_head(chain: HashCh
         note(forged, text)
     forged.close()
     shutil.copy(other / "ledger.sqlite", tmp_path / "ledger.sqlite")
-    with pytest.raises(LedgerRefused, match="A backup was restored, or the file was changed"):
+    with pytest.raises(LedgerRefused, match="A restored backup may hide spending"):
         opened(tmp_path).entries()
 
 
@@ -168,7 +168,7 @@ def test_a_restored_backup_is_refused(chain: HashChain, tmp_path: Path) -> None:
     later.close()
     shutil.copy(tmp_path / "backup.sqlite", tmp_path / "ledger.sqlite")
     restored = opened(tmp_path)
-    with pytest.raises(LedgerRefused, match=r"\(row 5\); got a ledger of 4 rows"):
+    with pytest.raises(LedgerRefused, match=r"\(row 5; the ledger has 4 rows\)"):
         restored.entries()
     with pytest.raises(LedgerRefused):
         note(restored, "spend again")
@@ -185,7 +185,7 @@ def test_a_ledger_swapped_under_a_running_process_is_refused(chain: HashChain, t
     running.entries()
     chain.close()
     attack(tmp_path, "DELETE FROM entries WHERE number = 4")
-    with pytest.raises(LedgerRefused, match="only grow"):
+    with pytest.raises(LedgerRefused, match="changed while it was in use"):
         note(running)
 
 
@@ -247,10 +247,10 @@ def test_files_are_private_and_no_database_is_no_ledger(chain: HashChain, tmp_pa
         new_chain(tmp_path)
     chain.close()
     (tmp_path / "ledger.sqlite").write_bytes(b"not a database" * 1000)
-    with pytest.raises(LedgerRefused, match="readable and writable"):
+    with pytest.raises(LedgerRefused, match="Check disk space"):
         opened(tmp_path).entries()
     (tmp_path / "ledger.sqlite").unlink()
-    with pytest.raises(LedgerRefused, match="must exist"):
+    with pytest.raises(LedgerRefused, match="is missing"):
         opened(tmp_path)
 
 

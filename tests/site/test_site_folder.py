@@ -42,15 +42,15 @@ def test_nothing_is_read_without_approval(consortium: Consortium, monkeypatch: p
 
     monkeypatch.setattr(Study, "records_for", read)
     place = consortium.sites["lyon"]
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match="has not approved"):
         place.site_for(consortium.study)
     place.approve(consortium.study)
     place.revoke(consortium.study)
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match="has not approved"):
         place.site_for(consortium.study)
     place.approve(consortium.study)
     place.deny(consortium.study)
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match="has not approved"):
         place.site_for(consortium.study)
 
 
@@ -80,7 +80,7 @@ def test_a_changed_study_is_not_approved(consortium: Consortium, old: str, new: 
     consortium.approve()
     changed = consortium.variant(old, new)
     assert changed.digest() != consortium.study.digest()
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match="has not approved"):
         consortium.sites["lyon"].site_for(changed)
 
 
@@ -113,7 +113,7 @@ def test_the_coordinator_cannot_change_protocol_sites_or_weights(consortium: Con
 def test_the_coordinator_cannot_ask_for_another_statistic(consortium: Consortium) -> None:
     """The terms of a mean are those of a PCA; what is asked for is not."""
     consortium.approve()
-    with pytest.raises(ProtocolError, match=r"what the approved study computes \(second_moment\)"):
+    with pytest.raises(ProtocolError, match=r"approved study \(second_moment\)"):
         Mean(epsilon=1.0, delta=1e-5).fit(consortium.federation())
     assert all(place.state().charges == [] for place in consortium.sites.values())
 
@@ -121,7 +121,7 @@ def test_the_coordinator_cannot_ask_for_another_statistic(consortium: Consortium
 def test_an_approval_is_for_one_run_unless_it_says_more(consortium: Consortium) -> None:
     consortium.approve()
     consortium.study.estimator().fit(consortium.federation())
-    with pytest.raises(LedgerRefused, match="at most as often"):
+    with pytest.raises(LedgerRefused, match="used up"):
         consortium.federation()
 
 
@@ -174,7 +174,7 @@ def test_an_approval_revoked_between_agreeing_and_charging_stops_the_run(consort
     federation = consortium.federation()
     allowance = federation.allow(1.0, 1e-5)
     consortium.sites["oslo"].revoke(consortium.study)
-    with pytest.raises(LedgerRefused, match="oslo: a study must be approved"):
+    with pytest.raises(LedgerRefused, match=r"oslo: .*has not approved"):
         allowance.mean(second_moment(federation.facts))
     assert consortium.sites["oslo"].state().charges == []
 
@@ -183,7 +183,7 @@ def test_sites_must_be_pinned(consortium: Consortium, tmp_path: Path) -> None:
     alone = SiteFolder.create(tmp_path / "alone", name="lyon")
     alone.add_data("cohort", tmp_path / "lyon.csv", epsilon=1.2, delta=1e-5)
     alone.approve(consortium.study)
-    with pytest.raises(ProtocolError, match="must be pinned"):
+    with pytest.raises(ProtocolError, match="not pinned"):
         alone.site_for(consortium.study)
     for name, key in (("oslo", "zz"), ("oslo", "11"), ("no way", "11" * 32), ("lyon", "11" * 32)):
         with pytest.raises(InvalidParameter):
@@ -196,7 +196,7 @@ def test_one_data_set_has_one_budget(consortium: Consortium, tmp_path: Path) -> 
     for path in (tmp_path / "lyon.csv", tmp_path / "copy.csv"):
         with pytest.raises(InvalidParameter, match="must have one budget"):
             place.add_data("fresh", path, epsilon=9.0, delta=1e-5)
-    with pytest.raises(InvalidParameter, match="must exist"):
+    with pytest.raises(InvalidParameter, match="Correct the path"):
         place.add_data("none", tmp_path / "nowhere.csv", epsilon=1.0, delta=1e-5)
 
 
@@ -248,7 +248,7 @@ def test_a_data_set_without_a_ceiling_is_neither_reviewed_nor_approved(consortiu
 def test_a_new_site_never_writes_over_the_keys_of_another(consortium: Consortium, tmp_path: Path) -> None:
     place = consortium.sites["lyon"]
     before = (place.keys / "identity.key").read_bytes()
-    with pytest.raises(InvalidParameter, match="keys to itself"):
+    with pytest.raises(InvalidParameter, match="another --keys"):
         SiteFolder.create(tmp_path / "other", name="other", keys=place.keys)
     assert (place.keys / "identity.key").read_bytes() == before
     assert not (tmp_path / "other").exists()
@@ -309,7 +309,7 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
     (place.path / "ledger.sqlite").write_bytes(backup)
     restored = SiteFolder(place.path)
     for attempt in (restored.pinned, restored.state, lambda: restored.site_for(consortium.study)):
-        with pytest.raises(LedgerRefused, match="A backup was restored"):
+        with pytest.raises(LedgerRefused, match="A restored backup may hide spending"):
             attempt()
     with pytest.raises(InvalidParameter, match="reason"):
         restored.accept_head(reason=" ", lost={})
@@ -318,19 +318,19 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
     restored.accept_head(reason="disk failed", lost={"cohort": (1.0, 1e-5)})
     assert restored.state().spent("cohort", 1e-5) == pytest.approx(1.0, rel=1e-5)
     # The approval was there before the backup, but it may have been taken back since: the steward decides anew.
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match="has not approved"):
         restored.site_for(consortium.study)
     restored.approve(consortium.study)
     with pytest.raises(LedgerRefused, match="would exceed the ceiling"):
         restored.site_for(consortium.study)
-    with pytest.raises(InvalidParameter, match="they agree"):
+    with pytest.raises(InvalidParameter, match="nothing to accept"):
         restored.accept_head(reason="again", lost={})
 
 
 def test_a_lost_copy_of_the_head_can_be_replaced(consortium: Consortium) -> None:
     place = consortium.sites["lyon"]
     (place.keys / "ledger.head").unlink()
-    with pytest.raises(LedgerRefused, match="head must be readable"):
+    with pytest.raises(LedgerRefused, match="Recover from a restored ledger"):
         place.state()
     place.accept_head(reason="file deleted by mistake, ledger compared with the export", lost={})
     assert place.chain.verify().length == len(place.chain.entries())
@@ -357,7 +357,7 @@ def test_a_whole_folder_restored_is_noticed_by_what_the_coordinator_saw(consorti
         consortium.sites[other].set_ceiling("cohort", Ceiling(3.0, 1e-5))
     line, _ = consortium.line()
     # ... but the coordinator shows it what it had.
-    with pytest.raises(LedgerRefused, match="lyon: the ledger must contain the head it showed before"):
+    with pytest.raises(LedgerRefused, match=r"lyon: .*does not contain the head it showed before"):
         Federation(line, protocol=consortium.study.protocol(), seen_heads=seen)
     restored.accept_head(reason="disk failed", lost={"cohort": (1.0, 1e-5)}, seen=Head(*seen["lyon"]))
     Federation(line, protocol=consortium.study.protocol(), seen_heads=seen)
@@ -402,7 +402,7 @@ def test_a_kept_study_that_was_changed_is_not_taken_for_the_reviewed_one(consort
     place = consortium.sites["lyon"]
     kept = place.path / "studies" / place.keep(consortium.study) / "study.toml"
     kept.write_text(kept.read_text(encoding="utf-8").replace("epsilon = 1.0", "epsilon = 1.1"), encoding="utf-8")
-    with pytest.raises(InvalidParameter, match="must be as it was reviewed"):
+    with pytest.raises(InvalidParameter, match="changed after the review"):
         place.study("thickness")
 
 

@@ -96,7 +96,7 @@ def test_data_sets_have_their_own_budgets(chain: HashChain) -> None:
     there = ledger(chain, "c" * 64, "other")
     assert there.spent() == 0.0
     there.charge(charge("there", 0.2))
-    with pytest.raises(LedgerRefused, match="the data set it was approved for"):
+    with pytest.raises(LedgerRefused, match="different data set"):
         ledger(chain, STUDY, "other").check(charge("elsewhere", 0.01))
 
 
@@ -114,10 +114,10 @@ def test_a_changed_ceiling_counts_from_its_row_on(chain: HashChain) -> None:
 def test_nothing_is_charged_without_approval(chain: HashChain) -> None:
     stranger = ledger(chain, "d" * 64)
     for method in (stranger.check, stranger.charge):
-        with pytest.raises(LedgerRefused, match="must be approved"):
+        with pytest.raises(LedgerRefused, match="has not approved"):
             method(charge("x", 0.01))
     chain.append("revoke", {"study": STUDY, "name": "test"}, check=lambda entries: None)
-    with pytest.raises(LedgerRefused, match="must be approved"):
+    with pytest.raises(LedgerRefused, match="has not approved"):
         ledger(chain).check(charge("y", 0.01))
 
 
@@ -125,7 +125,7 @@ def test_runs_are_limited_and_renewed_by_a_new_approval(chain: HashChain) -> Non
     approve(chain, runs=1)
     book = ledger(chain)
     book.charge(charge("one", 0.01))
-    with pytest.raises(LedgerRefused, match=r"approved for \(1\)"):
+    with pytest.raises(LedgerRefused, match=r"approved runs \(1\)"):
         book.charge(charge("two", 0.01))
     approve(chain, runs=1)
     book.charge(charge("three", 0.01))
@@ -136,19 +136,19 @@ def test_every_run_counts_against_the_number_approved(chain: HashChain) -> None:
     book = ledger(chain)
     for number in range(3):
         book.charge(charge(str(number), 0.01))
-    with pytest.raises(LedgerRefused, match=r"approved for \(3\)"):
+    with pytest.raises(LedgerRefused, match=r"approved runs \(3\)"):
         book.charge(charge("one more", 0.01))
 
 
 def test_each_release_once_in_order_and_not_too_many(chain: HashChain, tmp_path: Path) -> None:
     book = ledger(chain)
-    with pytest.raises(ProtocolError, match="charged here before"):
+    with pytest.raises(ProtocolError, match="not charged here"):
         book.next_release("a", 0)
     book.charge(charge("a", 0.01, n_releases=3))
     book.next_release("a", 0)
     book.next_release("a", 2)
     for again in (0, 1, 2):
-        with pytest.raises(ProtocolError, match=r"must happen once|happened before"):
+        with pytest.raises(ProtocolError, match=r"happened before"):
             book.next_release("a", again)
     with pytest.raises(LedgerRefused, match="must not be exceeded"):
         book.next_release("a", 3)
@@ -205,7 +205,7 @@ def test_a_head_somebody_saw_must_still_be_there(chain: HashChain) -> None:
     book.confirm(length, head)
     book.confirm(0, "")
     for wrong in ((length, "f" * 64), (length + 100, head), (-1, head)):
-        with pytest.raises(LedgerRefused, match="must contain the head it showed before"):
+        with pytest.raises(LedgerRefused, match="does not contain the head it showed before"):
             book.confirm(*wrong)
     chain.accept({"length": length + 100, "head": head, "reason": "restored"})
     book.confirm(length + 100, head)
@@ -222,6 +222,6 @@ def test_ceilings_that_mean_nothing_are_refused(bad: tuple[float, float, float |
 def test_a_data_set_without_ceiling_is_refused(tmp_path: Path) -> None:
     made = new_chain(tmp_path)
     approve(made)
-    with pytest.raises(LedgerRefused, match="must have a ceiling"):
+    with pytest.raises(LedgerRefused, match="has no ceiling"):
         ledger(made).check(charge("x"))
     assert State.of(made.entries()).ceilings == {}

@@ -267,7 +267,7 @@ def test_a_decision_seen_earlier_ignores_counts_of_releases(place: Place) -> Non
     seen = last_decision(place.folder.chain.entries())
     ledger.next_release("one", 0)
     place.folder.revoke(place.study, seen=seen)
-    with pytest.raises(LedgerRefused, match="in sight of the ledger"):
+    with pytest.raises(LedgerRefused, match="the ledger changed after"):
         place.folder.deny(place.study, seen=seen)
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of linear and logistic regression: one joint moment of features, response and intercept."""
+"""Descriptions of linear and logistic regression: for inference or prediction, with or without private scaling."""
 
 from __future__ import annotations
 
@@ -6,23 +6,82 @@ import math
 
 from dpcape.analyses.description import REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
-from dpcape.analyses.parameters import FLAG, NUMBER, OTHER, Parameter, shown
+from dpcape.analyses.parameters import CHOICE, FLAG, OTHER, WHOLE, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.analyses.scaling import SCALE, ScalingPlan, only, scaled_release, scaling
 from dpcape.errors import InvalidParameter
+from dpcape.formula import Condition, Number, both, choose, negation, sqrt
+from dpcape.statistics.regression_rounds import SPREAD_CLIP, n_coefficients
 
+PURPOSES = INFERENCE, PREDICTION = ("inference", "prediction")
+PURPOSE = Parameter("purpose", CHOICE, INFERENCE, words=PURPOSES)
 INTERCEPT = Parameter("fit_intercept", FLAG, True, title="With an intercept")
-RIDGE = Parameter("ridge", NUMBER, 0.0, 0, math.inf)
-JOINT_DEGREES = "all degrees in one release with the joint sensitivity"
+N_ITER = Parameter("n_iter", WHOLE, 24, 0, 10_000, title="Rounds of a prediction")
+JOINT_DEGREES = (
+    "all degrees in one release with the joint sensitivity; scores and gradients clipped, every round counted"
+)
+START_SHARE = 0.3
+"""Share of mu^2 of the moment from which a prediction starts."""
+SPREAD_SHARE = 0.1
+"""Share of mu^2 of the spread of residuals, where it is released."""
+MOST_SPREAD_NOISE = 0.5
+"""With more noise than this the spread of residuals is assumed, not released."""
+LOGISTIC_SHARES = (0.1, 0.15, 0.2, 0.55)
+"""Shares of mu^2 of the rounds of scores and curvature."""
+AVERAGED = 1 / 3
+"""Share of the rounds of a prediction whose coefficients are averaged."""
 
 
-def _schedule(p: Public) -> Steps:
+LOGISTIC_UNIT = 8.0
+"""Unit of the residuals of labels before they are clipped; chosen on simulated data (experiments/regression)."""
+
+
+def _refuse_ridge(value: object, p: Public) -> None:
+    ridge = check_number("ridge", value, 0, math.inf)
+    if ridge > 0 and p.purpose == INFERENCE:
+        raise InvalidParameter(
+            f"ridge must be 0 for purpose='inference', whose coefficients are not shrunken; got {shown(value)}. "
+            "Write purpose='prediction', or read shrunken_coef_."
+        )
+
+
+RIDGE = Parameter("ridge", OTHER, 0.0, refuse=_refuse_ridge)
+
+
+def spread_released(p: Public, plan: ScalingPlan) -> Condition:
+    """Return whether the spread of residuals is released: where its noise, by public numbers, is small enough."""
+    clip = SPREAD_CLIP * sqrt(n_coefficients(p.n_features, p.fit_intercept))
+    noise: Number = math.sqrt(2) * clip / (p.mu * p.n_records * sqrt(SPREAD_SHARE * plan.left))
+    return noise <= MOST_SPREAD_NOISE
+
+
+def _numbers(p: Public, plan: ScalingPlan) -> dict[str, Number | None]:
+    return {"n_features": p.n_features, "bound": plan.bound, "intercept": p.fit_intercept}
+
+
+def _predicted(p: Public) -> Steps:
+    """Yield the releases of a prediction: one moment, then gradients; without rounds and unscaled the moment alone."""
+    once = p.n_iter == 0
+    alone = both(p.scale is None, once)
     numbers = {"n_features": p.n_features, "bound": p.bound, "intercept": p.fit_intercept}
-    yield Release("regression_moment", numbers)
+    yield Release("regression_moment", numbers, when=alone)
+    plan = yield from scaling(p)
+    start = scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), choose(once, 1.0, START_SHARE))
+    yield from only(start, negation(alone))
+    each = choose(once, 0.0, lambda: (1 - START_SHARE) / p.n_iter)
+    yield from only(scaled_release(plan, "residual_gradient", _numbers(p, plan), each, p.n_iter), negation(once))
 
 
 def _linear(p: Public) -> Steps:
     yield _wrong_labels(p, classes=False)
-    yield from _schedule(p)
+    if p.purpose == PREDICTION:
+        yield from _predicted(p)
+        return
+    plan = yield from scaling(p)
+    released, numbers = spread_released(p, plan), _numbers(p, plan)
+    share = choose(released, 1 - SPREAD_SHARE, 1.0)
+    yield from scaled_release(plan, "weighted_regression_moment", numbers, share)
+    yield from only(scaled_release(plan, "residual_spread", numbers, SPREAD_SHARE), released)
 
 
 def _logistic(p: Public) -> Steps:
@@ -30,7 +89,12 @@ def _logistic(p: Public) -> Steps:
     many = "Labels for logistic regression must have two classes; got {n_classes}. "
     many += "Merge classes by a public rule, or use NetworkClassifier."
     yield Refusal(p.n_classes is not None and p.n_classes != 2, many, {"n_classes": p.n_classes})
-    yield from _schedule(p)
+    if p.purpose == PREDICTION:
+        yield from _predicted(p)
+        return
+    plan = yield from scaling(p)
+    for share in LOGISTIC_SHARES:
+        yield from scaled_release(plan, "logistic_scores", _numbers(p, plan), share)
 
 
 def _wrong_labels(p: Public, *, classes: bool) -> Refusal:
@@ -49,6 +113,26 @@ def _refuse_rescale(value: object, p: Public) -> None:
         raise InvalidParameter(f"rescale must be 'auto', True or False; got {shown(value)}.")
 
 
+def _refuse_effect_bound(value: object, p: Public) -> None:
+    if value is not None and not check_number("effect_bound", value, 0, math.inf) > 0:
+        raise InvalidParameter(f"effect_bound must be positive, or None for no bound; got {shown(value)}.")
+
+
+EFFECT_BOUND = Parameter("effect_bound", OTHER, 3.0, refuse=_refuse_effect_bound)
+
+
+def _variants(name: str, title: str, classes: int | None = None) -> tuple[Variant, ...]:
+    """Return the variants that can be planned: for inference, with private scaling, and for prediction."""
+    one = ("fit_intercept",)
+    return (
+        Variant(name, title, one, classes=classes),
+        Variant(f"{name}-scaled", f"{title}, private scaling", one, {"scale": "private"}, classes=classes),
+        Variant(
+            f"{name}-prediction", f"{title} for prediction", (*one, "n_iter"), {"purpose": PREDICTION}, classes=classes
+        ),
+    )
+
+
 LINEAR_REGRESSION = Analysis(
     name="linear_regression",
     estimator="dpcape.estimators.linear_regression:LinearRegression",
@@ -57,12 +141,15 @@ LINEAR_REGRESSION = Analysis(
     kinds=frozenset({"labelled"}),
     records="labelled",
     labels="response",
-    parameters=(INTERCEPT, RIDGE, CONFIDENCE),
+    parameters=(PURPOSE, SCALE, INTERCEPT, RIDGE, CONFIDENCE, EFFECT_BOUND, N_ITER),
     schedule=_linear,
-    variants=(Variant("linear-regression", "Linear regression", ("fit_intercept",)),),
+    variants=_variants("linear-regression", "Linear regression"),
     measure="variance_lost",
     sections=("coefficients",),
-    audit=(AuditCase("linear-regression", {}, "response", 3),),
+    audit=(
+        AuditCase("linear-regression", {}, "response", 3),
+        AuditCase("linear-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "response", 3),
+    ),
     standing=VERIFIED,
     reason=JOINT_DEGREES,
     reference="docs/analyses/regression.md",
@@ -77,16 +164,22 @@ LOGISTIC_REGRESSION = Analysis(
     records="labelled",
     labels="classes",
     parameters=(
+        PURPOSE,
+        SCALE,
         INTERCEPT,
         RIDGE,
         Parameter("rescale", OTHER, "auto", refuse=_refuse_rescale),
         CONFIDENCE,
+        N_ITER,
     ),
     schedule=_logistic,
-    variants=(Variant("logistic-regression", "Logistic regression", ("fit_intercept",), classes=2),),
+    variants=_variants("logistic-regression", "Logistic regression", 2),
     measure="variance_lost",
     sections=("coefficients",),
-    audit=(AuditCase("logistic-regression", {}, "two_classes", 3),),
+    audit=(
+        AuditCase("logistic-regression", {}, "two_classes", 3),
+        AuditCase("logistic-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "two_classes", 3),
+    ),
     standing=VERIFIED,
     reason=JOINT_DEGREES,
     reference="docs/analyses/regression.md",

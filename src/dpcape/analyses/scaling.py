@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpcape.analyses.description import Public
@@ -63,6 +64,13 @@ def n_views(p: Public) -> int:
     return 2 if p.kind == "views" else 1
 
 
+def scaling_plan(p: Public, *, wanted: Condition | None = None, keep_units: bool = False) -> ScalingPlan:
+    """Return what a schedule needs to know after scaling, without its releases; see :func:`scaling`."""
+    used = scaling_used(p, wanted)
+    spent = MEAN_SHARE + RADIUS_SHARE + (0.0 if keep_units else DEVIATION_SHARE)
+    return ScalingPlan(used, choose(used, 1 - spent, 1.0), choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+
+
 def scaling(
     p: Public, *, wanted: Condition | None = None, keep_units: bool = False
 ) -> Generator[Step, Any, ScalingPlan]:
@@ -80,19 +88,19 @@ def scaling(
     keep_units : bool
         Whether columns keep their relative units: deviations are then not released.
     """
-    used = scaling_used(p, wanted)
-    spent = MEAN_SHARE + RADIUS_SHARE + (0.0 if keep_units else DEVIATION_SHARE)
+    plan = scaling_plan(p, wanted=wanted, keep_units=keep_units)
+    used = plan.used
     yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound}, MEAN_SHARE, when=used)
     if not keep_units:
         yield Release("absolute_deviations", {"n_features": p.n_features}, DEVIATION_SHARE, when=used)
     numbers: dict[str, Number | None] = {"n_features": p.n_features, "n_views": n_views(p)}
     yield Release("radius_histogram", numbers, RADIUS_SHARE, when=used)
-    return ScalingPlan(used, choose(used, 1 - spent, 1.0), choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+    return plan
 
 
 def scaled_release(
     plan: ScalingPlan, statistic: str, numbers: dict[str, Number | None], share: Number = 1.0, times: Number = 1
-) -> Generator[Step, Any, None]:
+) -> Generator[Release, Any, None]:
     """Yield a release that follows scaling: of the scaled statistic if scaling is used, else of the statistic itself.
 
     Parameters
@@ -111,3 +119,9 @@ def scaled_release(
     each = share * plan.left
     yield Release(f"scaled_{statistic}", numbers, each, times, when=plan.used)
     yield Release(statistic, numbers, each, times, when=negation(plan.used))
+
+
+def only(steps: Generator[Release, Any, None], when: Condition) -> Generator[Release, Any, None]:
+    """Yield releases that are made only on a further condition."""
+    for step in steps:
+        yield replace(step, when=both(step.when, when))

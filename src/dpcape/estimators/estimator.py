@@ -233,7 +233,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             File to write; ``.npz`` is appended if it is missing, here and in :meth:`load`.
         """
         check_is_fitted(self, "guarantee_")
-        arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted}
+        arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted if hasattr(self, name)}
         about = {
             "format": _FORMAT,
             "class": type(self).__name__,
@@ -281,7 +281,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
                     f"Load it with {about['class']}.load(...)."
                 )
             model = cls(**about["params"])
-            for name in cls._fitted:
+            for name in (entry for entry in cls._fitted if entry in stored):
                 setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]

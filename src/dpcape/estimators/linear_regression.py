@@ -1,7 +1,8 @@
-"""Linear regression across sites by the functional mechanism (capeFM: dissertation, chapter 8)."""
+"""Linear regression across sites: intervals that cover, or predictions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,11 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.regression import LINEAR_REGRESSION
+from dpcape.analyses.regression import LINEAR_REGRESSION, PREDICTION, spread_released
+from dpcape.analyses.scaling import scaling_plan
 from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
-from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.least_squares import interval, released_fit
+from dpcape.estimators.least_squares import released_fit
+from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.regression_rounds import linear_inference, linear_prediction, weights_of
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
 
@@ -22,12 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class LinearRegression(FederatedEstimator):
-    """Least-squares regression over the records of all sites, from one release.
+class LinearRegression(Regression):
+    """Least-squares regression over the records of all sites.
 
-    The squared loss is a quadratic polynomial in the regression coefficients. The coefficients of that polynomial are
-    released once, with noise, and the result is minimised. Where noise hides a direction of the features, the fit is
-    shrunk towards the constant model.
+    For *inference* the moment of all records is released once. Intervals are confidence sets of the coefficients
+    (Anderson and Rubin) that cover whatever the noise is: where it hides too much, they are infinite. For *prediction*
+    30% of mu^2 goes to the moment, the rest to gradients that start from it; coefficients are shrunken, and have no
+    intervals.
 
     Parameters
     ----------
@@ -35,47 +39,67 @@ class LinearRegression(FederatedEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
+    purpose : str
+        "inference" for coefficients with intervals, "prediction" for the smallest expected error of predictions.
+    scale : str or None
+        "private" finds centre, scale and radius of the features by three small releases inside the same budget; None
+        reads rows as they are.
     fit_intercept : bool
         Whether to fit an intercept; without one, the prediction at x = 0 is the middle of the public response range.
     ridge : float
-        Weight of the squared norm of the coefficients, in units of the squared bound; 0 for no penalty.
+        For a prediction, weight of the squared norm of the coefficients, in units of the squared bound.
     confidence : float
-        Nominal probability with which each interval contains its coefficient.
+        Probability with which each interval contains its coefficient.
+    effect_bound : float or None
+        With private scaling, assumed largest length of all coefficients together, in half ranges of the response per
+        standard deviation of a feature; the assumption is printed. None assumes nothing.
+    n_iter : int
+        Rounds of a prediction. With 0 the whole budget goes to the moment: better if responses have heavy tails, which
+        must be public knowledge.
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
-        Coefficients, in response units per unit of the prepared feature.
+        Coefficients, in response units per unit of the prepared feature. Not shrunken for inference, unless the
+        interval is infinite.
     intercept_ : float
         Intercept, in response units.
     interval_ : array of shape (2, n_features)
-        Lower and upper end for each coefficient; covers sampling, privacy noise and shrinkage.
+        For inference, lower and upper end for each coefficient; they cover sampling and privacy noise, and are infinite
+        where nothing can be said.
     intercept_interval_ : array of shape (2,)
         The same for the intercept.
+    shrunken_coef_ : array of shape (n_features,)
+        Coefficients shrunk by a public penalty; use them for orientation where intervals are infinite.
     residual_scale_ : float
         Standard deviation of the residuals, in response units.
     noise_scale_ : float
-        Standard deviation of the noise on the diagonal of the released matrix.
+        Standard deviation of the noise on the diagonal of the released moment.
+    assumptions_ : list of str
+        What intervals assume, in words.
 
     Privacy
     -------
-    One release of u u', u = (b, x, a y) (:func:`~dpcape.statistics.regression_moment`), with its joint diameter
-    sqrt(2) (B^2 + a^2 + b^2). Theorem 8.1 of the dissertation instead gives each degree the whole budget; see
-    ``dpcape_papers.published.regression``. Everything after the release is post-processing.
+    Inference: one release of u u', u = w (b, x, a y), w the factor by which a row was shortened; diameter sqrt(2) (B^2
+    + a^2 + b^2) (:class:`~dpcape.statistics.regression_rounds.WeightedRegressionMoment`); where its noise is small, 10%
+    of mu^2 on the spread of residuals. Prediction: the moment, then gradients clipped to a public length. Private
+    scaling adds three releases; records are then clipped after they are scaled, so diameters are public constants.
+    Everything else is post-processing.
 
     Edge cases
     ----------
     =====================================  =========================================================
     responses outside the public range     clipped at the site, or refused: ``labelled(..., outside=)``
-    constant feature                       coefficient 0 without noise; shrunk towards 0 with noise
-    more features than records             least-norm solution without noise
-    indefinite noisy matrix                eigenvalues cleaned and floored, never an exception
-    noise above every signal               constant model, UtilityWarning, wide intervals
+    rows longer than the bound             the whole record is weighted down: consistent if the model is linear
+    constant feature                       interval infinite
+    noise above every signal               intervals infinite, ``shrunken_coef_`` near zero, UtilityWarning
+    interval asked of a prediction         AttributeError that says what to do
     =====================================  =========================================================
 
     References
     ----------
-    H. Imtiaz, dissertation, algorithm 8.2; J. Zhang et al., *Functional mechanism*, VLDB 2012.
+    T. Anderson and H. Rubin, 1949; C. Mallows, *On some topics in robustness*, 1975; H. Imtiaz, dissertation,
+    algorithm 8.2 (``purpose="prediction", n_iter=0``).
 
     Examples
     --------
@@ -85,7 +109,7 @@ class LinearRegression(FederatedEstimator):
     >>> records = labelled(x, 50 + 20 * x[:, 0], bound=1.0, response=(0, 100))
     >>> fed = Federation(in_process({"lyon": records}), protocol=Independent())
     >>> model = LinearRegression(epsilon=10.0, delta=1e-6).fit(fed)
-    >>> bool(abs(model.coef_[0] - 20) < 2)
+    >>> bool(model.interval_[0, 0] < 20 < model.interval_[1, 0])
     True
     """
 
@@ -96,6 +120,7 @@ class LinearRegression(FederatedEstimator):
         "intercept_",
         "interval_",
         "intercept_interval_",
+        "shrunken_coef_",
         "residual_scale_",
         "noise_scale_",
     )
@@ -105,28 +130,64 @@ class LinearRegression(FederatedEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
+        purpose: str = "inference",
+        scale: str | None = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
         confidence: float = 0.95,
+        effect_bound: float | None = 3.0,
+        n_iter: int = 24,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.purpose = purpose
+        self.scale = scale
         self.fit_intercept = fit_intercept
         self.ridge = ridge
         self.confidence = confidence
+        self.effect_bound = effect_bound
+        self.n_iter = n_iter
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        self._forget_intervals()
+        low, high = federation.facts.response or (-1.0, 1.0)
+        self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
+        if self.purpose == PREDICTION and self.n_iter == 0 and self.scale is None:
+            self._fit_one_release(federation, private)
+            return
+        rounds = self._rounds_of(federation, private)
+        a, b = weights_of(rounds.bound, intercept=self.fit_intercept)
+        units = self._half / a
+        if self.purpose == PREDICTION:
+            ridge = self.ridge * rounds.bound**2
+            found = linear_prediction(rounds, n_iter=self.n_iter, ridge=ridge)
+        else:
+            public = self.public(federation)
+            known = bool(spread_released(public, scaling_plan(public)))
+            found = linear_inference(
+                rounds,
+                confidence=self.confidence,
+                spread_released=known,
+                largest=self._largest(a, b),
+                direction=self._intercept_direction(a, b, federation.n_features),
+            )
+        self._set_coefficients(found, units, b)
+        # The moment is the first release after those of scaling.
+        self.noise_scale_ = private.releases[0 if rounds.scaling is None else 3].scale
+        self.residual_scale_ = units * math.sqrt(found.square)
+        if self.purpose != PREDICTION:
+            self._set_intervals(found, federation, units, b, largest=self._largest(a, b))
+            if not known:
+                self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
+
+    def _fit_one_release(self, federation: Federation, private: Allowance) -> None:
+        """Fit by the functional mechanism: one release of the unweighted moment, shrunk."""
         ridge = self.ridge * federation.facts.bounds[0] ** 2
         fit, _ = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
-        low, high = federation.facts.response or (-1.0, 1.0)
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        self.coef_ = half * fit.coefficients
-        self.intercept_ = middle + half * fit.intercept
-        self.interval_ = interval(self.coef_, half**2 * np.diagonal(fit.covariance), self.confidence)
-        self.intercept_interval_ = interval(
-            np.array(self.intercept_), np.array(half**2 * fit.intercept_variance), self.confidence
-        )
-        self.residual_scale_ = half * float(np.sqrt(fit.residual))
+        self.coef_ = self._half * fit.coefficients
+        self.shrunken_coef_ = self.coef_
+        self.intercept_ = self._middle + self._half * fit.intercept
+        self.residual_scale_ = self._half * float(np.sqrt(fit.residual))
         self.noise_scale_ = private.releases[-1].scale
 
     def predict(self, X: ArrayLike) -> FloatArray:
@@ -146,4 +207,4 @@ class LinearRegression(FederatedEstimator):
 
         check_is_fitted(self, "guarantee_")
 
-        return coefficient_plot(self.coef_, self.interval_, getattr(self, "feature_names_in_", None), ax)
+        return coefficient_plot(self.coef_, self._drawn_interval(), getattr(self, "feature_names_in_", None), ax)

@@ -1,4 +1,4 @@
-"""Logistic regression across sites by the functional mechanism (capeFM: dissertation, section 8.2.2)."""
+"""Logistic regression across sites: intervals by scores and curvature, or predictions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.regression import LOGISTIC_REGRESSION
+from dpcape.analyses.regression import LOGISTIC_REGRESSION, PREDICTION
 from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
-from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.least_squares import LeastSquares, interval, released_fit
+from dpcape.estimators.least_squares import LeastSquares, released_fit
+from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.regression_rounds import logistic_inference, logistic_prediction, weights_of
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
 
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class LogisticRegression(FederatedEstimator):
-    """Logistic regression for two classes over the records of all sites, from one release.
+class LogisticRegression(Regression):
+    """Logistic regression for two classes over the records of all sites.
 
-    The logistic loss is replaced by its second-order Taylor polynomial at zero, whose minimiser is four times the
-    least-squares solution for the labels. The norm of that vector is too small. For elliptically distributed features
-    the correct norm follows from the released numbers alone, so the correction costs no privacy.
+    For *inference* the score and the curvature of the loss are released in four rounds, each at the coefficients found
+    so far; the last gives intervals. For *prediction* a moment is released, from which preconditioned gradient steps
+    start; coefficients are shrunken, and have no intervals.
 
     Parameters
     ----------
@@ -36,15 +37,22 @@ class LogisticRegression(FederatedEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
+    purpose : str
+        "inference" for coefficients with intervals, "prediction" for the smallest expected error of predictions.
+    scale : str or None
+        "private" finds centre, scale and radius of the features by three small releases inside the same budget; None
+        reads rows as they are.
     fit_intercept : bool
         Whether to fit an intercept.
     ridge : float
-        Weight of the squared norm in the least-squares problem, in units of the squared bound; 0 for no penalty.
+        For a prediction, weight of the squared norm of the coefficients, in units of the squared bound.
     rescale : bool or "auto"
-        Whether to correct the norm of the coefficients. "auto" corrects it with an intercept, because features are then
-        centred, and not without one. True without an intercept assumes that the features have mean zero.
+        For a prediction with ``n_iter=0``: whether to correct the norm of the least-squares solution, as is right for
+        elliptically distributed features. "auto" corrects it with an intercept, because features are then centred.
     confidence : float
-        Nominal probability with which each interval contains its coefficient.
+        Probability with which each interval contains its coefficient.
+    n_iter : int
+        Rounds of a prediction; with 0 the whole budget goes to one moment (the functional mechanism).
 
     Attributes
     ----------
@@ -53,32 +61,38 @@ class LogisticRegression(FederatedEstimator):
     intercept_ : float
         Intercept, in log-odds.
     interval_ : array of shape (2, n_features)
-        Lower and upper end for each coefficient, as for :class:`LinearRegression`.
+        For inference, lower and upper end for each coefficient, as for :class:`LinearRegression`.
     intercept_interval_ : array of shape (2,)
         The same for the intercept.
+    shrunken_coef_ : array of shape (n_features,)
+        Coefficients shrunk by a public penalty; use them for orientation where intervals are infinite.
     classes_ : array of str
         Names of the two classes.
     noise_scale_ : float
-        Standard deviation of the noise on the diagonal of the released matrix.
+        Standard deviation of the noise on the diagonal of the last released matrix.
+    assumptions_ : list of str
+        What intervals assume, in words.
 
     Privacy
     -------
-    One release of u u', u = (b, x, a y), y = -1 or 1, diameter sqrt(2) (B^2 + a^2 + b^2). The rest is
-    post-processing.
+    Inference: four releases of (R/4 score, curvature), each of diameter R^2/2, R^2 = B^2 + b^2
+    (:class:`~dpcape.statistics.regression_rounds.LogisticScores`), with .1, .15, .2 and .55 of mu^2. Prediction: one
+    moment, then gradients clipped to a public length. Private scaling adds three releases. The rest is post-processing.
 
     Edge cases
     ----------
     ==============================  ==============================================================
     more or fewer than two classes  refused
-    one class never occurs          probabilities kept away from 0 and 1 by the noise on the mean label
-    separable classes               norm limited: probabilities stay away from 0 and 1
-    uncentred, no intercept         "auto" returns the Taylor solution uncorrected
-    indefinite noisy matrix         eigenvalues cleaned and floored
+    one class never occurs          intervals infinite or wide; rounds limit how far coefficients go
+    separable classes               coefficients limited by the rounds
+    rows longer than the bound      the whole record is weighted down: consistent if the model is logistic
+    interval asked of a prediction  AttributeError that says what to do
     ==============================  ==============================================================
 
     References
     ----------
-    H. Imtiaz, dissertation, section 8.2.2; M. Erdogdu, *Scaled least squares*, 2016 (correction of the length).
+    T. Anderson and H. Rubin, 1949; H. Imtiaz, dissertation, section 8.2.2, and M. Erdogdu, *Scaled least squares*, 2016
+    (``purpose="prediction", n_iter=0``).
 
     Examples
     --------
@@ -98,6 +112,7 @@ class LogisticRegression(FederatedEstimator):
         "intercept_",
         "interval_",
         "intercept_interval_",
+        "shrunken_coef_",
         "classes_",
         "noise_scale_",
     )
@@ -107,28 +122,49 @@ class LogisticRegression(FederatedEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
+        purpose: str = "inference",
+        scale: str | None = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
         rescale: bool | str = "auto",
         confidence: float = 0.95,
+        n_iter: int = 24,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.purpose = purpose
+        self.scale = scale
         self.fit_intercept = fit_intercept
         self.ridge = ridge
         self.rescale = rescale
         self.confidence = confidence
+        self.n_iter = n_iter
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        self._forget_intervals()
+        self.classes_ = np.array(federation.facts.classes)
+        if self.purpose == PREDICTION and self.n_iter == 0 and self.scale is None:
+            self._fit_one_release(federation, private)
+            return
+        rounds = self._rounds_of(federation, private)
+        _, b = weights_of(rounds.bound, intercept=self.fit_intercept)
+        if self.purpose == PREDICTION:
+            found = logistic_prediction(rounds, n_iter=self.n_iter, ridge=self.ridge * rounds.bound**2)
+        else:
+            direction = self._intercept_direction(1.0, b, federation.n_features)
+            found = logistic_inference(rounds, confidence=self.confidence, direction=direction)
+        self._set_coefficients(found, 1.0, b)
+        self.noise_scale_ = private.releases[-1].scale
+        if self.purpose != PREDICTION:
+            self._set_intervals(found, federation, 1.0, b)
+
+    def _fit_one_release(self, federation: Federation, private: Allowance) -> None:
+        """Fit by the functional mechanism: one release of the unweighted moment, shrunk and corrected in length."""
         ridge = self.ridge * federation.facts.bounds[0] ** 2
         fit, blocks = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
         length, self.intercept_ = self._length(fit, blocks.mean, blocks.response_mean)
         self.coef_ = length * fit.coefficients
-        self.interval_ = interval(self.coef_, length**2 * np.diagonal(fit.covariance), self.confidence)
-        self.intercept_interval_ = interval(
-            np.array(self.intercept_), np.array(length**2 * fit.intercept_variance), self.confidence
-        )
-        self.classes_ = np.array(federation.facts.classes)
+        self.shrunken_coef_ = self.coef_
         self.noise_scale_ = private.releases[-1].scale
 
     def _length(self, fit: LeastSquares, mean: FloatArray, response_mean: float) -> tuple[float, float]:
@@ -168,4 +204,4 @@ class LogisticRegression(FederatedEstimator):
 
         check_is_fitted(self, "guarantee_")
 
-        return coefficient_plot(self.coef_, self.interval_, getattr(self, "feature_names_in_", None), ax)
+        return coefficient_plot(self.coef_, self._drawn_interval(), getattr(self, "feature_names_in_", None), ax)

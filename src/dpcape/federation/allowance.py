@@ -49,6 +49,8 @@ class Allowance:
     _releases: KeptReleases | None = None
     lost: frozenset[int] = frozenset()
     uncertain: list[str]
+    valid: float = 1.0
+    """Share of valid records by which the last mean was divided; its noise grew by the same."""
 
     def __init__(
         self,
@@ -124,6 +126,7 @@ class Allowance:
         Invalid records contribute zero and count in the divisor. A share that noise alone explains changes nothing.
         """
         packed, weight = mean[:-1], statistic.count_weight
+        self.valid = 1.0
         if self._terms.facts.invalid != "zero":
             return packed
         if weight == 0:
@@ -139,6 +142,7 @@ class Allowance:
             UtilityWarning,
             stacklevel=3,
         )
+        self.valid = share
         corrected: FloatArray = packed / share
         return corrected
 

@@ -40,5 +40,5 @@ class ReleaseRecord:
     length: float | None = None
 
 
-# Former name, until its last importers follow: analyses.Release is a planned release.
+# Former name, which estimators still import: analyses.Release is a planned release.
 Release = ReleaseRecord

@@ -17,6 +17,7 @@ import numpy as np
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_UNIT
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
@@ -92,22 +93,36 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: 
 
     Responses in [-1, 1] are assumed uniform (variance 1/3), two classes equally frequent (variance 1). In direction j
     the right-hand side has noise of variance n: that of the cross moment, plus that of the moment acting through the
-    coefficients. A coefficient of prior variance t keeps the variance t n / (t a_j^2 + n).
+    coefficients. A coefficient of prior variance t keeps the variance t n / (t a_j^2 + n). After rounds of gradients,
+    what is lost is the noise of the averaged rounds in every coefficient.
     """
-    bound = facts.bounds[0]
-    spectrum = declared.spectrum(facts.n_features) * bound**2
     if not 0 < declared.explained < 1:
         raise InvalidParameter(f"explained must be strictly between 0 and 1; got {declared.explained!r}. Try 0.5.")
-    variance = declared.explained * (1.0 if facts.classes is not None else 1 / 3)
-    prior = variance / float(spectrum.sum())
-    response_weight = bound * math.sqrt(0.5)
+    classes = facts.classes is not None
+    variance = declared.explained * (1.0 if classes else 1 / 3)
+    n_coefficients = facts.n_features + (1 if options.get("fit_intercept", True) else 0)
+    n_iter = _whole(options, "n_iter") if options.get("purpose") == "prediction" else 0
 
-    def lost(scales: Sequence[float]) -> float:
-        noise = scales[0] ** 2 / 2 * (1 / response_weight**2 + prior * spectrum.size)
+    def of_rounds(scales: Sequence[float]) -> float:
+        averaged = max(1, round(AVERAGED * n_iter))
+        unit = LOGISTIC_UNIT if classes else 1.0
+        return min(1.0, n_coefficients * (unit * scales[-1]) ** 2 / averaged / variance)
+
+    def of_moment(scales: Sequence[float]) -> float:
+        scores = classes and options.get("purpose") != "prediction"
+        # Three releases of scaling come first, and leave rows of length one.
+        scaled = options.get("scale") == "private" and len(scales) > (4 if scores else 3)
+        bound = 1.0 if scaled else facts.bounds[0]
+        spectrum = declared.spectrum(facts.n_features) * bound**2
+        prior = variance / float(spectrum.sum())
+        scale = scales[-1] if scores else scales[3 if scaled else 0]
+        # Scores of labels 0 and 1 at a quarter of the moment, or the cross moment of labels -1 and 1.
+        cross = 128 / (1.25 * bound**2) if scores else 1 / (bound * math.sqrt(0.5)) ** 2
+        noise = scale**2 / 2 * (cross + (16 if scores else 1) * prior * spectrum.size)
         hidden = spectrum * prior * noise / (prior * spectrum**2 + noise) if noise > 0 else np.zeros(1)
         return float(hidden.sum()) / variance
 
-    return Measure("explained variance lost to noise", "share", lost)
+    return Measure("explained variance lost to noise", "share", of_rounds if n_iter else of_moment)
 
 
 def checked_components(n_components: object, largest: int) -> int:

@@ -67,7 +67,7 @@ def verdict_section(verdicts: Sequence[Verdict]) -> list[ReportSection]:
 
 def arrays_section(model: FittedModel) -> ReportSection:
     """Return the section that lists the contents of the result file."""
-    rows = [[name, _shape(getattr(model, name))] for name in model._fitted]
+    rows = [[name, _shape(getattr(model, name))] for name in model._fitted if hasattr(model, name)]
     text = "model.npz contains these arrays, the parameters and the guarantee; it contains no code."
     return ReportSection("Contents of the result file", text=[text], tables=[Table(["array", "shape or value"], rows)])
 

@@ -235,7 +235,7 @@ def _mask(run: RunFolder) -> BoolArray | None:
 
 def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Participant]) -> dict[str, object]:
     study = run.study()
-    arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted}
+    arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted if hasattr(model, name)}
     return {
         "study": study.name,
         "digest": study.digest(),

@@ -12,7 +12,7 @@ from typing import Any
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.federation import Federation, KeptReleases
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.runs.participants import participants
 from dpcape.study import Study
 from dpcape.transport.carried_transport import CarriedTransport
@@ -104,7 +104,7 @@ class StudyRun:
         (self._out / "guarantee.json").write_text(model.guarantee_.to_json() + "\n", encoding="utf-8")
         model.save(self._out / "model.npz")
 
-    def _note(self, release: Release) -> None:
+    def _note(self, release: ReleaseRecord) -> None:
         self._status.release(
             release.number + 1,
             release.n_releases,

@@ -24,8 +24,8 @@ class ApprovedStudy:
         """Refuse a release of anything the study does not compute."""
         if request.statistic not in self._statistics:
             raise ProtocolError(
-                f"a release must be of what the approved study computes ({', '.join(sorted(self._statistics))}); "
-                f"got {request.statistic!r}."
+                f"A release must be of a statistic of the approved study ({', '.join(sorted(self._statistics))}); "
+                f"got {request.statistic!r}. Run the approved study."
             )
         if request.statistic in WAYS:
             self._check_enclosed(request)

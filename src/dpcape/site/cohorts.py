@@ -30,7 +30,9 @@ def require_one_budget(
     """Refuse a file that is registered under another name, or a new name while a registered one has no file."""
     for other, entry in known.items():
         if other != name and (entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]):
-            raise InvalidParameter(f"a data set must have one budget; got one that is already {other!r}.")
+            raise InvalidParameter(
+                f"A data set must have one budget; got one that is already {other!r}. Register it under that name."
+            )
     forgotten = sorted(set(ceilings) - set(known))
     if forgotten and name not in forgotten:
         raise InvalidParameter(
@@ -65,8 +67,8 @@ class RowStore:
             raise
         except Exception as error:  # readers of other formats raise what they like
             raise InvalidParameter(
-                f"a data set must be readable to be registered; got {type(error).__name__} from {path.name!r}. "
-                "Correct the file."
+                f"The data set was not registered because {path.name!r} could not be read "
+                f"({type(error).__name__}). Correct the file."
             ) from error
         self._folder.mkdir(mode=0o700, exist_ok=True)
         packed = io.BytesIO()

@@ -27,7 +27,7 @@ from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.foreign.workers import OwnWorkers, Workers
-from dpcape.site.hash_chain import HashChain
+from dpcape.site.hash_chain import HashChain, RowBody
 from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
 from dpcape.site.ledger import (
     Ceiling,
@@ -45,7 +45,7 @@ from dpcape.statistics.enclosed import RECORD_BY_RECORD, Contributor
 from dpcape.study import Study
 
 FORMAT = "dpcape site 1"
-# The name under which a site pins whoever may send it requests.
+# The name under which a site pins the coordinator, the only sender of requests.
 COORDINATOR = "coordinator"
 OLD_ROWS = (
     "This ledger has rows that were written before rows stated their unit. They are taken as per record. If a study "
@@ -79,7 +79,10 @@ class SiteFolder:
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
         if about.get("format") != FORMAT:
-            raise InvalidParameter(f"a site folder must be of format {FORMAT!r}; got {about.get('format')!r}.")
+            raise InvalidParameter(
+                f"A site folder must be of format {FORMAT!r}; got {about.get('format')!r}. Install the dpcape "
+                "version that made it."
+            )
         if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
             raise InvalidParameter(
                 f"{str(self.path / 'site.json')!r} must name the site and its keys; got a damaged file. Restore it."
@@ -97,14 +100,13 @@ class SiteFolder:
         if not is_name(name) or name == COORDINATOR:
             raise InvalidParameter(f"a site's name must be {NAME_RULE}, and not {COORDINATOR}; got {name[:80]!r}.")
         if (folder / "site.json").exists():
-            raise InvalidParameter(f"a site folder must be new; got {str(path)!r}, which is one already.")
+            raise InvalidParameter(f"A site folder must be new; got {str(path)!r}, which exists. Choose another path.")
         where = folder / "keys" if keys is None else Path(keys).absolute()
         for taken in (where / "identity.key", where / "ledger.head", folder / "ledger.sqlite"):
             # Never written over: it may be the only copy of another site's key, or what an interrupted init left.
             if taken.exists():
                 raise InvalidParameter(
-                    f"a new site must have its folder and keys to itself; got {str(taken)!r}, which exists. "
-                    "Choose another folder or another --keys."
+                    f"The site was not made because {str(taken)!r} exists. Choose another folder or another --keys."
                 )
         for place in (folder, where, folder / "studies"):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,7 +139,7 @@ class SiteFolder:
             )
         return key
 
-    def note_serving(self, settings: dict[str, Any]) -> None:
+    def note_serving(self, settings: RowBody) -> None:
         """Make the settings of a start a row of the ledger, unless they are those of the start before."""
         before = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
         if before != [settings]:
@@ -150,9 +152,15 @@ class SiteFolder:
         except ValueError:
             public = b""
         if len(public) != 32 or not is_name(name):
-            raise InvalidParameter(f"an identity must be 64 hexadecimal digits for a site name; got one for {name!r}.")
+            raise InvalidParameter(
+                "A pinned identity must be 64 hexadecimal digits, for a valid site name; got neither or "
+                f"only one for {name!r}. Copy it from: dpcape site identity."
+            )
         if name == self.name and public != self.identity.public:
-            raise InvalidParameter(f"the pinned identity of {name!r} must be its own; got another.")
+            raise InvalidParameter(
+                f"The pinned identity of {name!r} must be its own; got a different key. Pin the key that "
+                "dpcape site identity shows."
+            )
         if name == COORDINATOR:
             self._append("coordinator", {"identity": public.hex()})
             return
@@ -228,7 +236,7 @@ class SiteFolder:
         ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
         where = Path(path).absolute()
         if not where.exists() and not list(where.parent.glob(where.name)):
-            raise InvalidParameter(f"a data set must exist; got {str(path)!r}. Correct the path.")
+            raise InvalidParameter(f"The data set {str(path)!r} does not exist. Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
         require_one_budget(known, self.state().ceilings, name, where, content)
         self._require_own_rows(name, known, where, content, accept_overlap)
@@ -302,7 +310,9 @@ class SiteFolder:
         self._require_accepted(study)
         chosen = self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-            raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}.")
+            raise InvalidParameter(
+                f"runs must be a whole number of at least 1; got {runs!r}. Write for example --runs 1."
+            )
         # Finds out now, with the steward present, what the analysis will ask for.
         ApprovedStudy(study)
         digest = self.keep(study)
@@ -316,7 +326,9 @@ class SiteFolder:
         """Take an approval back; charges stay. ``seen`` as in :meth:`approve`."""
         digest = study.digest()
         if digest not in self.state().approvals:
-            raise InvalidParameter(f"a study must be approved to be revoked; got {study.name!r}, which is not.")
+            raise InvalidParameter(
+                f"The study {study.name!r} was not revoked because it is not approved. See: dpcape site log."
+            )
         self._append("revoke", {"study": digest, "name": study.name}, seen)
 
     def present(self, study: Study) -> str:
@@ -350,7 +362,10 @@ class SiteFolder:
         data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
         if missing:
-            raise ProtocolError(f"every site of a study must be pinned at {self.name}; got none for {missing[0]}.")
+            raise ProtocolError(
+                f"The study was refused because {missing[0]} is not pinned at {self.name}. Pin it with: "
+                "dpcape site pin."
+            )
         ledger = self.ledger(study, data)
         if allowance not in state.releases:
             ledger.check(study.charge(self.name))
@@ -371,7 +386,7 @@ class SiteFolder:
         return site
 
     def confirm(self, length: int, head: str) -> None:
-        """Refuse if the ledger does not contain a head that somebody saw."""
+        """Refuse if the ledger does not contain a head that was seen before."""
         confirm(self.chain.entries(), length, head)
 
     def accept_head(self, *, reason: str, lost: Mapping[str, tuple[float, float]], seen: Head | None = None) -> None:
@@ -388,10 +403,12 @@ class SiteFolder:
             A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
         if not reason.strip():
-            raise InvalidParameter("a reason must be given to accept a ledger that lost rows; got none.")
+            raise InvalidParameter("A ledger that lost rows is accepted only with a reason. Write --reason.")
         disagreement = self.chain.disagreement()
         if disagreement is None and seen is None:
-            raise InvalidParameter("the ledger and its head must disagree to be accepted; they agree.")
+            raise InvalidParameter(
+                "There is nothing to accept because the ledger contains its head. Leave out --accept-head."
+            )
         copied = disagreement[1] if disagreement is not None else Head(0, "")
         gone = seen or copied
         unknown = sorted(set(lost) - set(self.data_sets()))
@@ -400,7 +417,7 @@ class SiteFolder:
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
         self.chain.accept(body, lost_rows(State.of(self.chain.rows_on_disk()), lost))
 
-    def _append(self, kind: str, body: dict[str, Any], seen: int | None = None) -> None:
+    def _append(self, kind: str, body: RowBody, seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
 
     def _require_accepted(self, study: Study) -> None:
@@ -424,7 +441,7 @@ class SiteFolder:
         known = sorted(self.data_sets())
         chosen = known[0] if data is None and len(known) == 1 else data
         if not known:
-            raise InvalidParameter("a site must have a data set; got none. Register one: dpcape site add.")
+            raise InvalidParameter("The site has no data set. Register one with: dpcape site add.")
         if chosen not in known:
             raise InvalidParameter(f"a data set must be one of {known}; got {chosen!r}. Name one with --data.")
         if chosen not in self.state().ceilings:

@@ -40,6 +40,8 @@ def identity_in(path: Path) -> Identity:
 def _check_private(path: Path) -> None:
     """Refuse a key that others on the machine can read."""
     if not path.is_file():
-        raise InvalidParameter(f"the identity key must be at {str(path)!r}; got none. Mount the disk that holds it.")
+        raise InvalidParameter(f"The identity key is not at {str(path)!r}. Mount the disk that holds it.")
     if path.stat().st_mode & 0o077:
-        raise LedgerRefused(f"the identity key must be readable by its owner alone; got wider. Run: chmod 600 {path}.")
+        raise LedgerRefused(
+            f"The identity key must be readable only by its owner; got wider permissions. Run: chmod 600 {path}."
+        )

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dpcape.errors import LedgerRefused
 from dpcape.files import sync_folder
@@ -37,6 +37,9 @@ WHEN NEW.number <> (SELECT COALESCE(MAX(number), 0) + 1 FROM entries)
 BEGIN SELECT RAISE(ABORT, 'entries are numbered in order'); END;
 """
 
+RowBody: TypeAlias = dict[str, Any]
+"""Content of a row, as JSON; its fields depend on the kind of row."""
+
 
 class Entry(NamedTuple):
     """One row: its number from 1, when it was written, what kind it is, and its content."""
@@ -44,7 +47,7 @@ class Entry(NamedTuple):
     number: int
     time: str
     kind: str
-    body: dict[str, Any]
+    body: RowBody
     hash: str
 
 
@@ -77,7 +80,7 @@ class HashChain:
         self.close = weakref.finalize(self, self._connection.close)
 
     @classmethod
-    def create(cls, path: Path, head_path: Path, body: dict[str, Any]) -> HashChain:
+    def create(cls, path: Path, head_path: Path, body: RowBody) -> HashChain:
         """Make a new chain whose first row says what it belongs to."""
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         os.close(descriptor)
@@ -104,7 +107,7 @@ class HashChain:
             return tuple(self._known)
 
     def append(
-        self, kind: str, body: dict[str, Any], *, check: Callable[[Sequence[Entry]], None], durable_head: bool = True
+        self, kind: str, body: RowBody, *, check: Callable[[Sequence[Entry]], None], durable_head: bool = True
     ) -> Entry:
         """Add a row if ``check`` accepts the rows before it; return when the row is on disk.
 
@@ -139,7 +142,7 @@ class HashChain:
             self._refresh()
             result = self._connection.execute("PRAGMA integrity_check").fetchone()
             if result != ("ok",):
-                raise LedgerRefused("the ledger's file must be intact; got a damaged one. Restore it from a backup.")
+                raise LedgerRefused("The ledger's file is damaged. Restore it from a backup.")
         return self.head()
 
     def disagreement(self) -> tuple[Head, Head] | None:
@@ -155,7 +158,7 @@ class HashChain:
                 copied = Head(0, "")
             return None if self._contains(copied) else (Head(last.number, last.hash), copied)
 
-    def accept(self, body: dict[str, Any], more: Sequence[tuple[str, dict[str, Any]]] = ()) -> None:
+    def accept(self, body: RowBody, more: Sequence[tuple[str, RowBody]] = ()) -> None:
         """Take the table as it is, although the head copy disagrees; the decision becomes a row.
 
         ``more`` are the rows (kind, body) that belong to the decision: all are on disk, or none.
@@ -197,9 +200,9 @@ class HashChain:
         last = self._known[-1]
         if not self._contains(copied):
             raise LedgerRefused(
-                f"the ledger must contain the head kept beside the identity key (row {copied.length}); got a ledger "
-                f"of {last.number} rows that does not. A backup was restored, or the file was changed: budget could "
-                "come back unnoticed. See docs/steward.md, 'When the ledger and its head disagree'."
+                "The ledger was refused because it does not contain its recorded head (row "
+                f"{copied.length}; the ledger has {last.number} rows). A restored backup may hide "
+                "spending. See docs/steward.md, 'Recover from a restored ledger'."
             )
         # Rows behind the copy that only count releases may stay there; they are looked at once.
         new = self._known[max(copied.length, self._n_looked_at) :]
@@ -216,19 +219,27 @@ class HashChain:
             last = self._known[-1]
             found = self._connection.execute("SELECT hash FROM entries WHERE number = ?", (last.number,)).fetchone()
             if found != (last.hash,):
-                raise LedgerRefused("the ledger must only grow; got a row that changed while it was in use.")
+                raise LedgerRefused(
+                    "The ledger was refused because a row changed while it was in use. Keep the file, and "
+                    "restore a backup."
+                )
         query = "SELECT number, time, kind, body, hash FROM entries WHERE number > ? ORDER BY number"
         for row in self._connection.execute(query, (len(self._known),)):
             self._known.append(_checked(row, self._known[-1].hash if self._known else _START, len(self._known) + 1))
         if not self._known:
-            raise LedgerRefused("the ledger must have its first row; got an empty file.")
+            raise LedgerRefused("The ledger was refused because its first row is missing. Restore it from a backup.")
         if self._known[0].body.get("format") != FORMAT:
-            raise LedgerRefused(f"the ledger must be of format {FORMAT}; got another. Install the matching dpcape.")
+            raise LedgerRefused(
+                f"The ledger was refused because it is not of format {FORMAT}. Install the dpcape version "
+                "that wrote it."
+            )
 
 
 def _connected(path: Path) -> sqlite3.Connection:
     if not path.is_file():
-        raise LedgerRefused(f"the ledger must exist; got no file {path.name!r}. Restore it, or make a new site folder.")
+        raise LedgerRefused(
+            f"The ledger {path.name!r} is missing. Restore it from a backup, or make a new site folder."
+        )
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
     # FULL in WAL mode syncs the log before COMMIT returns; `cell_size_check` notices damaged pages early.
     try:
@@ -242,18 +253,18 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def _unusable(error: sqlite3.Error) -> LedgerRefused:
     return LedgerRefused(
-        f"the ledger's file must be readable and writable; got {type(error).__name__}. "
-        "Check disk space and permissions, then: dpcape site log --verify. If the file itself is damaged, restore a "
-        "backup (docs/steward.md, 'When the ledger and its head disagree')."
+        f"The ledger's file could not be read or written ({type(error).__name__}). Check disk "
+        "space and permissions, then run: dpcape site log --verify. If the file is damaged, "
+        "restore a backup (docs/steward.md, 'Recover from a restored ledger')."
     )
 
 
-def _entry(number: int, kind: str, body: dict[str, Any], previous: str) -> Entry:
+def _entry(number: int, kind: str, body: RowBody, previous: str) -> Entry:
     time = datetime.now(UTC).isoformat(timespec="seconds")
     return Entry(number, time, kind, body, _hash(number, time, kind, _text(body), previous))
 
 
-def _text(body: dict[str, Any]) -> str:
+def _text(body: RowBody) -> str:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -270,7 +281,7 @@ def _checked(row: tuple[Any, ...], previous: str, expected: int) -> Entry:
     number, time, kind, body, found = row
     if number != expected or _hash(number, time, kind, body, previous) != found:
         raise LedgerRefused(
-            f"every row of the ledger must carry the hash of the rows before it; got another at row {expected}. "
-            "The file was changed outside dpcape. Keep it, and restore a backup."
+            f"The ledger was refused because row {expected} does not carry the hash of the rows before"
+            " it. The file was changed outside dpcape. Keep it, and restore a backup."
         )
     return Entry(number, time, kind, json.loads(body), found)

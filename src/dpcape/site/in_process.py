@@ -53,13 +53,14 @@ def in_process(
     ledgers: Mapping[str, Ledger] | None = None,
     noise: NoiseSource | None = None,
 ) -> InProcess:
-    """Put sites that live in this process on one line.
+    """Connect sites that live in this process.
 
     Parameters
     ----------
-    records : mapping of site name to Records
-    ledgers : mapping of site name to Ledger
-        Sites without one get a ledger without ceiling.
+    records : mapping
+        Records by site name.
+    ledgers : mapping or None
+        Ledgers by site name; sites without one get a ledger without a ceiling.
     noise : NoiseSource or None
         Where noise comes from; the operating system unless a :class:`Replay` is given for tests, whose results say
         "replayable: no protection".
@@ -73,16 +74,18 @@ def in_process(
     """
     _check_records(records)
     if DEALER in records:
-        raise InvalidParameter(f"a site must not be called {DEALER!r}: the name is the noise dealer's. Rename it.")
+        raise InvalidParameter(f"A site's name must not be that of the noise dealer; got {DEALER!r}. Rename the site.")
     unknown = sorted(set(ledgers or {}) - set(records))
     if unknown:
-        raise InvalidParameter(f"ledgers must belong to sites; got one for unknown {', '.join(unknown)}.")
+        raise InvalidParameter(
+            f"ledgers must be given for sites of the federation; got one for {', '.join(unknown)}. Correct the name."
+        )
     source = OsNoise() if noise is None else noise
     for name, ledger in (ledgers or {}).items():
         if not hasattr(ledger, "charge"):
             raise InvalidParameter(
-                f"the ledger of {name!r} must be a Ledger; got {type(ledger).__name__}. "
-                "Write Ledger(epsilon=..., delta=...)."
+                f"The ledger of {name!r} must be a Ledger; got {type(ledger).__name__}. Write "
+                "Ledger(epsilon=..., delta=...)."
             )
     if noise is not None and not isinstance(noise, NoiseSource):
         raise InvalidParameter(
@@ -108,20 +111,23 @@ def in_process(
     return InProcess(members, dealer)
 
 
-def _check_records(records: Any) -> None:
+def _check_records(records: object) -> None:
     """Refuse anything but a mapping from names to records, and say how records are made."""
     if not isinstance(records, Mapping):
         raise InvalidParameter(
-            f"in_process must be given a mapping from site name to records; got {type(records).__name__}. "
+            f"in_process() needs a mapping from site name to records; got {type(records).__name__}. "
             "Write in_process({'lyon': rows(X, bound=...)})."
         )
     if not records:
-        raise InvalidParameter("in_process must be given at least one site; got none.")
+        raise InvalidParameter(
+            "in_process() needs at least one site; got an empty mapping. Write in_process({'lyon': "
+            "rows(X, bound=...)})."
+        )
     for name, held in records.items():
         if not isinstance(name, str) or not name:
             raise InvalidParameter(f"a site's name must be text; got {name!r}. Write {{'lyon': ...}}.")
         if not callable(getattr(held, "facts", None)):
             raise InvalidParameter(
-                f"what {name!r} holds must be records; got {type(held).__name__}. Build them with rows(X, bound=...), "
-                "views, labelled, documents or subjects."
+                f"The value for site {name!r} must be records; got {type(held).__name__}. Build them with "
+                "rows(X, bound=...), views, labelled, documents or subjects."
             )

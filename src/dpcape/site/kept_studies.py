@@ -25,7 +25,9 @@ def keep_study(studies: Path, study: Study, packages: Container[str], describe: 
             write_private(copy, file.read_bytes())
         write_private(folder / "study.toml", study.text)
     if Study.load(folder / "study.toml", packages=packages, describe=describe).digest() != digest:
-        raise ProtocolError("a study's files must not change while it is reviewed; got other ones. Review it again.")
+        raise ProtocolError(
+            "The study was not kept because one of its files changed during the review. Review it again."
+        )
     return digest
 
 
@@ -61,7 +63,7 @@ def _loaded(entry: Path, packages: Container[str], describe: Describe) -> Study:
     study = Study.load(entry / "study.toml", packages=packages, describe=describe)
     if study.digest() != entry.name:
         raise InvalidParameter(
-            f"a kept study must be as it was reviewed; got another digest in {entry}. "
-            "Remove that folder and review the study file again."
+            f"The kept study in {entry} was refused because it changed after the review. Remove that "
+            "folder and review the study file again."
         )
     return study

@@ -6,14 +6,13 @@ computed from the rows each time, inside the lock under which the next row is wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
 from dpcape.privacy.unit import PER_RECORD, Unit, read_unit
-from dpcape.site.hash_chain import Entry, HashChain
+from dpcape.site.hash_chain import Entry, HashChain, RowBody
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,14 @@ class Ceiling:
     def __post_init__(self) -> None:
         if not (0 < self.epsilon < float("inf") and 0 < self.delta < 1):
             raise InvalidParameter(
-                "a ceiling must have a positive finite epsilon and a delta strictly between 0 and 1; "
-                f"got {self.epsilon!r} and {self.delta!r}."
+                "A ceiling must have a positive finite epsilon and a delta strictly between 0 and 1; got "
+                f"{self.epsilon!r} and {self.delta!r}. Write for example --epsilon 3 --delta 1e-4."
             )
         if self.per_study is not None and not 0 < self.per_study < float("inf"):
-            raise InvalidParameter(f"per_study must be a positive finite epsilon; got {self.per_study!r}.")
+            raise InvalidParameter(
+                f"per_study must be a positive finite epsilon; got {self.per_study!r}. Leave it out for no "
+                "ceiling per study."
+            )
 
     def spent(self, charges: Sequence[Charge]) -> float:
         """Return the epsilon of charges together, at the ceiling's delta and per the ceiling's unit."""
@@ -42,7 +44,7 @@ class Ceiling:
         """Return the same with one more charge, counted as this data set's ceiling states."""
         return self.spent([*charges, charge.stated(self.unit)])
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> RowBody:
         """Return the fields of a ledger's row."""
         per_study = None if self.per_study is None else repr(self.per_study)
         numbers = {"epsilon": repr(self.epsilon), "delta": repr(self.delta), "per_study": per_study}
@@ -79,7 +81,7 @@ class State:
     pins : mapping
         Public keys by site.
     coordinator : bytes or None
-        Public key of whoever may send requests.
+        Public key of the coordinator, the only sender of requests.
     packages : set of str
         Distributions besides dpcape whose analyses may be loaded here.
     has_old_rows : bool
@@ -125,47 +127,47 @@ class State:
         """Return the unit of a data set's ceiling."""
         return self.ceilings[data].unit if data in self.ceilings else PER_RECORD
 
-    def _start(self, body: Mapping[str, Any]) -> None:
+    def _start(self, body: RowBody) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
 
-    def _ceiling(self, body: Mapping[str, Any]) -> None:
+    def _ceiling(self, body: RowBody) -> None:
         per_study = None if body["per_study"] is None else float(body["per_study"])
         self.has_old_rows |= "unit" not in body
         self.ceilings[body["data"]] = Ceiling(float(body["epsilon"]), float(body["delta"]), per_study, read_unit(body))
 
-    def _approve(self, body: Mapping[str, Any]) -> None:
+    def _approve(self, body: RowBody) -> None:
         self.approvals[body["study"]] = (body["data"], body["runs"])
         self.runs[body["study"]] = 0
         self.names[body["study"]] = body["name"]
 
-    def _deny(self, body: Mapping[str, Any]) -> None:
+    def _deny(self, body: RowBody) -> None:
         self.approvals.pop(body["study"], None)
         self.names[body["study"]] = body["name"]
 
-    def _revoke(self, body: Mapping[str, Any]) -> None:
+    def _revoke(self, body: RowBody) -> None:
         self._deny(body)
 
-    def _pin(self, body: Mapping[str, Any]) -> None:
+    def _pin(self, body: RowBody) -> None:
         self.pins[body["site"]] = bytes.fromhex(body["identity"])
 
-    def _coordinator(self, body: Mapping[str, Any]) -> None:
+    def _coordinator(self, body: RowBody) -> None:
         self.coordinator = bytes.fromhex(body["identity"])
 
-    def _serve(self, body: Mapping[str, Any]) -> None:
+    def _serve(self, body: RowBody) -> None:
         """How the site was served; nothing is computed from it."""
 
-    def _allow(self, body: Mapping[str, Any]) -> None:
+    def _allow(self, body: RowBody) -> None:
         self.packages.add(body["package"])
         if body.get("record_by_record"):
             self.record_by_record.add(body["package"])
         else:
             self.record_by_record.discard(body["package"])
 
-    def _disallow(self, body: Mapping[str, Any]) -> None:
+    def _disallow(self, body: RowBody) -> None:
         self.packages.discard(body["package"])
         self.record_by_record.discard(body["package"])
 
-    def _charge(self, body: Mapping[str, Any]) -> None:
+    def _charge(self, body: RowBody) -> None:
         charge = Charge(
             allowance=body["allowance"],
             mu=float(body["mu"]),
@@ -181,18 +183,18 @@ class State:
         self.releases[charge.allowance] = 0
         self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
 
-    def _release(self, body: Mapping[str, Any]) -> None:
+    def _release(self, body: RowBody) -> None:
         self.releases[body["allowance"]] = body["number"] + 1
 
-    def _accept(self, body: Mapping[str, Any]) -> None:
+    def _accept(self, body: RowBody) -> None:
         self.accepted.append((body["length"], body["head"]))
-        # Among the lost rows may be the one that took an approval back, or used it up: the steward decides anew.
+        # Among the lost rows may be the one that took an approval back, or used it up: the steward decides again.
         self.approvals.clear()
 
-    def _overlap(self, body: Mapping[str, Any]) -> None:
+    def _overlap(self, body: RowBody) -> None:
         self.overlaps[body["data"], body["other"]] = float(body["share"])
 
-    def _note(self, body: Mapping[str, Any]) -> None:
+    def _note(self, body: RowBody) -> None:
         """Notes change nothing but what the steward was told."""
         if "told" in body:
             self.told.add(body["told"])
@@ -257,15 +259,16 @@ class SiteLedger:
         """Count a release durably; each happens at most once and in order."""
         n_releases = self._mine.get(allowance)
         if n_releases is None:
-            raise ProtocolError("an allowance must be charged here before its first release; got none.")
+            raise ProtocolError("The release was refused because its allowance was not charged here. Start a new run.")
         if release >= n_releases:
             raise LedgerRefused(
-                f"an allowance of {n_releases} releases must not be exceeded; got release number {release + 1}."
+                f"An allowance of {n_releases} releases must not be exceeded; got release {release + 1}. "
+                "Start a new run, which is charged separately."
             )
 
         def check(entries: Sequence[Entry]) -> None:
             if release < _next_release(entries, allowance):
-                raise ProtocolError(f"a release must happen once; got number {release} again.")
+                raise ProtocolError("Release {release + 1} was refused because it happened before. Start a new run.")
 
         # Losing this row gives nothing back: the charge covers all releases, and a charged allowance is not reopened.
         self._chain.append("release", {"allowance": allowance, "number": release}, check=check, durable_head=False)
@@ -290,15 +293,13 @@ class SiteLedger:
 
     def _ceiling(self, state: State) -> Ceiling:
         if self._data not in state.ceilings:
-            raise LedgerRefused(
-                f"the data set {self._data!r} must have a ceiling; got none. Add it to the site folder."
-            )
+            raise LedgerRefused(f"The data set {self._data!r} has no ceiling. Set it with: dpcape site budget.")
         return state.ceilings[self._data]
 
     def _check(self, state: State, charge: Charge) -> None:
         check_approved(state, self._study, self._data)
         if charge.allowance in state.releases:
-            raise LedgerRefused("an allowance must be charged once; got it again.")
+            raise LedgerRefused("The allowance was refused because it is already charged. Start a new run.")
         ceiling = self._ceiling(state)
         if ceiling.per_study is not None:
             charges = state.charges_of(self._data, self._study)
@@ -312,7 +313,7 @@ def unit_after(now: Ceiling | None, per: str | None, rows_per_subject: int | Non
     return Unit(per or kept.kind, kept.rows_per_subject if rows_per_subject is None else rows_per_subject)
 
 
-def charge_row(charge: Charge, *, data: str, study: str) -> dict[str, Any]:
+def charge_row(charge: Charge, *, data: str, study: str) -> RowBody:
     """Return a charge as the ledger's row keeps it."""
     return {
         "data": data,
@@ -335,17 +336,20 @@ def check_approved(state: State, study: str, data: str | None = None, *, allowan
     """
     if study not in state.approvals:
         raise LedgerRefused(
-            f"a study must be approved by this site's steward; got study {study[:16]}, which is not. "
-            "Records were not read. Ask for: dpcape site review, then dpcape site approve."
+            f"The study {study[:16]} was refused because this site's steward has not approved it. No "
+            "records were read. Ask for approval (dpcape site review, then dpcape site approve)."
         )
     approved, runs = state.approvals[study]
     if data is not None and data != approved:
-        raise LedgerRefused("a study must use the data set it was approved for; got another.")
+        raise LedgerRefused(
+            "The study was refused because it was approved for a different data set. No records were "
+            "read. Ask for approval."
+        )
     goes_on = any(entry.charge.allowance == allowance and entry.study == study for entry in state.charges)
     if state.runs.get(study, 0) >= runs and not goes_on:
         raise LedgerRefused(
-            f"an approved study must run at most as often as it was approved for ({runs}); got one run more. "
-            "Records were not read. The steward may approve it again."
+            f"The study was refused because its approved runs ({runs}) are used up. No records were "
+            "read. Ask for another approval."
         )
     return approved
 
@@ -357,9 +361,9 @@ def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
     known = 1 <= length <= len(entries) and entries[length - 1].hash == head
     if not known and (length, head) not in State.of(entries).accepted:
         raise LedgerRefused(
-            f"the ledger must contain the head it showed before (row {length}); got a ledger that does not. "
-            "A backup was restored at the site. Its steward finds the way out in docs/steward.md, "
-            "'When the ledger and its head disagree'."
+            "The ledger was refused because it does not contain the head it showed before (row "
+            f"{length}). A restored backup may hide spending. See docs/steward.md, 'Recover from a "
+            "restored ledger'."
         )
 
 
@@ -372,8 +376,7 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
     """Refuse a decision made in sight of an older ledger; ``seen`` is the :func:`last_decision` of that time."""
     if last_decision(entries) != seen:
         raise LedgerRefused(
-            "a decision must be made in sight of the ledger as it is; got rows that are newer than what was shown. "
-            "Nothing was written. Look again, then decide."
+            "The decision was not saved because the ledger changed after you opened it. Reload, then decide."
         )
 
 
@@ -381,7 +384,7 @@ def _next_release(entries: Sequence[Entry], allowance: str) -> int:
     for entry in reversed(entries):
         if entry.body.get("allowance") == allowance:
             return int(entry.body["number"]) + 1 if entry.kind == "release" else 0
-    raise ProtocolError("an allowance must be charged before its first release; got none.")
+    raise ProtocolError("The release was refused because its allowance was not charged. Start a new run.")
 
 
 def _stay_below(epsilon: float, ceiling: Ceiling, charges: list[Charge], charge: Charge, *, what: str) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
 
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
+from dpcape.site.hash_chain import RowBody
 from dpcape.site.ledger import State, charge_row
 
 
-def lost_rows(state: State, lost: Mapping[str, tuple[float, float]]) -> list[tuple[str, dict[str, Any]]]:
+def lost_rows(state: State, lost: Mapping[str, tuple[float, float]]) -> list[tuple[str, RowBody]]:
     """Return charges that stand for spending whose rows were lost: (epsilon, delta) by data set, per its unit."""
     rows = []
     for data, (epsilon, delta) in lost.items():

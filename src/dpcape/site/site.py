@@ -25,6 +25,7 @@ from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
+from dpcape.records import Records
 from dpcape.secure_sum import Identity, SignedHead
 from dpcape.site.peer_heads import PeerHeads, require_genuine
 from dpcape.site.statistic_laws import require_laws
@@ -98,7 +99,7 @@ class Site:
     def __init__(
         self,
         name: str,
-        records: Any,
+        records: Records,
         *,
         ledger: Spending,
         identity: Identity,
@@ -127,7 +128,10 @@ class Site:
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
         if identities.get(self.name) != self.identity.public:
-            raise InvalidParameter(f"the pinned identity of {self.name!r} must be its own; got another.")
+            raise InvalidParameter(
+                f"The pinned identity of {self.name!r} must be its own; got a different key. Pin the site's "
+                "own public key."
+            )
         self._pinned = dict(identities)
 
     def answer(self, data: bytes) -> bytes:
@@ -139,7 +143,7 @@ class Site:
         except DpcapeError as error:  # dpcape's own words hold nothing about records
             reply = Refused(error=type(error).__name__, text=str(error))
         except Exception as error:  # fail closed: an unexpected error must not carry data out
-            # What happened stays at the site, where somebody has to mend it.
+            # The reason stays at the site, in its log.
             _log.exception("%s could not answer", self.name)
             reply = Refused(error="ProtocolError", text=f"the site failed with {type(error).__name__}; see its log.")
         return encode(reply, allowance=allowance)
@@ -164,7 +168,7 @@ class Site:
             self._take_heads(message.heads)
             return self._open(message.terms) if isinstance(message, Open) else self._reopen(message.terms)
         if allowance not in self._allowances:
-            raise ProtocolError("an allowance must be opened first; got a message for an unknown one.")
+            raise ProtocolError("The message was refused because its allowance is not open. Start a new run.")
         # Put last: what is used stays longest.
         guarded = self._allowances[allowance] = self._allowances.pop(allowance)
         reply = guarded.half.answer(message)
@@ -193,13 +197,13 @@ class Site:
 
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
-            raise ProtocolError("an allowance must be opened once; got it again.")
+            raise ProtocolError("The allowance was refused because it is already open. Start a new run.")
         protocol = self._checked(terms)
         self.ledger.check(self._charge(terms))
         return Agreed(key=self._guard(terms, protocol).half.key())
 
     def _reopen(self, terms: Terms) -> FromSite:
-        """Go on with an allowance after a crash: its charge and its counter stand, secrets are drawn anew."""
+        """Continue an allowance after a crash: its charge and its counter stay, secrets are drawn again."""
         protocol = self._checked(terms)
         next_release = self.ledger.reopen(self._charge(terms))
         return Reopened(next_release=next_release, key=self._guard(terms, protocol).half.key())
@@ -219,14 +223,26 @@ class Site:
         protocol = protocols.from_settings(terms.settings)
         check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
-            raise ProtocolError("the protocol's parameters must be consistent with the number of sites.")
+            raise ProtocolError(
+                "The allowance was refused because the protocol's parameters do not fit the number of "
+                "sites. Install the same dpcape version everywhere."
+            )
         if terms.n_records.get(self.name) != self._facts.n_records:
-            raise ProtocolError(f"the terms must give {self.name} the records it holds; got another number.")
+            raise ProtocolError(
+                f"The allowance was refused because its number of records for {self.name} is not the "
+                "site's. Form the federation again."
+            )
         if terms.facts != self._facts.shape_facts():
-            raise ProtocolError(f"the terms must describe the records of {self.name}; got other facts.")
+            raise ProtocolError(
+                f"The allowance was refused because its facts about the records of {self.name} are not the"
+                " site's. Form the federation again."
+            )
         if not set(terms.sites) <= set(self._pinned):
             unknown = sorted(set(terms.sites) - set(self._pinned))
-            raise ProtocolError(f"every site must be pinned at {self.name}; got unknown {', '.join(unknown)}.")
+            raise ProtocolError(
+                f"The allowance was refused because {', '.join(unknown)} is not pinned at {self.name}. Pin"
+                " it with: dpcape site pin."
+            )
         if self.approval is not None:
             self.approval.check_terms(terms)
         return protocol
@@ -295,13 +311,16 @@ class _Guarded:
     def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
             raise LedgerRefused(
-                f"an allowance of {len(self.terms.shares)} releases must not be exceeded; "
-                f"got number {request.release + 1}."
+                f"An allowance of {len(self.terms.shares)} releases must not be exceeded; got release "
+                f"{request.release + 1}. Open a new allowance, which is charged separately."
             )
         if request.release in self._plans:
             known, plan = self._plans[request.release]
             if known != request:
-                raise ProtocolError("a release must keep its statistic; got another one under the same number.")
+                raise ProtocolError(
+                    "The release was refused because its statistic differs from the one asked for under the "
+                    "same number. Start a new run."
+                )
             return plan
         if self._site.approval is not None:
             self._site.approval.check_request(request)
@@ -315,8 +334,8 @@ class _Guarded:
         plan = plan_release(self.terms, request.release, statistic, self._protocol)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
-                "the noise asked for must be what the site computes from the public facts; got other scales. "
-                "Install the same dpcape version everywhere."
+                "The release was refused because the requested noise differs from this site's "
+                "calculation. Install the same dpcape version everywhere."
             )
         self._plans = {request.release: (request, plan)}
         return plan
@@ -334,7 +353,10 @@ class _Guarded:
         # Records are read from here on, and only here.
         total = self._site._total(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
-            raise ProtocolError("a total must be a finite vector of the announced size; the site did not answer.")
+            raise ProtocolError(
+                "The release failed because the statistic's total is not a finite vector of its size. The"
+                " site sent nothing. Correct the statistic."
+            )
         return on_grid(total, plan.step)
 
     def noise(self, *labels: str | int) -> NoiseSource:

@@ -30,7 +30,9 @@ def tls_key(keys: Path) -> rsa.RSAPrivateKey:
         write_private(path, pem)
     loaded = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(loaded, rsa.RSAPrivateKey):
-        raise InvalidParameter(f"{TLS_KEY} must be an RSA key; got another kind. Remove it; a new one is made.")
+        raise InvalidParameter(
+            f"{TLS_KEY} must be an RSA key; got a key of a different kind. Remove it; a new one is made."
+        )
     return loaded
 
 
@@ -49,12 +51,13 @@ def require_own_certificate(kit: Path, site: str, key: rsa.RSAPrivateKey) -> Non
     """Refuse a kit of another site, one that brings a private key, and one whose certificate is for another key."""
     path = kit / "startup" / "client.crt"
     if not path.is_file():
-        raise InvalidParameter(f"a site's kit must hold startup/client.crt; got {str(kit)!r}. Take the kit of {site}.")
+        raise InvalidParameter(f"A site's kit must hold startup/client.crt; got {str(kit)!r}. Use the kit of {site}.")
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     names = [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names != [site]:
         raise InvalidParameter(
-            f"the kit must be made for {site}, whose folder is served; got the kit of {', '.join(names) or 'nobody'}."
+            f"The kit must be made for {site}, whose folder is served; got the kit of {', '.join(names) or 'nobody'}. "
+            f"Use the kit of {site}."
         )
     remedy = (
         "Send the output of 'dpcape site identity --json' to the coordinator, who makes a new kit with "

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.privacy.unit import read_unit
 from dpcape.secure_sum import fingerprint_of
 from dpcape.site.cohorts import percent
-from dpcape.site.hash_chain import Entry
+from dpcape.site.hash_chain import Entry, RowBody
 from dpcape.site.ledger import State
 from dpcape.steward.ledger_view import LedgerView, epsilon_text
-
-Body: TypeAlias = dict[str, Any]
-"""Content of a row, as JSON; its fields depend on the kind of row."""
 
 
 @dataclass(frozen=True)
@@ -55,41 +51,41 @@ def _line(entry: Entry, state: State) -> LedgerRow:
     )
 
 
-def _start(body: Body, state: State) -> str:
+def _start(body: RowBody, state: State) -> str:
     return f"Ledger of {body['site']} begun; identity {_fingerprint(body)}."
 
 
-def _ceiling(body: Body, state: State) -> str:
+def _ceiling(body: RowBody, state: State) -> str:
     per_study = "" if body["per_study"] is None else f", one study at most {float(body['per_study']):g}"
     amount = f"epsilon {float(body['epsilon']):g} at delta {float(body['delta']):g}"
     return f"{body['data']}: at most {amount} {read_unit(body)}{per_study}."
 
 
-def _approve(body: Body, state: State) -> str:
+def _approve(body: RowBody, state: State) -> str:
     return f"{body['name']} may use {body['data']}, {body['runs']} run{'s' if body['runs'] > 1 else ''}."
 
 
-def _deny(body: Body, state: State) -> str:
+def _deny(body: RowBody, state: State) -> str:
     return f"{body['name']} was not approved."
 
 
-def _revoke(body: Body, state: State) -> str:
+def _revoke(body: RowBody, state: State) -> str:
     return f"The approval of {body['name']} was taken back."
 
 
-def _pin(body: Body, state: State) -> str:
+def _pin(body: RowBody, state: State) -> str:
     return f"Identity of {body['site']}: {_fingerprint(body)}."
 
 
-def _coordinator(body: Body, state: State) -> str:
+def _coordinator(body: RowBody, state: State) -> str:
     return f"Identity of the coordinator: {_fingerprint(body)}."
 
 
-def _serve(body: Body, state: State) -> str:
+def _serve(body: RowBody, state: State) -> str:
     return f"Served for {body['server']}; {body['mode']}."
 
 
-def _charge(body: Body, state: State) -> str:
+def _charge(body: RowBody, state: State) -> str:
     if body["study"] == "lost":
         return f"{body['data']}: spending whose rows were lost, {_amount(body, state)}."
     made, allowed = state.releases.get(body["allowance"], 0), body["n_releases"]
@@ -97,39 +93,39 @@ def _charge(body: Body, state: State) -> str:
     return f"{name} on {body['data']}: {_amount(body, state)} by itself; {made} of {allowed} releases made."
 
 
-def _amount(body: Body, state: State) -> str:
+def _amount(body: RowBody, state: State) -> str:
     """Say what one charge comes to in its own unit, at the delta of its data set's ceiling."""
     charge = next(entry.charge for entry in state.charges if entry.charge.allowance == body["allowance"])
     delta = state.ceilings[body["data"]].delta
     return f"epsilon {epsilon_text(spent_epsilon([charge], delta, charge.unit))} at delta {delta:g} {charge.unit.per}"
 
 
-def _release(body: Body, state: State) -> str:
+def _release(body: RowBody, state: State) -> str:
     return f"Release {body['number'] + 1} of allowance {body['allowance'][:16]}."
 
 
-def _allow(body: Body, state: State) -> str:
+def _allow(body: RowBody, state: State) -> str:
     return f"Studies may name analyses of the package {body['package']}."
 
 
-def _disallow(body: Body, state: State) -> str:
+def _disallow(body: RowBody, state: State) -> str:
     return f"Studies may no longer name analyses of the package {body['package']}."
 
 
-def _accept(body: Body, state: State) -> str:
+def _accept(body: RowBody, state: State) -> str:
     return f"The steward accepted a ledger that lost rows: {body['reason']}"
 
 
-def _overlap(body: Body, state: State) -> str:
+def _overlap(body: RowBody, state: State) -> str:
     share = percent(float(body["share"]))
     return f"{body['data']} shares {share} of its rows with {body['other']}; you accepted two budgets for them."
 
 
-def _note(body: Body, state: State) -> str:
+def _note(body: RowBody, state: State) -> str:
     return str(body.get("text", ""))
 
 
-def _fingerprint(body: Body) -> str:
+def _fingerprint(body: RowBody) -> str:
     return fingerprint_of(bytes.fromhex(body["identity"]))
 
 

@@ -258,7 +258,9 @@ class CarriedTransport(Transport):
 
     def _check_cancelled(self) -> None:
         if self._is_cancelled():
-            raise TransportError("a run must not be cancelled to give a result; got a cancellation.")
+            raise TransportError(
+                "The run gave no result because it was cancelled. Releases made until then stay charged."
+            )
 
 
 _FOR_GOOD = {"unreachable", "no vault", "unsigned"}

@@ -308,12 +308,12 @@ def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, An
         envelope = _envelopes.decode(data)
         if envelope.version != VERSION:
             raise ProtocolError(
-                f"a message must be of version {VERSION}; got {envelope.version}. "
-                "Install the same dpcape version at every site."
+                f"A message must be of version {VERSION}; got {envelope.version}. Install the same dpcape "
+                "version everywhere."
             )
         return envelope.allowance, decoder.decode(envelope.body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise ProtocolError("a message must be well formed; got one that is not.") from error
+        raise ProtocolError("The message could not be read. Install the same dpcape version everywhere.") from error
 
 
 def public_arrays(public: Mapping[str, PublicValue]) -> dict[str, int | float | str | bool | Array]:

@@ -45,5 +45,7 @@ class SiteMessenger:
         if isinstance(reply, Refused):
             raise error_named(reply.error)(f"{site}: {reply.text}")
         if allowance != self._allowance:
-            raise ProtocolError(f"{site} must answer for the allowance it was asked about; got another.")
+            raise ProtocolError(
+                f"The reply of {site} was refused because it is for a different allowance. Start a new run."
+            )
         return reply

@@ -138,9 +138,13 @@ class RequestHandler:
 
     def _check_address(self, ask: Ask) -> None:
         if (ask.job, ask.site) != (self._post.job, self._post.site):
-            raise ProtocolError("a request must be addressed to this job and site; got another address.")
+            raise ProtocolError(
+                "The request was refused because it is addressed to a different job or site. Start a new run."
+            )
         if ask.study != self._post.study:
-            raise ProtocolError("a request must be of the study this job was opened for; got another digest.")
+            raise ProtocolError(
+                "The request was refused because its study is not the one this job was opened for. Start a new run."
+            )
 
 
 def sealed(identity: Identity, head: bytes, ask: Ask, reply: Reply, body: bytes = b"") -> bytes:

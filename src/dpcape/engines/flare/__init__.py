@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run_study(study: Study, out: str | Path) -> None:
     """Run a study on the federation it names, in the run folder ``out``, with a live table of who is awaited."""
     if find_spec("nvflare") is None:
-        raise InvalidParameter("a federation must have NVIDIA FLARE installed; got none. Install dpcape[engine].")
+        raise InvalidParameter("NVIDIA FLARE is not installed. Run: pip install 'dpcape[engine]'.")
     from dpcape.engines.flare.live_table import live_table
     from dpcape.engines.flare.submit import compute
     from dpcape.runs.folder import RunFolder

@@ -24,9 +24,7 @@ _SILENT_SECONDS = 45.0
 def opened(admin_kit: Path) -> Iterator[Coordination]:
     """Open a session with the federation's server, and close it at the end."""
     if not (admin_kit / "startup").is_dir():
-        raise TransportError(
-            f"the federation's admin kit must be at {str(admin_kit)!r}; got none. Run 'dpcape federation init'."
-        )
+        raise TransportError(f"The federation's admin kit is not at {str(admin_kit)!r}. Run 'dpcape federation init'.")
     try:
         # FLARE greets on standard output, which belongs to the result.
         with contextlib.redirect_stdout(sys.stderr):
@@ -35,7 +33,7 @@ def opened(admin_kit: Path) -> Iterator[Coordination]:
             )
     except Exception as error:
         raise TransportError(
-            "the federation's server must be reachable; got no connection. Start it with 'dpcape federation serve'."
+            "Connection failed because the federation's server did not answer. Run 'dpcape federation serve'."
         ) from error
     try:
         yield Coordination(session)
@@ -114,6 +112,6 @@ def _engine(call: Callable[[], Any]) -> Any:
             return call()
     except Exception as error:
         raise TransportError(
-            f"the federation's server must carry out the request; got: {str(error).rstrip('.')}. If it was stopped, "
-            "start it with 'dpcape federation serve' and give the same command again."
+            f"The federation's server refused the request: {str(error).rstrip('.')}. If it was "
+            "stopped, start it with 'dpcape federation serve' and run the same command again."
         ) from error

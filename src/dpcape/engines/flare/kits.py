@@ -82,7 +82,9 @@ class FederationFolder:
         if not 1024 <= port <= 65535:
             raise InvalidParameter(f"port must be between 1024 and 65535; got {port}.")
         if (self.path / "project.yml").exists():
-            raise InvalidParameter(f"a federation must be made once; got {str(self.path)!r}, which is one already.")
+            raise InvalidParameter(
+                f"The federation was not made because {str(self.path)!r} is one already. Choose another folder."
+            )
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         write_private(self.path / COORDINATOR_KEY, Identity.generate().private_bytes())
@@ -94,7 +96,9 @@ class FederationFolder:
         site = registration.site
         check_names([site])
         if site in self.site_names():
-            raise InvalidParameter(f"a site must be new to be added; got {site!r}. Use replace for a new kit.")
+            raise InvalidParameter(
+                f"A site must be new to be added; got {site!r}, which has a kit. Use: dpcape federation replace-site."
+            )
         text = (self.path / "project.yml").read_text(encoding="utf-8")
         write_private(self.path / "project.yml", text.replace(_END_OF_SITES, _site_line(site) + _END_OF_SITES).encode())
         self._provision([registration])
@@ -103,7 +107,9 @@ class FederationFolder:
         """Make a new kit for a site whose machine or certificate is lost; see docs/consortium.md for the old one."""
         site = registration.site
         if site not in self.site_names():
-            raise InvalidParameter(f"a site must have a kit to be replaced; got {site!r}.")
+            raise InvalidParameter(
+                f"A site must have a kit to be replaced; got {site!r}. Use: dpcape federation add-site."
+            )
         shutil.rmtree(self.kits / site)
         self._provision([registration])
 
@@ -192,7 +198,9 @@ def check_names(sites: list[str]) -> None:
                 f"none of {', '.join(sorted(_RESERVED))}; got {site[:80]!r}. FLARE allows no others."
             )
     if not sites or len(set(sites)) != len(sites):
-        raise InvalidParameter("sites of a federation must be named, each once; got none, or one twice.")
+        raise InvalidParameter(
+            "Sites of a federation must be named, each once; got no name, or one twice. Use --site once per site."
+        )
 
 
 def _site_line(site: str) -> str:
@@ -211,9 +219,11 @@ def _call_flare(arguments: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROVISION_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise TransportError(f"FLARE's provisioning must end within {_PROVISION_SECONDS} s; it did not.") from error
+        raise TransportError(
+            f"FLARE's provisioning was stopped after {_PROVISION_SECONDS} s. Run the command again."
+        ) from error
     if done.returncode:
-        raise TransportError(f"FLARE's provisioning must succeed; got: {(done.stdout + done.stderr).strip()[-400:]}")
+        raise TransportError(f"FLARE's provisioning failed: {(done.stdout + done.stderr).strip()[-400:]}")
 
 
 def _write_json(path: Path, value: Any) -> None:

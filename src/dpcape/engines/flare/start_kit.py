@@ -14,7 +14,9 @@ def command(kit: Path) -> list[str]:
     """Return the command that runs a kit in the foreground; it replaces itself with the process it starts."""
     script = kit.resolve() / "startup" / "sub_start.sh"
     if not script.is_file():
-        raise InvalidParameter(f"a kit must hold startup/sub_start.sh; got {str(kit)!r}.")
+        raise InvalidParameter(
+            f"A kit must hold startup/sub_start.sh; got {str(kit)!r}. Use a kit made by: dpcape federation init."
+        )
     return [str(script), "--once"]
 
 

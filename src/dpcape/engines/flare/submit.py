@@ -52,7 +52,8 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
 
     Raises
     ------
-    DpcapeError — of the kind, and in the words, of whoever stopped the study; the run's log says more.
+    DpcapeError
+        The error that stopped the study, as the site or the coordinator raised it; the run's log says more.
     """
     settings = job_settings(study, only_check=False)
     with opened(federation_folder(study).admin_kit) as coordination:
@@ -69,8 +70,8 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
             _keep_releases_of(coordination, job, run)
             run.log("ended", job=job)
             raise TransportError(
-                "a run must not be cancelled to give a result; got a cancellation. The job was stopped; what sites "
-                "have charged stays charged."
+                "The run gave no result because it was cancelled. The job was stopped; sites already "
+                "charged stay charged."
             ) from None
         except _Silent:
             # Nobody knows how far it came. Noted, so that this dead job is not followed again for ever.
@@ -165,8 +166,8 @@ def federation_folder(study: Study) -> FederationFolder:
     chosen = os.environ.get(FOLDER_VARIABLE) or (None if given is None else study.folder / str(given))
     if chosen is None:
         raise InvalidParameter(
-            f"folder of [federation] must name the coordinator's folder, or the variable {FOLDER_VARIABLE} must; got "
-            "neither. Make one with 'dpcape federation init'."
+            "The coordinator's folder is named neither by folder in [federation] nor by the variable "
+            f"{FOLDER_VARIABLE}. Make one with 'dpcape federation init'."
         )
     return FederationFolder(Path(chosen))
 

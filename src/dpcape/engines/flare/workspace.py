@@ -46,7 +46,7 @@ class SiteKit:
                 f"A kit must name its server; got {type(error).__name__} in {str(self.path)!r}. Ask for a new kit."
             ) from error
         if not (_HOST.fullmatch(host) and _HOST.fullmatch(identity) and 0 < number < 65536):
-            raise InvalidParameter("A kit must name its server as HOST:PORT; got something else. Ask for a new kit.")
+            raise InvalidParameter("The kit does not name its server as HOST:PORT. Ask for a new kit.")
         return identity, host, number
 
     def ports(self) -> tuple[int, ...]:

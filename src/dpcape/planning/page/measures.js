@@ -143,17 +143,37 @@ function correlationOfNoise(study, declared) {
 }
 
 function varianceLost(study, declared) {
-  const bound = study.bounds[0];
-  const spectrum = spectrumOf(declared, study.widths[0]).map((value) => value * bound ** 2);
   if (!(declared.explained > 0 && declared.explained < 1)) {
     throw new Refused(`explained must be strictly between 0 and 1; got ${pyNumber(declared.explained)}. Try 0.5.`);
   }
-  const variance = declared.explained * (describedAs(study).labels === "classes" ? 1 : 1 / 3);
-  const prior = variance / sum(spectrum);
+  const { labels, fixed } = describedAs(study);
+  const classes = labels === "classes";
+  const variance = declared.explained * (classes ? 1 : 1 / 3);
+  const predicts = fixed.purpose === "prediction";
+  const { averaged, logistic_unit: logisticUnit } = CONSTANTS;
+  const rounds = predicts ? study.options.n_iter : 0;
+  if (rounds) {
+    const coefficients = study.widths[0] + (study.options.fit_intercept ? 1 : 0);
+    const kept = Math.max(1, roundHalfEven(averaged * rounds));
+    return (scales) => Math.min(1, coefficients * ((classes ? logisticUnit : 1) * scales[scales.length - 1]) ** 2 / kept / variance);
+  }
+  const scores = classes && !predicts;
   return (scales) => {
-    const noise = scales[0] ** 2 / 2 * (1 / (bound * Math.sqrt(0.5)) ** 2 + prior * spectrum.length);
+    const scaled = fixed.scale === "private" && scales.length > (scores ? 4 : 3);
+    const bound = scaled ? 1 : study.bounds[0];
+    const spectrum = spectrumOf(declared, study.widths[0]).map((value) => value * bound ** 2);
+    const prior = variance / sum(spectrum);
+    const scale = scores ? scales[scales.length - 1] : scales[scaled ? 3 : 0];
+    const cross = scores ? 128 / (1.25 * bound ** 2) : 1 / (bound * Math.sqrt(0.5)) ** 2;
+    const noise = scale ** 2 / 2 * (cross + (scores ? 16 : 1) * prior * spectrum.length);
     return sum(spectrum.map((value) => value * prior * noise / (prior * value ** 2 + noise))) / variance;
   };
+}
+
+function roundHalfEven(value) {
+  const low = Math.floor(value);
+  const rest = value - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 === 1) ? low + 1 : low;
 }
 
 function checkComponents(components, largest) {

@@ -23,6 +23,7 @@ from dpcape._version import __version__
 from dpcape.analyses.description import Analysis, Variant
 from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_UNIT
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS
 from dpcape.noise import LARGEST_SCALE
@@ -95,6 +96,8 @@ def constants() -> dict[str, object]:
         "largest_scale": LARGEST_SCALE,
         "bounds": [SMALLEST_BOUND, LARGEST_BOUND],
         "spin": noise_strength(1.0, np.eye(1)),
+        "averaged": AVERAGED,
+        "logistic_unit": LOGISTIC_UNIT,
         "one_site_each": ONE_SITE_EACH,
         "public": list(PUBLIC_FACTS),
         "analyses": {name: _analysis(name) for name in variants()},

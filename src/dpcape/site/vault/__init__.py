@@ -7,5 +7,5 @@
     launch      confines itself, reports what it can still reach, then becomes the engine
     client      what an engine uses to hand frames to the vault; the only part an engine may import
 
-docs/threat_model.md says what holds in which mode; docs/decisions/0011 why.
+docs/threat_model.md says what holds in which mode; docs/decisions/0012 why.
 """

@@ -65,6 +65,7 @@ def restrict(rules: Rules, *, at_most: int | None = None) -> int:
     Parameters
     ----------
     rules : Rules
+        Paths and ports that stay accessible.
     at_most : int or None
         Use no newer version than this: how tests see what an older kernel would do.
     """

@@ -75,6 +75,7 @@ class VaultServer:
     control : socket.socket
         Brings new lines.
     jobs : OpenJobs
+        Studies that run at this site.
     coordinator : bytes
         The pinned public key.
     """

@@ -75,7 +75,9 @@ def _released(task: Task, epsilon: float, seed: int, sites: Sites, protocol: Pro
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # The picture shows the utility.
-        model = LinearRegression(epsilon=epsilon, delta=task.delta, fit_intercept=False).fit(federation)
+        model = LinearRegression(
+            epsilon=epsilon, delta=task.delta, purpose="prediction", n_iter=0, fit_intercept=False
+        ).fit(federation)
     return MethodResult(model.coef_, model.guarantee_.epsilon)
 
 

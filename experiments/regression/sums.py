@@ -1,0 +1,66 @@
+"""Regressions on sums with the exact Gaussian noise, in one process and without protocol: fast enough for coverage.
+
+:class:`SumRounds` has what the solvers of ``dpcape.estimators.regression_rounds`` need of a study. Contributions are
+those of dpcape's statistics; only the noise is drawn here, of scale diameter / (N mu), as for pooled records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcape import labelled
+from dpcape.statistics import build
+
+Vector = NDArray[np.float64]
+
+
+class WeightedArrays:
+    """Records held as arrays, clipped to a bound."""
+
+    def __init__(self, features: Vector, targets: NDArray[Any], bound: float) -> None:
+        norms = np.linalg.norm(features, axis=1)
+        self.weights = np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+        self.rows, self.targets, self.n_records = features * self.weights[:, None], targets, len(features)
+
+    def weighted_blocks(self, size: int) -> Iterator[tuple[Vector, NDArray[Any], Vector]]:
+        """Yield rows, targets and factors."""
+        for start in range(0, self.n_records, 8 * size):
+            span = slice(start, start + 8 * size)
+            yield self.rows[span], self.targets[span], self.weights[span]
+
+
+class SumRounds:
+    """Private means of one data set, with shares of mu^2 used one by one."""
+
+    intercept = True
+
+    def __init__(
+        self,
+        features: Vector,
+        targets: NDArray[Any],
+        *,
+        bound: float,
+        mu: float,
+        shares: Sequence[float],
+        generator: np.random.Generator,
+        classes: bool = False,
+    ) -> None:
+        self.bound, self.n_coefficients, self.share = bound, features.shape[1] + 1, 1 / len(features)
+        kind: dict[str, Any] = {"classes": [0, 1]} if classes else {"response": (-1, 1)}
+        self._facts = labelled(np.zeros((1, features.shape[1])), [0], bound=bound, **kind).facts()
+        self._records = WeightedArrays(features, targets, bound)
+        self._mu, self._shares, self._generator = mu, list(shares), generator
+        self.scale = 0.0
+
+    def mean(self, statistic: str, **public: Any) -> Any:
+        """Return a private mean."""
+        made = build(statistic, self._facts, {"intercept": True, **public})
+        n_records = self._records.n_records
+        self.scale = made.diameter / (n_records * self._mu * math.sqrt(self._shares.pop(0)))
+        total = made.total(self._records) / n_records
+        return made.unpack(total + self.scale * self._generator.standard_normal(total.shape))

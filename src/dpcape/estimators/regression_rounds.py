@@ -1,0 +1,280 @@
+"""The room that all regressions share: what they ask of the sites, and how coefficients follow.
+
+*Inference* takes the equations of a weighted moment, or of scores and curvature, and returns confidence sets that cover
+also where noise dominates. *Prediction* starts from a shrunken solution and takes preconditioned gradient steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import ndtri
+
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_SHARES, LOGISTIC_UNIT
+from dpcape.arrays import FloatArray
+from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.scaling import scaled
+from dpcape.federation import Allowance, Federation
+from dpcape.formula import computed
+from dpcape.postprocessing.effect_sets import EffectSets, NormalEquations, effect_sets, shifted
+from dpcape.postprocessing.scaling import Scaling
+from dpcape.postprocessing.shrinkage import shrunken_solution
+from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
+from dpcape.statistics.regression_rounds import regressor_bound
+from dpcape.statistics.statistic import PublicValue
+
+# Step of a preconditioned gradient; chosen on simulated data (experiments/regression).
+_STEP = 0.5
+# The share of records that count fully is assumed to be at least this.
+_LEAST_WEIGHT = 0.25
+_ONE_SIDED = 1.645
+# Largest change of log-odds that one round may make, in the mean over records.
+_LONGEST_CHANGE = 4.0
+# The sampling variance of scores is that of the model, and a little more for what one step leaves out.
+_SCORE_SPREAD = 1.1
+# How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
+_OWN_CURVATURE, _OTHER_CURVATURE, _MOST_CURVATURE = 0.5, 0.1, 5.0
+
+
+class Rounds(Protocol):
+    """What a solver needs of a study: private means, their noise, and the units of the records."""
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the model has a constant."""
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients, that of the constant among them."""
+
+    @property
+    def bound(self) -> float:
+        """Largest length of a row as statistics read it."""
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise of the last mean."""
+
+    @property
+    def share(self) -> float:
+        """One over the number of records of the last mean, or its counterpart for weighted sites."""
+
+    def mean(self, statistic: str, **public: PublicValue) -> Any:
+        """Return a private mean."""
+
+
+@dataclass(frozen=True)
+class FederatedRounds:
+    """Rounds of a federation, whose records may be scaled.
+
+    Attributes
+    ----------
+    federation : Federation
+        The sites.
+    private : Allowance
+        Releases that are left.
+    scaling : Scaling or None
+        Public numbers by which records are scaled.
+    intercept : bool
+        Whether the model has a constant.
+    """
+
+    federation: Federation
+    private: Allowance
+    scaling: Scaling | None
+    intercept: bool
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients, that of the constant among them."""
+        return self.federation.n_features + (1 if self.intercept else 0)
+
+    @property
+    def bound(self) -> float:
+        """Largest length of a row as statistics read it."""
+        return self.federation.facts.bounds[0] if self.scaling is None else 1.0
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise of the last mean."""
+        return self.private.releases[-1].scale / self.private.valid
+
+    @property
+    def share(self) -> float:
+        """One over the number of records of the last mean, or its counterpart for weighted sites."""
+        return effective_share(self.federation, self.private.releases[-1].survivors) / self.private.valid
+
+    def mean(self, statistic: str, **public: PublicValue) -> Any:
+        """Return a private mean over standardised records, or over records as they are."""
+        facts = self.federation.facts
+        return self.private.mean(scaled(facts, self.scaling, statistic, intercept=self.intercept, **public))
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Coefficients of v = (b, x): of a y for a response in [-1, 1], of log-odds for two classes.
+
+    Attributes
+    ----------
+    values : (p,) array
+        Coefficients.
+    shrunken : (p,) array
+        Coefficients shrunk by a public penalty.
+    low, high : array or None
+        Ends of the intervals of all coefficients, then of the direction that was asked for; None for a prediction.
+    square : float
+        Mean squared residual of a y; 0 for two classes.
+    """
+
+    values: FloatArray
+    shrunken: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    square: float = 0.0
+
+
+def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
+    """Return a and b, the weights of the response and of the constant."""
+    constant = computed(intercept_weight_for(bound)) if intercept else 0.0
+    return computed(response_weight_for(bound)), constant
+
+
+def linear_inference(
+    rounds: Rounds,
+    *,
+    confidence: float,
+    spread_released: bool,
+    largest: float = math.inf,
+    direction: FloatArray | None = None,
+) -> Coefficients:
+    """Return coefficients with confidence sets, from one moment and, if it is released, the spread of residuals."""
+    matrix: FloatArray = rounds.mean("weighted_regression_moment")
+    equations = NormalEquations(matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1]), rounds.scale, rounds.share)
+    options: dict[str, Any] = {"quantile": float(ndtri(0.5 + confidence / 2)), "direction": direction}
+    sets = effect_sets(equations, **options, largest=math.inf if spread_released else largest)
+    if spread_released:
+        spread = _released_spread(rounds, equations, sets)
+        sets = effect_sets(equations, **options, largest=largest, spread=spread)
+    penalty = equations.scale * (math.sqrt(2 * len(equations.cross)) + 4)
+    left = equations.left_by(equations.ridge)
+    square = min(left, equations.residual) if left > 0 else equations.residual
+    return Coefficients(sets.coefficients, equations.shrunken(penalty), sets.low, sets.high, square)
+
+
+def _released_spread(rounds: Rounds, equations: NormalEquations, sets: EffectSets) -> FloatArray:
+    """Return by how much the sampling variance of each coefficient may exceed that of independent errors."""
+    values, vectors = equations.spectrum
+    moved = shifted(values, equations.scale)
+    floor = max(equations.scale * math.sqrt(2 * len(values)), 1e-12 * float(np.abs(values).max(initial=0.0)), 1e-300)
+    inverse = (vectors / (np.maximum(values, 0.0) + floor if moved is None else np.maximum(moved, floor))) @ vectors.T
+    directions = inverse / np.sqrt(np.maximum(np.diagonal(inverse), 1e-300))[:, np.newaxis]
+    square = max(equations.residual, 1e-12)
+    spread: FloatArray = rounds.mean(
+        "residual_spread", coefficients=sets.coefficients, directions=directions, square=square
+    )
+    return np.maximum(1.0, spread + _ONE_SIDED * rounds.scale)
+
+
+def linear_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:
+    """Return coefficients for predictions: a shrunken start, then preconditioned gradient steps."""
+    start, moment, scale = _shrunken_start(rounds, ridge)
+    a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
+    return _descended(rounds, start, moment, scale, n_iter=n_iter, unit=a, ridge=ridge)
+
+
+def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArray, float]:
+    """Return shrunken coefficients of a y, the moment of v with its constant made plausible, and its noise."""
+    matrix: FloatArray = rounds.mean("weighted_regression_moment")
+    scale = rounds.scale
+    moment, cross = matrix[:-1, :-1].copy(), matrix[:-1, -1]
+    level = np.zeros(len(cross))
+    cross_scale = scale / math.sqrt(2)
+    if rounds.intercept:
+        # The fit is shrunk towards the constant model, not towards zero.
+        _, b = weights_of(rounds.bound, intercept=True)
+        moment[0, 0] = min(max(moment[0, 0], _LEAST_WEIGHT * b * b), b * b)
+        level[0] = cross[0] / moment[0, 0]
+        cross = cross - level[0] * moment[:, 0]
+        cross_scale *= math.hypot(1.0, float(level[0]))
+    solution = shrunken_solution(moment, cross, scale=scale, cross_scale=cross_scale, ridge=ridge)
+    return solution.coefficients + level, moment, scale
+
+
+def _descended(
+    rounds: Rounds, start: FloatArray, moment: FloatArray, scale: float, *, n_iter: int, unit: float, ridge: float
+) -> Coefficients:
+    """Take preconditioned steps and return the mean of the last third of them.
+
+    The preconditioner is the inverse root of the released moment, its eigenvalues floored at half the operator norm of
+    the noise; residuals are in units of ``unit``.
+    """
+    values, vectors = np.linalg.eigh(moment)
+    floor = max(scale * math.sqrt(len(values) / 2), 1e-9 * float(np.abs(values).max(initial=0.0)), 1e-150)
+    root = (vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T
+    current, kept = start, []
+    for number in range(n_iter):
+        gradient: FloatArray = rounds.mean("residual_gradient", coefficients=current, preconditioner=root / unit)
+        penalty = ridge * current
+        current = current + _STEP * (root @ (unit * gradient) - root @ (root @ penalty))
+        if number >= n_iter - max(1, round(AVERAGED * n_iter)):
+            kept.append(current)
+    found = np.mean(kept, axis=0) if kept else start
+    return Coefficients(found, found)
+
+
+def logistic_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:
+    """Return coefficients of log-odds for predictions: a shrunken start, then preconditioned gradient steps."""
+    start, moment, scale = _shrunken_start(rounds, ridge)
+    a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
+    # The least-squares fit of labels -1 and 1 is half the Taylor solution; curvature is a quarter of the moment.
+    return _descended(rounds, 2 * start / a, moment / 4, scale / 4, n_iter=n_iter, unit=LOGISTIC_UNIT, ridge=ridge)
+
+
+def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArray | None = None) -> Coefficients:
+    """Return log-odds with confidence sets: Newton rounds, the last of which gives the set."""
+    reach = computed(regressor_bound(rounds.bound, rounds.intercept))
+    current: FloatArray | None = None
+    for _ in LOGISTIC_SHARES[:-1]:
+        equations, current, unit = _score_equations(rounds, current, reach)
+        current = current + _limited(unit * equations.ridge, equations.moment)
+    equations, current, unit = _score_equations(rounds, current, reach)
+    sets = effect_sets(
+        equations, quantile=float(ndtri(0.5 + confidence / 2)), spread=_SCORE_SPREAD, direction=direction
+    )
+    change = unit * sets.coefficients
+    length = float(np.linalg.norm(change))
+    bend = min(reach * length, _MOST_CURVATURE)
+    along = change if direction is None else np.append(change, direction @ change)
+    wider = bend * (_OWN_CURVATURE * np.abs(along) + _OTHER_CURVATURE * length)
+    centre = current if direction is None else np.append(current, direction @ current)
+    penalty = equations.scale * (math.sqrt(2 * len(current)) + 4)
+    return Coefficients(
+        current + change,
+        current + _limited(unit * equations.shrunken(penalty), equations.moment),
+        centre + unit * sets.low - wider,
+        centre + unit * sets.high + wider,
+    )
+
+
+def _score_equations(
+    rounds: Rounds, current: FloatArray | None, reach: float
+) -> tuple[NormalEquations, FloatArray, float]:
+    """Return the equations for the change of coefficients, in a unit in which score and curvature have equal noise."""
+    at = np.zeros(rounds.n_coefficients) if current is None else current
+    scores = rounds.mean("logistic_scores", coefficients=at)
+    # A release has (reach / 4) times the score: its noise is that of an off-diagonal entry times this.
+    unit = 4 * math.sqrt(2) / reach
+    equations = NormalEquations(
+        scores.curvature, scores.score / unit, 0.0, rounds.scale, rounds.share, variance=1 / unit**2
+    )
+    return equations, at, unit
+
+
+def _limited(change: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return a change of coefficients whose change of log-odds is at most the largest one, in the mean of squares."""
+    # The curvature is at most a quarter of the moment.
+    mean_square = 4 * max(float(change @ curvature @ change), 0.0)
+    return change * min(1.0, _LONGEST_CHANGE / max(math.sqrt(mean_square), 1e-300))

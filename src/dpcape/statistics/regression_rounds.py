@@ -1,0 +1,328 @@
+"""Statistics of regressions in rounds: weighted moments, residuals, scores and curvature at public coefficients.
+
+A row that was shortened by w (``records/clip.py``, or :class:`~dpcape.statistics.scaling.Standardised`) enters with
+that weight: the whole record (b, x, a y) is multiplied by w, so that a linear model that holds for the record holds for
+what enters (Mallows 1975). In the following v = w (b, x), with |v|^2 <= R^2 = B^2 + b^2, because w x is at most B long
+and w at most 1. The coefficients and matrices come from the aggregator; every contribution is bounded for any of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Condition, Number, choose, computed, sqrt
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.record_blocks import Targets, WeightedBlocks
+from dpcape.statistics.reduced import checked_matrix, checked_positive, rows_into_ball
+from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
+from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.statistic import MeanT_co, Statistic, known
+
+LARGEST_SQUARE = 25.0
+"""Squared residuals count up to this many times the released mean square."""
+SPREAD_CLIP = 100.0
+"""Largest length of a contribution to the spread of residuals, per root of the number of coefficients."""
+GRADIENT_CLIP = 0.1
+"""Largest length of a preconditioned gradient, per root of the number of coefficients."""
+SCORE_RADIUS = 0.28353
+"""Largest length of scores and curvature of a record, in units of R^2."""
+
+
+class ScoresAndCurvature(NamedTuple):
+    """Means over records of the weighted score and of the weighted curvature of the logistic loss."""
+
+    score: FloatArray
+    curvature: FloatArray
+
+
+class _OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
+    """Base class of statistics of weighted records with a response or two classes."""
+
+    kinds = frozenset({"labelled"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, intercept: bool, **public: float | str | FloatArray) -> None:
+        super().__init__(facts, intercept=intercept, **public)
+        if not isinstance(intercept, bool | np.bool_):
+            raise InvalidParameter(f"intercept must be True or False; got {intercept!r}. Leave it as it was sent.")
+        if facts.classes is not None and len(facts.classes) != 2:
+            raise InvalidParameter(
+                f"Records for a regression must have two classes; got {len(facts.classes)}. "
+                "Merge classes by a public rule, or use NetworkClassifier."
+            )
+        self._constant = computed(intercept_weight_for(facts.bounds[0])) if intercept else 0.0
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients, that of the constant among them."""
+        return self.facts.n_features + (1 if self._constant else 0)
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_features": self.facts.n_features,
+            "bound": self.facts.bounds[0],
+            "intercept": bool(self._constant),
+        }
+
+    def _weighted(self, records: WeightedBlocks[Targets]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Yield blocks of v, of responses (classes: -1 and 1), and of factors w."""
+        for block, targets, weights in records.weighted_blocks(BLOCK_ROWS):
+            y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
+            v = np.column_stack([self._constant * weights, block]) if self._constant else block
+            yield v, y, weights
+
+
+def n_coefficients(n_features: Number, intercept: Condition) -> Number:
+    """Return the number of coefficients, that of the constant among them."""
+    return n_features + choose(intercept, 1, 0)
+
+
+def regressor_bound(bound: Number, intercept: Condition) -> Number:
+    """Return R, the largest length of v = w (b, x)."""
+    return sqrt(bound**2 + choose(intercept, intercept_weight_for(bound) ** 2, 0.0))
+
+
+@known
+class WeightedRegressionMoment(_OfRegression[FloatArray]):
+    """Mean of u u' with u = w (b, x, a y), a and b by the rules of ``regression_moment.py``.
+
+    |u|^2 = |w x|^2 + w^2 (b^2 + a^2 y^2) <= L = B^2 + b^2 + a^2, whatever w in [0, 1] is. Two contributions are apart
+    by |u|^4 + |u'|^4 - 2 (u.u')^2 <= 2 L^2, squared: the diameter sqrt(2) L of the unweighted moment.
+    """
+
+    name = "weighted_regression_moment"
+
+    def __init__(self, facts: PublicFacts, intercept: bool) -> None:
+        super().__init__(facts, intercept)
+        self._response_weight = computed(response_weight_for(facts.bounds[0]))
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        radius = regressor_bound(bound, intercept) ** 2 + response_weight_for(bound) ** 2
+        width = n_coefficients(n_features, intercept) + 1
+        return Extent(packed_size(width), math.sqrt(2) * radius, radius, rounding_in_blocks(n_features, radius))
+
+    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+        width = self.n_coefficients + 1
+        total = np.zeros((width, width))
+        for v, y, weights in self._weighted(records):
+            u = np.column_stack([v, self._response_weight * weights * y])
+            total += u.T @ u
+        return pack(total)
+
+    def unpack(self, packed: FloatArray) -> FloatArray:
+        return unpack(packed, self.n_coefficients + 1)
+
+
+class _AtCoefficients(_OfRegression[MeanT_co]):
+    """Base class of statistics at public coefficients: of a w y for a response, of log-odds for two classes."""
+
+    def __init__(
+        self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, **public: float | str | FloatArray
+    ) -> None:
+        super().__init__(facts, intercept, coefficients=coefficients, **public)
+        self._coefficients = checked_matrix("coefficients", coefficients, (self.n_coefficients,))
+        self._response_weight = computed(response_weight_for(facts.bounds[0]))
+
+    def _residuals(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
+        with np.errstate(all="ignore"):
+            if self.facts.classes is None:
+                left = self._response_weight * weights * y - v @ self._coefficients
+            else:
+                left = weights * ((y + 1) / 2 - self._probabilities(v, weights))
+        return np.where(np.isfinite(left), left, 0.0)
+
+    def _probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return probabilities of the second class for the rows that v was shortened from."""
+        with np.errstate(all="ignore"):
+            odds = v @ self._coefficients / weights
+        found: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
+        return found
+
+
+@known
+class ResidualSpread(_AtCoefficients[FloatArray]):
+    """Mean of min(e^2 / square, 25) (h_j.v)^2 for each coefficient j, e the residual at public coefficients.
+
+    It tells how the sampling variance of each coefficient compares with that of independent errors. The vector of a
+    record has no negative entry and is clipped to length C = 100 sqrt(p), p coefficients: two of them are at most
+    sqrt(2) C apart, for any coefficients, directions and square.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    intercept : bool
+        Whether the model has a constant.
+    coefficients : (p,) array
+        Coefficients of the released fit.
+    directions : (p, p) array
+        Row j is h_j.
+    square : float
+        Released mean squared residual, positive.
+    """
+
+    name = "residual_spread"
+
+    def __init__(
+        self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, directions: FloatArray, square: float
+    ) -> None:
+        super().__init__(facts, intercept, coefficients, directions=directions, square=square)
+        self._directions = checked_matrix("directions", directions, (self.n_coefficients, self.n_coefficients))
+        self._square = checked_positive("square", square)
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+        """Return the extent; the bound of rows does not matter."""
+        p = n_coefficients(n_features, intercept)
+        clip = SPREAD_CLIP * sqrt(p)
+        return Extent(p, math.sqrt(2) * clip, clip, rounding_in_blocks(n_features, clip))
+
+    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+        p = self.n_coefficients
+        result = np.zeros(p)
+        for v, y, weights in self._weighted(records):
+            with np.errstate(all="ignore"):
+                squares = np.minimum(self._residuals(v, y, weights) ** 2 / self._square, LARGEST_SQUARE)
+                spread = squares[:, np.newaxis] * (v @ self._directions.T) ** 2
+            rows_into_ball(spread, SPREAD_CLIP * math.sqrt(p))
+            result += spread.sum(axis=0)
+        return result
+
+
+@known
+class ResidualGradient(_AtCoefficients[FloatArray]):
+    """Mean of e P v, each clipped to c = 0.1 sqrt(p): the gradient of a loss at public coefficients, preconditioned.
+
+    e is the weighted residual of the squared loss for a response and of the logistic loss for two classes, P a public
+    matrix. Two vectors of length at most c are at most 2 c apart, whatever P and the coefficients are.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    intercept : bool
+        Whether the model has a constant.
+    coefficients : (p,) array
+        Where the gradient is taken.
+    preconditioner : (p, p) array
+        P.
+    """
+
+    name = "residual_gradient"
+
+    def __init__(
+        self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, preconditioner: FloatArray
+    ) -> None:
+        super().__init__(facts, intercept, coefficients, preconditioner=preconditioner)
+        p = self.n_coefficients
+        self._preconditioner = checked_matrix("preconditioner", preconditioner, (p, p))
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+        """Return the extent; the bound of rows does not matter."""
+        p = n_coefficients(n_features, intercept)
+        clip = GRADIENT_CLIP * sqrt(p)
+        return Extent(p, 2 * clip, clip, rounding_in_blocks(n_features, clip))
+
+    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+        result = np.zeros(self.n_coefficients)
+        for v, y, weights in self._weighted(records):
+            with np.errstate(all="ignore"):
+                gradients = self._residuals(v, y, weights)[:, np.newaxis] * (v @ self._preconditioner.T)
+            rows_into_ball(gradients, GRADIENT_CLIP * math.sqrt(self.n_coefficients))
+            result += gradients.sum(axis=0)
+        return result
+
+
+@known
+class LogisticScores(_AtCoefficients[ScoresAndCurvature]):
+    """Weighted score and curvature of the logistic loss at public coefficients, released jointly.
+
+    With p the probability of the label at the coefficients and e = y - p, y = 0 or 1, a record contributes (R/4 w e v,
+    |e| (1 - |e|) v v'), because p (1 - p) = |e| (1 - |e|). Its diameter is R^2/2, attained by opposite v with |e| = 1.
+    Take R = 1 and let a = |e| |v| <= 1. The curvature's length k = |e| (1 - |e|) |v|^2 is at most K = a (1 - a), since
+    |v| - a <= 1 - a. With c the cosine of two scores the squared distance is at most
+
+        (a^2 + a'^2 - 2 a a' c) / 16 + k^2 + k'^2 - 2 k k' c^2,
+
+    convex in k and in k', so largest where each is 0 or K. It is concave in c. If k = K, k' = K' and the maximum over c
+    lies inside, at c = -1 / (32 (1 - a) (1 - a')), it is (a^2 + a'^2)/16 + K^2 + K'^2 + a a' / (512 (1 - a) (1 - a'))
+    <= 2 max(a^2/16 + K^2) + 1/16 < 0.224. Otherwise c = -1, and the value is at most (a + a')^2/16 + max(K, K')^2 <=
+    (1 + a)^2/16 + a^2 (1 - a)^2, which with d = 1 - a is 1/4 - d (1/4 - d/16 - d (1 - d)^2) <= 1/4, because d/16 +
+    d (1 - d)^2 <= 1/16 + 4/27. A weight w shortens only the score. The squared distance is convex in the lengths of the
+    scores, so largest at full length or without one of them, where it is at most 1/16 + max(a^2/16 + K^2) < 0.143. A
+    contribution is no longer than the root of max(a^2/16 + K^2), 0.28353.
+    """
+
+    name = "logistic_scores"
+
+    def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
+        super().__init__(facts, intercept, coefficients)
+        if facts.classes is None:
+            raise InvalidParameter(
+                "Records for logistic scores must have two classes; got a numeric response. "
+                "Build them with labelled(X, y, bound=..., classes=[first, second])."
+            )
+        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
+        radius = SCORE_RADIUS * square
+        return Extent(p + packed_size(p), square / 2, radius, rounding_in_blocks(n_features, radius))
+
+    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+        p = self.n_coefficients
+        score, curvature = np.zeros(p), np.zeros((p, p))
+        for v, y, weights in self._weighted(records):
+            chance = self._probabilities(v, weights)
+            score += (weights * ((y + 1) / 2 - chance)) @ v
+            curvature += (v * (chance * (1 - chance))[:, np.newaxis]).T @ v
+        return np.concatenate([self._reach / 4 * score, pack(curvature)])
+
+    def unpack(self, packed: FloatArray) -> ScoresAndCurvature:
+        """Return the means of scores and curvature, in their own units."""
+        p = self.n_coefficients
+        return ScoresAndCurvature(packed[:p] * (4 / self._reach), unpack(packed[p:], p))
+
+
+@known
+class ScaledWeightedRegressionMoment(Scaled[FloatArray]):
+    """Mean of u u' of standardised records."""
+
+    inner = WeightedRegressionMoment
+
+
+@known
+class ScaledResidualSpread(Scaled[FloatArray]):
+    """Spread of residuals of standardised records."""
+
+    inner = ResidualSpread
+
+
+@known
+class ScaledResidualGradient(Scaled[FloatArray]):
+    """Clipped gradients of standardised records."""
+
+    inner = ResidualGradient
+
+
+@known
+class ScaledLogisticScores(Scaled[ScoresAndCurvature]):
+    """Scores and curvature of standardised records."""
+
+    inner = LogisticScores
