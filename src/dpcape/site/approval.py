@@ -37,6 +37,6 @@ class ApprovedStudy:
         agreed = None if enclosure is None else {name: getattr(enclosure, name) for name in asked}
         if asked != agreed or request.public.get("inner") not in self._inner:
             raise ProtocolError(
-                "The release was refused because its statistic, package, block or time differs from the approved study. "
-                "Use the approved study."
+                "The release was refused because its statistic, package, block or time differs from the approved "
+                "study. Use the approved study."
             )
