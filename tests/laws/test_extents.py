@@ -78,6 +78,11 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "regression_moment": lambda facts, public: (
         _row(facts, public) | {"intercept": public["intercept_weight"] > 0} | public
     ),
+    "linear_gradient": lambda facts, public: {
+        "n_features": public["output"].shape[1] - 1,
+        "n_outputs": outputs_for(len(facts.classes)),
+        "clip": public["clip"],
+    },
     "network_gradient": lambda facts, public: {
         "n_features": facts.n_features,
         "n_hidden": len(public["hidden"]),
@@ -147,6 +152,7 @@ RECORDED = {
     "regression_moment-bound1-constant0": (10, 2.107178207935912, 1.49, 4.2778447451041757e-10),
     "regression_moment-bound2-constant1": (15, 9.842926394116741, 6.96, 1.9982415722097358e-09),
     "regression_moment-bound0.5-constant3": (15, 4.326661530556788, 9.26, 2.6585800227962864e-09),
+    "linear_gradient-two-classes": (4, 0.1, 0.05, 1.439959262938828e-11),
     "network_gradient-two-classes": (26, 0.1, 0.05, 1.4621637234313312e-11),
     "network_gradient-three-classes": (38, 0.1, 0.05, 1.4710455076283324e-11),
     "polynomial_coefficients-poisson": (14, 3.388955307316992, 1.9610037197666568, 3.3676179109044132e-09),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import AllowanceExceeded, UtilityWarning
@@ -31,7 +32,8 @@ NOT_COUNTED = (
     "Records that cannot be read contribute zero, and this result does not count them: if a site has some, the result "
     "is too small by their share. Each site's own check fails above 1%."
 )
-# In standard deviations of its noise: a share of valid records is believed to be below one from here on.
+# In standard deviations of its noise: a share of valid records is believed to be below one from here on, where there is
+# one release. With more releases it takes more, so that a fit has the same probability of a false alarm.
 _CLEARLY = 3.0
 _LEAST_SHARE = 0.05
 
@@ -124,8 +126,8 @@ class Allowance:
             if NOT_COUNTED not in self.uncertain:
                 self.uncertain.append(NOT_COUNTED)
             return packed
-        share, scale = float(mean[-1]) / weight, self.releases[-1].scale / weight
-        if share >= 1 - _CLEARLY * scale - 1e-9 or share < max(_LEAST_SHARE, _CLEARLY * scale):
+        share, spread = float(mean[-1]) / weight, self._clearly * self.releases[-1].scale / weight
+        if share >= 1 - spread - 1e-9 or share < max(_LEAST_SHARE, spread):
             return packed
         warnings.warn(
             f"about {100 * (1 - share):.2g}% of the records cannot be read at their sites and contributed zero; the "
@@ -136,6 +138,11 @@ class Allowance:
         self.valid = share
         corrected: FloatArray = packed / share
         return corrected
+
+    @property
+    def _clearly(self) -> float:
+        """Standard deviations that noise exceeds in any release as seldom as :data:`_CLEARLY` in one."""
+        return -float(ndtri(ndtr(-_CLEARLY) / len(self._terms.shares)))
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
         """Return a release and its grid step: from the folder, or from the sites, and then kept before it is used."""

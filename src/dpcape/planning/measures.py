@@ -27,6 +27,7 @@ from dpcape.planning.kept_energy import kept_energy
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.feature_maps import n_inputs
 from dpcape.statistics.packing import packed_size4
 
 
@@ -164,7 +165,8 @@ def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declare
 def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     classes, hidden = len(facts.classes or ()), _whole(options, "n_hidden")
     outputs = 1 if classes == 2 else classes
-    size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
+    inputs = n_inputs(str(options.get("features") or ""), facts.n_features)
+    size = hidden * (inputs + 1) + outputs * (hidden + 1) if hidden else outputs * (inputs + 1)
     spread = math.sqrt(size) / _real(options, "clip")
     return _noise("length of the noise in each gradient, against the clip", lambda s: s[0] * spread)
 

@@ -185,10 +185,11 @@ def _sizes(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
 
 
 def _network(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    if not hasattr(model, "hidden_"):
+    if not hasattr(model, "hidden_") or not len(model.hidden_):
         return None
     hidden = np.asarray(model.hidden_)
-    labels = [*names_of(names, hidden.shape[1] - 1), "bias"]
+    mapped = getattr(model, "features", None) is not None
+    labels = [*names_of([] if mapped else names, hidden.shape[1] - 1), "bias"]
     return weights_section(hidden, labels, "Weights of the hidden units", row="unit")
 
 
