@@ -248,7 +248,7 @@ def test_an_outline_computes_nothing_for_its_last_release(monkeypatch: pytest.Mo
     monkeypatch.setattr(Study, "synthetic_records", few)
     study = Study.parse(text_of("pca").replace("features = 6", "features = 6000"))
     (step,) = outline(study, dict.fromkeys(SITES, 80)).steps("lyon")
-    assert step.size == 6_000 * 6_001 // 2
+    assert step.size == 6_000 * 6_001 // 2 + 1
 
 
 def test_made_up_records_are_few_if_they_are_wide() -> None:

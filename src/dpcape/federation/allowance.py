@@ -34,7 +34,7 @@ NOT_COUNTED = (
 )
 # In standard deviations of its noise: a share of valid records is believed to be below one from here on, where there is
 # one release. With more releases it takes more, so that a fit has the same probability of a false alarm.
-_CLEARLY = 3.0
+_CLEARLY = 4.0
 _LEAST_SHARE = 0.05
 
 
