@@ -69,6 +69,7 @@ def _shortened(facts: PublicFacts, public: Public) -> dict[str, Any]:
 # What a plan knows of a statistic before there are any arrays, from facts and public values.
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
+    "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
     "second_moment": _row,
     "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "histogram": lambda facts, public: {"n_features": facts.n_features, "n_classes": len(facts.classes)},
@@ -100,6 +101,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     },
     "absolute_deviations": lambda facts, public: {"n_features": facts.n_features},
     "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
+    "scaled_first_moments": lambda facts, public: _scaled(facts),
     "scaled_second_moment": lambda facts, public: _scaled(facts),
     "scaled_centred_moments": lambda facts, public: _scaled(facts) | {"mean_weight": public["mean_weight"]},
     "scaled_cluster_sums": lambda facts, public: _scaled(facts) | {"n_clusters": len(public["centres"])},
@@ -143,6 +145,8 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
 # Size, diameter, radius and rounding(1000) as they were computed by a property each, before extents were functions.
 RECORDED = {
     "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),
+    "clipped_means-ranges": (7, 1.788854381999832, 1.2000000000000002, 3.4452440900167863e-10),
+    "scaled_first_moments-views": (8, 2.8284271247461903, 1.5811388300841898, 4.5535510087439816e-10),
     "first_moments-two-views": (8, 2.23606797749979, 1.2500000000000002, 3.5998981573470706e-10),
     "second_moment-3x2.5": (6, 8.838834764831844, 6.25, 1.7943979635504093e-09),
     "centred_moments-3x2.5-weight0.50": (9, 9.943689110435825, 6.987712429686843, 2.0061979125929523e-09),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -38,12 +38,35 @@ _CLEARLY = 4.0
 _LEAST_SHARE = 0.05
 
 
+class ValidShare(NamedTuple):
+    """Share of valid records in a release.
+
+    Attributes
+    ----------
+    share : float
+        The share, as released; 1 where all records are known to be valid, or nobody counts them.
+    scale : float
+        Standard deviation of its noise.
+    was_divided : bool
+        Whether the release was divided by it, because it is clearly below one.
+    """
+
+    share: float = 1.0
+    scale: float = 0.0
+    was_divided: bool = False
+
+    @property
+    def divisor(self) -> float:
+        """What the release was divided by."""
+        return self.share if self.was_divided else 1.0
+
+
 class Allowance:
     """A calibrated right to a fixed number of releases.
 
     ``mean`` is the only verb. Each release uses its own share of mu^2; one more than allowed raises, before anything
     leaves a site. Releases that are kept on disk are taken from there; one that a site has begun and that is not kept
-    is lost.
+    is lost. ``counted`` is the share of valid records in the last release.
     """
 
     _kept: Mapping[int, KeptRelease] = {}
@@ -52,6 +75,7 @@ class Allowance:
     uncertain: list[str]
     valid: float = 1.0
     """Share of valid records by which the last mean was divided; its noise grew by the same."""
+    counted: ValidShare
 
     def __init__(
         self,
@@ -71,6 +95,7 @@ class Allowance:
         self._kept = {} if releases is None else releases.releases()
         self.lost = frozenset(range(max([n_begun, *(number + 1 for number in self._kept)]))) - self._kept.keys()
         self.uncertain = []
+        self.counted = ValidShare()
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
         self._on_release = on_release
@@ -120,13 +145,16 @@ class Allowance:
         """
         packed, weight = mean[:-1], statistic.count_weight
         self.valid = 1.0
+        self.counted = ValidShare()
         if self._terms.facts.invalid != "zero":
             return packed
         if weight == 0:
             if NOT_COUNTED not in self.uncertain:
                 self.uncertain.append(NOT_COUNTED)
             return packed
-        share, spread = float(mean[-1]) / weight, self._clearly * self.releases[-1].scale / weight
+        share, scale = float(mean[-1]) / weight, self.releases[-1].scale / weight
+        self.counted = ValidShare(share, scale)
+        spread = self._clearly * scale
         if share >= 1 - spread - 1e-9 or share < max(_LEAST_SHARE, spread):
             return packed
         warnings.warn(
@@ -136,6 +164,7 @@ class Allowance:
             stacklevel=3,
         )
         self.valid = share
+        self.counted = ValidShare(share, scale, was_divided=True)
         corrected: FloatArray = packed / share
         return corrected
 

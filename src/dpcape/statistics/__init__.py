@@ -1,5 +1,6 @@
 """Statistics of records, each with its own sensitivity."""
 
+from dpcape.statistics.clipped_means import clipped_means
 from dpcape.statistics.clusters import cluster_sums, recentred_cluster_sums, reduced_cluster_sums
 from dpcape.statistics.extent import Extent
 from dpcape.statistics.feature_maps import FeatureMap, known_map
@@ -32,6 +33,7 @@ __all__ = [
     "Statistic",
     "build",
     "centred_moments",
+    "clipped_means",
     "cluster_sums",
     "extent_of",
     "first_moments",
