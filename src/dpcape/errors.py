@@ -16,6 +16,7 @@
       ConvergenceWarning                    an iteration stopped before it converged
       UtilityWarning                        a result will be of little use: noise dominates the signal (judged from
                                             public quantities only), or new rows were not prepared as records are
+        UndeterminedWarning                 a quantity of a result is not determined
 
 Messages take one of two forms: *X must be ...; got .... Remedy.* for an invalid value, and *X failed because Y.
 Remedy.* for a failure. Anything that weakens a guarantee is an exception, never a warning. A message that can leave a
@@ -80,3 +81,7 @@ class UtilityWarning(DpcapeWarning):
 
     Noise is judged from public quantities only.
     """
+
+
+class UndeterminedWarning(UtilityWarning):
+    """Issued when a quantity of a result is not determined: noise and sampling alone could explain it."""

@@ -13,6 +13,23 @@ SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
 MANY_TIME_POINTS = "a person owns many time points; one time point is protected, not a person"
 
 
+class PublicRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Public range of one prepared column.
+
+    Attributes
+    ----------
+    low, high : float
+        Its ends in original units.
+    least, most : float
+        What they became: -1 and 1 for a number with a range, 0 and 1 for a level.
+    """
+
+    low: float
+    high: float
+    least: float
+    most: float
+
+
 class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Public description of one site's records.
 
@@ -40,6 +57,10 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         How a person relates to the unit, in words, e.g. that a person owns many time points; may be empty.
     preparation : str
         Digest of the public preparation (ranges, levels, fill values), equal at all sites.
+    ranges : tuple of PublicRange
+        Public ranges of all columns; empty unless every column has one.
+    longest : tuple of float
+        Largest norm that the ranges allow, per view; empty if there are none.
     invalid : str
         What happens to records that cannot be read: "zero" counts them with a contribution of zero, which tells nobody
         that there are any; "refuse" makes it public that there are none.
@@ -56,6 +77,8 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rows_per_unit: int = 1
     owner_note: str = ""
     preparation: str = ""
+    ranges: tuple[PublicRange, ...] = ()
+    longest: tuple[float, ...] = ()
     invalid: str = "zero"
 
     @property

@@ -120,6 +120,7 @@ STUDIES: list[dict[str, Any]] = [
     {"analysis": "pca", "widths": [784], "bounds": [0.3], "options": {"n_components": 60}},
     {"analysis": "centred-pca", "widths": [12], "bounds": [3.0], "options": {"n_components": 2}},
     {"analysis": "cca", "widths": [60, 40], "bounds": [1.0, 1.0], "options": {"n_components": 2}},
+    {"analysis": "scaled-cca", "widths": [6, 4], "bounds": [2.0, 1.0], "options": {"n_components": 2}},
     {"analysis": "centred-cca", "widths": [3, 9], "bounds": [1.0, 2.5], "options": {"n_components": 1}},
     {"analysis": "linear-regression", "widths": [20], "bounds": [1.0], "options": {"fit_intercept": True}},
     {"analysis": "linear-regression", "widths": [6], "bounds": [4.0], "options": {"fit_intercept": False}},

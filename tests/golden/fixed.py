@@ -46,6 +46,7 @@ STUDIES: list[tuple[str, str, str]] = [
     ("pca", 'n_components = "auto"\ncenter = true', ROWS),
     ("cca", "n_components = 2", VIEWS),
     ("cca", "n_components = 2\ncenter = true", VIEWS),
+    ("cca", 'n_components = 2\nscale = "private"', VIEWS),
     ("linear_regression", "", RESPONSE),
     ("linear_regression", "fit_intercept = false", RESPONSE),
     ("logistic_regression", "", CLASSES),

@@ -30,6 +30,7 @@ def _studies() -> list[Study]:
     for widths, bounds in (([60, 40], [1.0, 1.0]), ([3, 9], [1.0, 2.5]), ([1, 2], [0.1, 7.0])):
         add("cca", widths, bounds, n_components=1)
         add("centred-cca", widths, bounds, n_components=1)
+        add("scaled-cca", widths, bounds, n_components=1)
     for width, bound, intercept in ((20, 1.0, True), (6, 4.0, False), (1, 0.5, True)):
         add("linear-regression", [width], [bound], fit_intercept=intercept)
         add("logistic-regression", [width], [bound], fit_intercept=intercept)

@@ -55,6 +55,16 @@ def _joint(x: Vector) -> Vector:
     return np.concatenate([x.mean(axis=0), _second(x)])
 
 
+def _ranged(parameters: Vector) -> Any:
+    # Public ranges, and a bound that clips: rows are at most sqrt(3) long before.
+    return rows(parameters, bound=0.8, ranges=[(-1.0, 1.0)] * 3)
+
+
+def _clipped_means(x: Vector, bound: float) -> Vector:
+    lost = np.maximum(0.0, 1 - bound / np.maximum(np.linalg.norm(x, axis=1), 1e-300))
+    return np.concatenate([_first(_clipped(x, bound)), [lost.mean()]])
+
+
 def _shares(parameters: Vector) -> Vector:
     return np.bincount(np.argmax(parameters[:, :3], axis=1), minlength=3) / len(parameters)
 
@@ -96,5 +106,25 @@ CASES = [
     Case("second_moment", "labelled", 3, _labelled, expected=lambda p: _second(_clipped(p, 1.0))),
     Case("second_moment", "time-points", 2, _time_points, expected=lambda p: _second(_clipped(p, 1.0))),
     Case("centred_moments", "two-views", 4, _views, {"mean_weight": 0.5}, expected=lambda p: _joint(_viewed(p))),
+    Case(
+        "clipped_means",
+        "no-ranges",
+        3,
+        _rows(1.0),
+        {"clipping_weight": 0.5},
+        # A row loses all of itself only in the limit.
+        reaches=0.99,
+        expected=lambda p: _clipped_means(p, 1.0),
+    ),
+    Case(
+        "clipped_means",
+        "ranges",
+        3,
+        _ranged,
+        {"clipping_weight": 1.0},
+        reaches=0.97,
+        expected=lambda p: _clipped_means(np.clip(p, -1, 1), 0.8),
+    ),
+    Case("clipped_means", "two-views", 4, _views, {"clipping_weight": 2.0}, reaches=0.95),
     Case("histogram", "three-classes", 3, _labelled, expected=_shares),
 ]

@@ -68,6 +68,11 @@ def _network(n_features: int, n_outputs: int, clip: float) -> dict[str, Any]:
     return {"hidden": hidden, "output": output, "clip": clip, "input_scale": 1.5}
 
 
+def _linear(n_features: int, n_outputs: int, clip: float, factor: float = 1.0) -> dict[str, Any]:
+    output = factor * np.random.default_rng(3).standard_normal((n_outputs, n_features + 1))
+    return {"output": output, "clip": clip, "input_scale": 1.5}
+
+
 def _cluster_means(p: Vector) -> Vector:
     x = _clipped(p, 2.0)
     chosen = np.argmin(((x[:, None] - CENTRES) ** 2).sum(axis=2), axis=1)
@@ -79,6 +84,10 @@ CENTRES = np.array([[1.0, 0.2, 0.0], [-0.7, 0.3, 0.1], [0.0, 0.0, 5.0]])
 
 CASES = [
     *_regression_cases(),
+    Case("linear_gradient", "two-classes", 5, _with_classes(2), _linear(3, 1, 0.05)),
+    Case("linear_gradient", "three-classes", 6, _with_classes(3), _linear(3, 3, 0.05), reaches=0.8),
+    Case("linear_gradient", "large-weights", 5, _with_classes(2), _linear(3, 1, 0.05, factor=1e5), reaches=0.0),
+    Case("linear_gradient", "hog", 18, _with_classes(2), _linear(8, 1, 0.05) | {"features": "hog"}, reaches=0.9),
     Case("network_gradient", "two-classes", 5, _with_classes(2), _network(3, 1, 0.05)),
     # Where few gradients reach the clip, opposite ones of full length are hard to find.
     Case("network_gradient", "wide-clip", 5, _with_classes(2), _network(3, 1, 50.0), reaches=0.0),

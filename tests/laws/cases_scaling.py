@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcape import rows, views
 
-from .cases_moments import _clipped, _joint, _second
+from .cases_moments import _clipped, _first, _joint, _second
 from .statistic_case import Case
 
 Vector = NDArray[np.float64]
@@ -77,6 +77,15 @@ CASES = [
         expected=_lengths,
     ),
     Case("radius_histogram", "views", 4, _views, _LENGTHS),
+    Case(
+        "scaled_first_moments",
+        "views",
+        4,
+        _views,
+        # Views divided by their bounds, as for a mean whose units must not matter.
+        {"centre": np.zeros(4), "scale": np.ones(4), "radius": np.array([1.0, 0.5])},
+        expected=lambda p: _first(np.hstack([_clipped(p[:, :2], 1.0), _clipped(p[:, 2:], 0.5) / 0.5])),
+    ),
     Case("scaled_second_moment", "rows", 3, _rows, _ONE, expected=lambda p: _second(_seen(p))),
     Case("scaled_second_moment", "views", 4, _views, _TWO, expected=lambda p: _second(_seen_twice(p))),
     Case(

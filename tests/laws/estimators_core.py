@@ -25,14 +25,27 @@ def table(n_rows: int = 150, width: int = 4, seed: int = 11) -> dict[str, Any]:
     }
 
 
-def _rows() -> dict[str, Any]:
+def _rows(n_rows: int = 150) -> dict[str, Any]:
     names = ["age", "dose", "time", "score"]
-    return {site: rows(data, bound=1.0, feature_names=names) for site, data in table().items()}
+    return {site: rows(data, bound=1.0, feature_names=names) for site, data in table(n_rows).items()}
 
 
-def _views() -> dict[str, Any]:
+def _many_rows() -> dict[str, Any]:
+    # Enough for a radius to be found at epsilon 1.
+    return _rows(600)
+
+
+def _ranged() -> dict[str, Any]:
+    return {site: rows(data, bound=0.8, ranges=[(-2.0, 2.0)] * 4) for site, data in table().items()}
+
+
+def _many_views() -> dict[str, Any]:
+    return _views(600)
+
+
+def _views(n_rows: int = 150) -> dict[str, Any]:
     result = {}
-    for site, data in table().items():
+    for site, data in table(n_rows).items():
         shared = data[:, :1]
         result[site] = views(data[:, :2], np.hstack([shared, data[:, 2:]]), bounds=(1.0, 1.0))
     return result
@@ -40,12 +53,28 @@ def _views() -> dict[str, Any]:
 
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Mean": (lambda e, d: Mean(epsilon=e, delta=d), _rows, {"mean_": 1e-2, "variance_": 2e-2}),
+    "Mean-ranges": (lambda e, d: Mean(epsilon=e, delta=d), _ranged, {"mean_": 2e-2, "original_mean_": 2e-2}),
     "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_": 1e-2}),
     "PCA-centred": (
         lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
         _rows,
         {"components_": 1e-1, "explained_": 1e-2, "mean_": 1e-2},
     ),
+    "PCA-recentred": (
+        lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
+        _many_rows,
+        {"components_": 1e-1, "explained_": 2e-2, "mean_": 1e-2},
+    ),
     "CCA": (lambda e, d: CCA(1, epsilon=e, delta=d), _views, {"correlations_": 1e-1}),
     "CCA-centred": (lambda e, d: CCA(1, epsilon=e, delta=d, center=True), _views, {"correlations_": 1e-1}),
+    "CCA-recentred": (
+        lambda e, d: CCA(1, epsilon=e, delta=d, center=True),
+        _many_views,
+        {"correlations_": 1e-1},
+    ),
+    "CCA-scaled": (
+        lambda e, d: CCA(1, epsilon=e, delta=d, scale="private"),
+        _many_views,
+        {"correlations_": 1e-1},
+    ),
 }

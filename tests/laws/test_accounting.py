@@ -447,7 +447,7 @@ def test_releases_are_counted_once_and_in_order() -> None:
     ledger.charge(charge("a", n_releases=3))
     ledger.next_release("a", 1)
     for again in (0, 1):
-        with pytest.raises(ProtocolError, match="once"):
+        with pytest.raises(ProtocolError, match="happened before"):
             ledger.next_release("a", again)
     ledger.next_release("a", 2)
     with pytest.raises(LedgerRefused, match="exceeded"):

@@ -73,6 +73,7 @@ def _shortened(facts: PublicFacts, public: Public) -> dict[str, Any]:
 # What a plan knows of a statistic before there are any arrays, from facts and public values.
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
+    "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
     "second_moment": _row,
     "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "sampled": _enclosed,
@@ -84,6 +85,11 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "regression_moment": lambda facts, public: (
         _row(facts, public) | {"intercept": public["intercept_weight"] > 0} | public
     ),
+    "linear_gradient": lambda facts, public: {
+        "n_features": public["output"].shape[1] - 1,
+        "n_outputs": outputs_for(len(facts.classes)),
+        "clip": public["clip"],
+    },
     "network_gradient": lambda facts, public: {
         "n_features": facts.n_features,
         "n_hidden": len(public["hidden"]),
@@ -101,6 +107,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     },
     "absolute_deviations": lambda facts, public: {"n_features": facts.n_features},
     "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
+    "scaled_first_moments": lambda facts, public: _scaled(facts),
     "scaled_second_moment": lambda facts, public: _scaled(facts),
     "scaled_centred_moments": lambda facts, public: _scaled(facts) | {"mean_weight": public["mean_weight"]},
     "scaled_cluster_sums": lambda facts, public: _scaled(facts) | {"n_clusters": len(public["centres"])},
@@ -146,6 +153,8 @@ RECORDED = {
     "sampled-block1": (3, 3.0, 1.5, 3.543832188142914e-10),
     "record_by_record-block4": (3, 3.0, 1.5, 3.543832188142914e-10),
     "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),
+    "clipped_means-ranges": (7, 1.788854381999832, 1.2000000000000002, 3.4452440900167863e-10),
+    "scaled_first_moments-views": (8, 2.8284271247461903, 1.5811388300841898, 4.5535510087439816e-10),
     "first_moments-two-views": (8, 2.23606797749979, 1.2500000000000002, 3.5998981573470706e-10),
     "second_moment-3x2.5": (6, 8.838834764831844, 6.25, 1.7943979635504093e-09),
     "centred_moments-3x2.5-weight0.50": (9, 9.943689110435825, 6.987712429686843, 2.0061979125929523e-09),
@@ -155,6 +164,7 @@ RECORDED = {
     "regression_moment-bound1-constant0": (10, 2.107178207935912, 1.49, 4.2778447451041757e-10),
     "regression_moment-bound2-constant1": (15, 9.842926394116741, 6.96, 1.9982415722097358e-09),
     "regression_moment-bound0.5-constant3": (15, 4.326661530556788, 9.26, 2.6585800227962864e-09),
+    "linear_gradient-two-classes": (4, 0.1, 0.05, 1.439959262938828e-11),
     "network_gradient-two-classes": (26, 0.1, 0.05, 1.4621637234313312e-11),
     "network_gradient-three-classes": (38, 0.1, 0.05, 1.4710455076283324e-11),
     "polynomial_coefficients-poisson": (14, 3.388955307316992, 1.9610037197666568, 3.3676179109044132e-09),

@@ -89,6 +89,7 @@ EXACT = [
     (PCA(2, **PRIVACY, center=True), "rows", "centred-pca"),
     (CCA(1, **PRIVACY), "views", "cca"),
     (CCA(1, **PRIVACY, center=True), "views", "centred-cca"),
+    (CCA(1, **PRIVACY, center=True, scale="private"), "views", "scaled-cca"),
     (LinearRegression(**PRIVACY), "response", "linear-regression"),
     (LogisticRegression(**PRIVACY, fit_intercept=False), "classes", "logistic-regression"),
     (KMeans(2, **PRIVACY, n_iter=3), "rows", "kmeans"),

@@ -62,13 +62,19 @@ def test_the_papers_calibration_is_noticed() -> None:
     assert audited("pca", adversary, 400_000, {"own": factor, "draw": factor}).epsilon > EPSILON
 
 
+# Scores and curvature have diameter R^2/2 over all coefficients, attained where labels contradict extreme odds. At the
+# coefficients of the small audited fit, near zero, residuals are 1/2: orthogonal records are the farthest, at
+# sqrt(2 (1/64 + 1/16)) R^2, which is .79 of the diameter. An attack must come within 5% of that.
+LEAST_REACHED = {"logistic-regression": 0.95 * math.sqrt(2 * (1 / 64 + 1 / 16)) / 0.5}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_analysis_keeps_its_promise(name: str) -> None:
     adversary = next(a for a in ADVERSARIES if a.name == "cape, one site colludes")
     found = audited(name, adversary, 20_000)
     assert found.claimed_epsilon <= EPSILON
     assert not found.refuted
-    assert found.reached > 0.8
+    assert found.reached > LEAST_REACHED.get(name, 0.8)
     assert found.reached <= 1 + 1e-9
     assert audited(name, adversary, 20_000, HALF).refuted
 

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Variant
+import math
+
+from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER, ONE_MOMENT, moments
+from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER
+from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.scaling import SCALE, scaling, standardising
+from dpcape.formula import Number
+
+_REASON = (
+    "one second moment of views divided by their bounds, sensitivity sqrt(8) / N; if centred or scaled, mean, scale "
+    "and radius first, then mean and moment of the standardised views jointly"
+)
+
+
+def _schedule(p: Public) -> Steps:
+    # Each view is divided by its bound, or by its radius, and is at most 1 long.
+    numbers: dict[str, Number | None] = {"n_features": p.n_features, "bound": math.sqrt(2)}
+    is_scaled = p.scale == "private"
+    if not p.center and not is_scaled:
+        yield Release("scaled_second_moment", numbers)
+        return
+    plan = yield from standardising(p) if is_scaled else scaling(p, wanted=True, keep_units=True)
+    yield Release("scaled_centred_moments", numbers, plan.left)
+
 
 CCA = Analysis(
     name="cca",
@@ -24,16 +46,27 @@ CCA = Analysis(
             title="Components",
         ),
         CENTER,
+        SCALE,
     ),
-    schedule=moments,
+    schedule=_schedule,
     variants=(
-        Variant("cca", "Canonical correlations", ("n_components",), {"center": False}),
-        Variant("centred-cca", "Canonical correlations, centred", ("n_components",), {"center": True}),
+        Variant("cca", "Canonical correlations", ("n_components",), {"center": False, "scale": None}),
+        Variant("centred-cca", "Canonical correlations, centred", ("n_components",), {"center": True, "scale": None}),
+        Variant(
+            "scaled-cca",
+            "Canonical correlations, scaled privately",
+            ("n_components",),
+            {"center": True, "scale": "private"},
+        ),
     ),
     measure="correlation_of_noise",
     sections=("correlations", "x_directions", "y_directions"),
-    audit=(AuditCase("cca", {"n_components": 1}, "views", 4),),
+    audit=(
+        AuditCase("cca", {"n_components": 1}, "views", 4),
+        AuditCase("centred-cca", {"n_components": 1, "center": True}, "views", 4),
+        AuditCase("scaled-cca", {"n_components": 1, "scale": "private"}, "views", 4),
+    ),
     standing=VERIFIED,
-    reason=ONE_MOMENT,
+    reason=_REASON,
     reference=ANALYZE_GAUSS,
 )

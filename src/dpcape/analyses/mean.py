@@ -5,12 +5,14 @@ from __future__ import annotations
 from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, Parameter, check_confidence
 from dpcape.analyses.release import Release, Steps
+from dpcape.statistics.clipped_means import clipping_weight
 
 CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: check_confidence(value))
 
 
 def _schedule(p: Public) -> Steps:
-    yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound})
+    weight = clipping_weight(p.facts)
+    yield Release("clipped_means", {"n_features": p.n_features, "bound": p.bound, "clipping_weight": weight})
 
 
 MEAN = Analysis(
@@ -27,6 +29,6 @@ MEAN = Analysis(
     sections=("means",),
     audit=(AuditCase("mean", {}, "rows", 3),),
     standing=VERIFIED,
-    reason="the diameter of (x, x^2) is proved at FirstMoments",
+    reason="the diameter of (x, x^2, what clipping took away) is proved at ClippedMeans",
     reference="docs/analyses",
 )

@@ -1,12 +1,14 @@
-"""Description of the classifier with one hidden layer, trained by clipped gradients."""
+"""Description of the classifier with no or one hidden layer, trained by clipped gradients."""
 
 from __future__ import annotations
 
 from dpcape.analyses.description import CLIP, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
-from dpcape.analyses.parameters import POSITIVE, WHOLE, Parameter
+from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.formula import choose
+from dpcape.errors import InvalidParameter
+from dpcape.formula import choose, negation
+from dpcape.statistics.feature_maps import n_inputs
 
 
 def _schedule(p: Public) -> Steps:
@@ -15,13 +17,27 @@ def _schedule(p: Public) -> Steps:
         "Build them with labelled(X, y, bound=..., classes=[...])."
     )
     yield Refusal(p.n_classes is None, text)
-    numbers = {
-        "n_features": p.n_features,
-        "n_hidden": p.n_hidden,
-        "n_outputs": choose(p.n_classes == 2, 1, p.n_classes),
-        "clip": p.clip,
-    }
-    yield Release("network_gradient", numbers, 1 / p.n_iter, p.n_iter)
+    inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
+    numbers = {"n_features": inputs, "n_outputs": choose(p.n_classes == 2, 1, p.n_classes), "clip": p.clip}
+    linear = p.n_hidden == 0
+    yield Release("linear_gradient", numbers, 1 / p.n_iter, p.n_iter, when=linear)
+    hidden = numbers | {"n_hidden": p.n_hidden}
+    yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=negation(linear))
+
+
+def _refuse_momentum(value: object, p: Public) -> None:
+    if value is not None:
+        check_number("momentum", value, 0.0, 0.999)
+
+
+def _refuse_features(value: object, p: Public) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not value:
+        raise InvalidParameter(
+            f"features must be None or the name of a feature map; got {shown(value)}. Write for example 'hog'."
+        )
+    n_inputs(value, p.n_features)
 
 
 NETWORK_CLASSIFIER = Analysis(
@@ -33,10 +49,12 @@ NETWORK_CLASSIFIER = Analysis(
     records="labelled",
     labels="classes",
     parameters=(
-        Parameter("n_hidden", WHOLE, 20, 1, 10**6, title="Hidden units"),
+        Parameter("n_hidden", WHOLE, 20, 0, 10**6, title="Hidden units"),
         Parameter("n_iter", WHOLE, 20, 1, 10**6, title="Rounds"),
         Parameter("clip", POSITIVE, 1.0, title="Clip of a gradient"),
-        Parameter("learning_rate", POSITIVE, 2.5),
+        Parameter("learning_rate", POSITIVE, None, optional=True),
+        Parameter("momentum", NUMBER, None, optional=True, refuse=_refuse_momentum),
+        Parameter("features", OTHER, None, optional=True, refuse=_refuse_features),
         SEED,
     ),
     facts=(Parameter("n_classes", WHOLE, 2, 2, 10**9, optional=True, title="Classes"),),
@@ -48,7 +66,10 @@ NETWORK_CLASSIFIER = Analysis(
     ),
     measure="noise_of_gradients",
     sections=("hidden_units",),
-    audit=(AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),),
+    audit=(
+        AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),
+        AuditCase("linear-classifier", {"n_hidden": 0, "n_iter": 3}, "two_classes", 3),
+    ),
     standing=VERIFIED,
     reason=EVERY_ROUND,
     reference="docs/analyses/regression.md",

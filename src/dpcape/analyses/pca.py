@@ -5,16 +5,23 @@ from __future__ import annotations
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
 from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.scaling import scaled_release, scaling
 
 CENTER = Parameter("center", FLAG, False)
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
-ONE_MOMENT = "one second moment, sensitivity sqrt(2) B^2 / N; if centred, mean and moment jointly"
+ONE_MOMENT = (
+    "one second moment, sensitivity sqrt(2) B^2 / N; if centred, mean and radius first, then mean and moment of the "
+    "recentred rows jointly"
+)
 
 
-def moments(p: Public) -> Steps:
-    """Yield the release of the second moment; if centred, of mean and second moment."""
-    name = "centred_moments" if p.center else "second_moment"
-    yield Release(name, {"n_features": p.n_features, "bound": p.bound})
+def _schedule(p: Public) -> Steps:
+    if not p.center:
+        yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound})
+        return
+    # Two views would be divided by a radius each, which changes their relative units.
+    plan = yield from scaling(p, wanted=p.kind != "views", keep_units=True)
+    yield from scaled_release(plan, "centred_moments", {"n_features": p.n_features, "bound": plan.bound})
 
 
 PCA = Analysis(
@@ -36,7 +43,7 @@ PCA = Analysis(
         ),
         CENTER,
     ),
-    schedule=moments,
+    schedule=_schedule,
     variants=(
         Variant("pca", "Principal components", ("n_components",), {"center": False}),
         Variant("centred-pca", "Principal components, centred", ("n_components",), {"center": True}),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import CHOICE, Parameter
 from dpcape.analyses.release import Release, Step
-from dpcape.formula import Condition, Number, both, choose, negation
+from dpcape.formula import Condition, Number, both, choose, negation, sqrt
 from dpcape.statistics.scaling import N_BINS
 
 SCALE = Parameter("scale", CHOICE, None, optional=True, words=("private",))
@@ -55,8 +55,19 @@ def scaling_used(p: Public, wanted: Condition | None = None) -> Condition:
     asked = p.scale == "private" if wanted is None else wanted
     if asked is False:
         return False
-    noise = math.sqrt(2 * n_views(p) * N_BINS / RADIUS_SHARE) / (p.mu * p.n_records)
-    return both(asked, noise <= MOST_NOISE)
+    return both(asked, lengths_found(p))
+
+
+def lengths_found(p: Public) -> Condition:
+    """Return whether the noise of the whole histogram of lengths is at most a fifth of the records."""
+    found: Condition = math.sqrt(2 * n_views(p) * N_BINS / RADIUS_SHARE) / (p.mu * p.n_records) <= MOST_NOISE
+    return found
+
+
+def deviations_found(p: Public) -> Condition:
+    """Return whether the noise of a deviation is at most a fifth of the largest that counts."""
+    found: Condition = sqrt(p.n_features / DEVIATION_SHARE) / (p.mu * p.n_records) <= MOST_NOISE
+    return found
 
 
 def n_views(p: Public) -> int:
@@ -89,13 +100,42 @@ def scaling(
         Whether columns keep their relative units: deviations are then not released.
     """
     plan = scaling_plan(p, wanted=wanted, keep_units=keep_units)
-    used = plan.used
-    yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound}, MEAN_SHARE, when=used)
+    yield _mean_release(p, plan.used)
     if not keep_units:
-        yield Release("absolute_deviations", {"n_features": p.n_features}, DEVIATION_SHARE, when=used)
-    numbers: dict[str, Number | None] = {"n_features": p.n_features, "n_views": n_views(p)}
-    yield Release("radius_histogram", numbers, RADIUS_SHARE, when=used)
+        yield Release("absolute_deviations", {"n_features": p.n_features}, DEVIATION_SHARE, when=plan.used)
+    yield _radius_release(p, plan.used)
     return plan
+
+
+def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
+    """Yield the releases of private scaling for an analysis that can do without lengths, and return what follows.
+
+    Of so few records that noise would hide their lengths, mean and deviations are released all the same: standardised
+    rows of D columns have lengths near sqrt(D), which is public.
+
+    Parameters
+    ----------
+    p : Public
+        Public numbers of the study.
+    """
+    used = deviations_found(p)
+    measured = both(used, lengths_found(p))
+    yield _mean_release(p, used)
+    yield Release("absolute_deviations", {"n_features": p.n_features}, DEVIATION_SHARE, when=used)
+    yield _radius_release(p, measured)
+    spent = MEAN_SHARE + DEVIATION_SHARE
+    left = choose(measured, 1 - spent - RADIUS_SHARE, choose(used, 1 - spent, 1.0))
+    return ScalingPlan(used, left, choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+
+
+def _radius_release(p: Public, used: Condition) -> Release:
+    return Release("radius_histogram", {"n_features": p.n_features, "n_views": n_views(p)}, RADIUS_SHARE, when=used)
+
+
+def _mean_release(p: Public, used: Condition) -> Release:
+    """Return the release of the mean; two views are divided by their bounds, so that their units do not matter."""
+    name, bound = ("scaled_first_moments", math.sqrt(2)) if n_views(p) > 1 else ("first_moments", p.bound)
+    return Release(name, {"n_features": p.n_features, "bound": bound}, MEAN_SHARE, when=used)
 
 
 def scaled_release(

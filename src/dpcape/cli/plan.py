@@ -93,7 +93,8 @@ def _readable(result: dict[str, Any]) -> dict[str, object]:
     """Return a plan with one line per release instead of all its numbers."""
     releases = enumerate(result.get("releases", []), start=1)
     lines = {f"release {number}": _line(entry) for number, entry in releases}
-    return {**{name: value for name, value in result.items() if name != "releases"}, **lines}
+    last = {"expect": result["expect"]} if "expect" in result else {}
+    return {**{name: value for name, value in result.items() if name not in ("releases", "expect")}, **lines, **last}
 
 
 def _line(entry: ReleaseNumbers) -> str:
@@ -131,15 +132,42 @@ def _planned(
     )
     sizes = planning.equal_sites(records, sites)
     consortium = Consortium(sizes, scheme, epsilon, delta)
-    result = planning.plan_study(
-        releases=releases_of(analysis, widths, bounds, _parameters(parameters), setting=consortium),
-        sizes=sizes,
-        protocol=scheme,
-        epsilon=epsilon,
-        delta=delta,
-    )
+    given = _parameters(parameters)
+    releases = releases_of(analysis, widths, bounds, given, setting=consortium)
+    result = planning.plan_study(releases=releases, sizes=sizes, protocol=scheme, epsilon=epsilon, delta=delta)
     note = variants()[analysis][1].note
-    return {"analysis": analysis, "features": list(widths), **result, **({"note": note} if note else {})}
+    terms = planning.terms_of(releases, sizes, scheme, epsilon, delta)
+    expect = _expectation(analysis, widths, bounds, given, planning.aggregate_scales(releases, terms, scheme))
+    more = {"note": note, "expect": expect}
+    return {
+        "analysis": analysis,
+        "features": list(widths),
+        **result,
+        **{key: text for key, text in more.items() if text},
+    }
+
+
+def _expectation(
+    analysis: str,
+    widths: Sequence[int],
+    bounds: Sequence[float],
+    given: dict[str, object],
+    scales: Sequence[float],
+) -> str:
+    """Return what to expect, for records as declared by default; empty where nothing can be said."""
+    from dpcape.errors import InvalidParameter
+    from dpcape.planning import Declared
+    from dpcape.planning.measures import measure_of
+    from dpcape.planning.planned import facts_of, options_of, parameters_of
+
+    options = options_of(analysis, given)
+    facts = facts_of(analysis, widths, bounds, options)
+    try:
+        measure = measure_of(variants()[analysis][0], facts, parameters_of(analysis, options), Declared())
+        return "" if measure is None else measure.expectation(scales)
+    except InvalidParameter:
+        # An option that was left out does not fit these dimensions.
+        return ""
 
 
 def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, overload
 
@@ -12,14 +13,27 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
+from dpcape.analyses.scaling import deviations_found, lengths_found, scaling_used
 from dpcape.arrays import FloatArray
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.scaling import by_bounds, private_scaling, scaled, warn_of_no_scaling
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.eigen import canonical, cross_noise_norm
-from dpcape.statistics import centred_moments, second_moment
+from dpcape.postprocessing.component_tests import (
+    MomentNoise,
+    correlation_draws,
+    correlation_of_noise,
+    correlation_p_values,
+)
+from dpcape.postprocessing.eigen import canonical_pairs, spectra_of, whitened_cross
+from dpcape.postprocessing.scaling import Scaling
+from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+from dpcape.statistics.moments import MEAN_WEIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Share of the recentred rows of a view that are not clipped.
+_QUANTILE = 0.9
 
 
 class CCA(FederatedEstimator):
@@ -28,14 +42,17 @@ class CCA(FederatedEstimator):
     Parameters
     ----------
     n_components : int or "auto"
-        Number of pairs; "auto" keeps the correlations above the noise level, at least one.
+        Number of pairs; "auto" keeps those that are more than noise and sampling by the test, at least one.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
     center : bool
-        False uses second moments, as the papers do for centred data. True also releases the means, in the same
-        release, and uses covariances.
+        False uses second moments, as the papers do for centred data. True uses covariances: the means and the radius of
+        each view around its mean are released first, then the moments of the views minus these means.
+    scale : str or None
+        With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
+        where columns have ranges of their own that are too wide. Implies ``center``. None leaves columns as they are.
 
     Attributes
     ----------
@@ -52,12 +69,19 @@ class CCA(FederatedEstimator):
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the released moment.
     noise_level_ : float
-        Approximately the largest correlation that noise produces if the views are uncorrelated.
+        The 95% quantile of the first correlation that noise and sampling give if the views are unrelated.
+    p_values_ : array of shape (n_components,)
+        For each pair, how often unrelated views would give a correlation as large, after the pairs before it. Testing
+        stops at the first value above 0.05; the rest are 1.
 
     Privacy
     -------
-    One release of z z' with z = (x, y) stacked (diameter sqrt(2) (Bx^2 + By^2)), or with ``center`` jointly with the
-    mean. Eigenvalues of each view's moment are floored at 1.5 times the operator norm of its noise: post-processing.
+    Each view is divided by its bound, so that its units do not matter. One release of z z' with z = (x, y) stacked
+    (diameter sqrt(8)). With ``center`` three: the mean (diameter sqrt(8)), histograms of the lengths of the rows of
+    each view minus it (2), and jointly the mean and second moment of these rows, divided by a radius per view and
+    clipped to 1 (diameter 3.18 whatever was released before). With ``scale`` absolute deviations (sqrt(D)) after the
+    mean. With so few records that no radius can be found, the last release only. Eigenvalues of each view's moment are
+    floored at 1.5 times the operator norm of its noise: post-processing.
 
     Edge cases
     ----------
@@ -65,6 +89,7 @@ class CCA(FederatedEstimator):
     indefinite noisy blocks           eigenvalues floored, never an exception
     correlations above one            set to one
     one site                          centralised private CCA (poster)
+    "auto" and nothing but noise      one pair
     ================================  ======================================================
 
     References
@@ -91,6 +116,7 @@ class CCA(FederatedEstimator):
         "y_mean_",
         "noise_scale_",
         "noise_level_",
+        "p_values_",
     )
 
     def __init__(
@@ -100,28 +126,64 @@ class CCA(FederatedEstimator):
         epsilon: float | Mapping[str, float],
         delta: float,
         center: bool = False,
+        scale: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.center = center
+        self.scale = scale
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        widths = (federation.facts.widths[0], federation.facts.widths[1])
-        if self.center:
-            mean, moment = private.mean(centred_moments(federation.facts))
-            moment = moment - np.outer(mean, mean)
-        else:
-            mean, moment = np.zeros(sum(widths)), private.mean(second_moment(federation.facts))
-        self.noise_scale_ = private.releases[-1].scale
-        x_weights, y_weights, correlations = canonical(moment, widths, self.noise_scale_)
+        facts = federation.facts
+        widths = (facts.widths[0], facts.widths[1])
+        scaling, mean, moment = self._moments(federation, private)
+        release = private.releases[-1]
+        self.noise_scale_ = release.scale / private.counted.divisor
+        noise = MomentNoise(
+            scale=self.noise_scale_,
+            mean_scale=self.noise_scale_ / (MEAN_WEIGHT * math.sqrt(2)) if self._is_centred else 0.0,
+            mean=mean,
+            record_share=effective_share(federation, release.survivors) / private.counted.divisor,
+        )
+        spectra = spectra_of(moment - np.outer(mean, mean), widths, self.noise_scale_)
+        whitened = whitened_cross(moment - np.outer(mean, mean), spectra)
+        draws = correlation_draws(spectra, noise)
+        self.noise_level_ = correlation_of_noise(draws)
         wanted = check_components(self.n_components, min(widths))
-        self.noise_level_ = min(1.0, cross_noise_norm(x_weights, y_weights, self.noise_scale_))
+        found = correlation_p_values(whitened, draws, wanted or min(widths))
         if wanted is None:
-            wanted = max(1, int(np.sum(correlations > self.noise_level_)))
-        self.x_weights_, self.y_weights_ = x_weights[:, :wanted], y_weights[:, :wanted]
-        self.correlations_ = correlations[:wanted]
-        self.x_mean_, self.y_mean_ = mean[: widths[0]], mean[widths[0] :]
+            wanted = max(1, int(np.sum(found <= LEVEL)))
+        x_weights, y_weights, correlations = canonical_pairs(whitened, spectra)
+        units_x, units_y = np.split(scaling.units, [widths[0]])
+        self.x_weights_ = x_weights[:, :wanted] / units_x[:, np.newaxis]
+        self.y_weights_ = y_weights[:, :wanted] / units_y[:, np.newaxis]
+        self.correlations_, self.p_values_ = correlations[:wanted], found[:wanted]
+        self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
+        self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
+
+    @property
+    def _is_centred(self) -> bool:
+        return self.center or self.scale is not None
+
+    def _moments(self, federation: Federation, private: Allowance) -> tuple[Scaling, FloatArray, FloatArray]:
+        """Return how views were standardised, and the mean and second moment of the standardised views."""
+        facts = federation.facts
+        scaling = by_bounds(facts)
+        if not self._is_centred:
+            moment = private.mean(scaled(facts, scaling, "second_moment"))
+            return scaling, np.zeros(facts.n_features), moment
+        public = self.public(federation)
+        if self.scale is None:
+            if scaling_used(public, wanted=True):
+                scaling = private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
+        elif deviations_found(public):
+            found = bool(lengths_found(public))
+            scaling = private_scaling(federation, private, quantile=_QUANTILE, lengths=found)
+        else:
+            warn_of_no_scaling()
+        mean, moment = private.mean(scaled(facts, scaling, "centred_moments", mean_weight=MEAN_WEIGHT))
+        return scaling, mean, moment
 
     @overload
     def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UtilityWarning
+from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
@@ -134,7 +134,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             self.verdicts_ = at_most_uncertain(self.verdicts_, "unreadable records are not counted")
         text = warning_of(self.verdicts_)
         if text:
-            warnings.warn(f"{type(self).__name__}: {text}", UtilityWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {text}", UndeterminedWarning, stacklevel=3)
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
         """Return the releases that fitting would make, their noise and the privacy loss; spends nothing.

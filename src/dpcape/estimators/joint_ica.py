@@ -16,11 +16,12 @@ from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_infomax import Infomax
-from dpcape.postprocessing.ica_self_check import too_noisy
+from dpcape.postprocessing.ica_self_check import ALL_CLEAR, least_clearance, tensor_dimensions, too_noisy
+from dpcape.postprocessing.verdicts import numbered, of_clearance
 from dpcape.statistics import subject_tensor
 
 if TYPE_CHECKING:
@@ -151,6 +152,23 @@ class JointICA(FederatedEstimator):
         # The projection's columns are orthogonal but may be scaled.
         scales = (reduction.projection**2).sum(axis=0)
         self.mixing_ = (reduction.projection / scales) @ inverted(inner)
+        names = numbered("component", self.n_components)
+        least = least_clearance(self.n_components)
+        self.verdicts_ = of_clearance(names, self._sampled_clearance(federation, private), least, ALL_CLEAR)
+
+    def _sampled_clearance(self, federation: Federation, private: Allowance) -> float:
+        """Return the clearance over noise and sampling together; NaN where it is not known.
+
+        Along any direction the fourth cumulant of N independent normal rows has variance 24 / N. The tensor of a normal
+        subject is at most 1 long and has no preferred direction.
+        """
+        tensors = [release for release in private.releases if release.statistic in ("fourth_moment", "subject_tensor")]
+        if math.isnan(self.clearance_) or not tensors or tensors[0].scale == 0:
+            return math.nan
+        share = effective_share(federation, tensors[0].survivors)
+        by_record = federation.facts.unit == "record"
+        sampling = 24 * share if by_record else share / tensor_dimensions(self.n_components)
+        return self.clearance_ * tensors[0].scale / math.sqrt(tensors[0].scale ** 2 + sampling)
 
     def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> FloatArray:
         state = Infomax(self.n_components, private.left, self.learning_rate)

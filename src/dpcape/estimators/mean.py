@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,13 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.mean import MEAN
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
-from dpcape.statistics import first_moments
+from dpcape.federation.allowance import ValidShare
+from dpcape.postprocessing.verdicts import Verdict, numbered, of_ranges
+from dpcape.statistics.clipped_means import ClippedMeans, Means, clipped_means, most_clipped
+
+_CLIPPED = "of rows clipped to the bound, because there are no public ranges"
 
 
 class Mean(FederatedEstimator):
@@ -37,17 +43,33 @@ class Mean(FederatedEstimator):
         Private variance of each column, at least 0.
     interval_ : array of shape (2, n_features)
         Lower and upper end of each column's interval.
+    original_mean_ : array of shape (n_features,)
+        The mean in original units, if all columns have public ranges; else the same as ``mean_``.
+    original_interval_ : array of shape (2, n_features)
+        The intervals in original units, likewise.
+    clipped_ : float
+        Released mean of the part of a row that clipping took away, from 0 (nothing) to 1, with noise.
+    about_ : str
+        What the intervals are about: "the mean", or without public ranges "the mean of clipped rows".
 
     Privacy
     -------
-    One release of :func:`~dpcape.statistics.first_moments`, diameter 2 B. Releasing the squares as well, for the
-    variance, does not increase the diameter. The rest is post-processing.
+    One release of :func:`~dpcape.statistics.clipped_means`: the rows, their squares for the variance, the part that
+    clipping took away, and the number of valid rows. Its diameter is 2 B if public ranges allow no clipping, 2.24 B if
+    they do, and 2.06 B without ranges. The rest is post-processing.
+
+    Notes
+    -----
+    If clipping took away the mean part t of the rows, the mean of a column of half range h is off by at most h t.
+    With public ranges, intervals are widened by h t and its uncertainty and are about the mean of the rows as they
+    are (within their ranges). Without, nothing is known of what was clipped: they are about the mean of clipped rows.
 
     Edge cases
     ----------
     =================================  ==========================================================
-    rows longer than the bound         clipped at the site; the mean is that of clipped rows
+    rows longer than the bound         clipped at the site; intervals allow for it if ranges are public
     variance hidden by noise           counted as one standard deviation of its noise, not as 0
+    records that cannot be read        the mean is that of the others, by their released number
     a site is lost                     mean over the sites that finished
     =================================  ==========================================================
 
@@ -62,7 +84,15 @@ class Mean(FederatedEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = MEAN
-    _fitted: ClassVar[tuple[str, ...]] = ("mean_", "variance_", "interval_")
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "mean_",
+        "variance_",
+        "interval_",
+        "original_mean_",
+        "original_interval_",
+        "clipped_",
+        "about_",
+    )
 
     def __init__(self, *, epsilon: float | Mapping[str, float], delta: float, confidence: float = 0.95) -> None:
         self.epsilon = epsilon
@@ -70,14 +100,127 @@ class Mean(FederatedEstimator):
         self.confidence = confidence
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        self.mean_, squares = private.mean(first_moments(federation.facts))
+        facts = federation.facts
+        statistic = clipped_means(facts)
+        means = private.mean(statistic)
         release = private.releases[-1]
-        # The squares are released divided by twice the bound, so their noise is that much larger.
-        square_scale = release.scale * 2 * math.hypot(*federation.facts.bounds)
-        noisy: FloatArray = squares - self.mean_**2
-        self.variance_ = np.maximum(noisy, 0.0)
+        found = _per_valid(means, release.scale, private.counted, statistic)
+        low, high = _ends(facts)
+        self.variance_ = np.maximum(found.squares - found.mean**2, 0.0)
         # Where noise hides the variance, count what it could be rather than nothing.
-        counted = np.maximum(noisy, 0.0) + square_scale
-        spread = np.sqrt(counted * effective_share(federation, release.survivors) + release.scale**2)
-        half = float(ndtri(0.5 + self.confidence / 2)) * spread
-        self.interval_ = np.stack([self.mean_ - half, self.mean_ + half])
+        counted = self.variance_ + found.scale * statistic.square_unit
+        record_share = effective_share(federation, release.survivors) / found.share
+        # Without ranges nothing is known of what was clipped: then the interval is about clipped rows.
+        reach = (high - low) / 2 if facts.ranges and statistic.clipped_unit else np.zeros_like(low)
+        spread = _spread(found, counted, reach, record_share=record_share, most=most_clipped(facts))
+        clipped = reach * max(found.clipped, 0.0)
+        half = clipped + float(ndtri(0.5 + self.confidence / 2)) * spread
+        self.mean_ = np.clip(found.mean, low, high)
+        self.interval_ = np.clip(np.stack([found.mean - half, found.mean + half]), low, high)
+        self.clipped_ = found.clipped
+        self.about_ = "the mean" if facts.ranges else "the mean of clipped rows"
+        self.original_mean_ = original_units(facts, self.mean_)
+        self.original_interval_ = original_units(facts, self.interval_)
+        self.verdicts_ = _verdicts(facts, half, (high - low) / 2, clipped + reach * found.clipped_scale)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Released means per valid record, and the standard deviations of their noise.
+
+    Attributes
+    ----------
+    mean, squares : array of shape (D,)
+        Means of the clipped rows and of their squared entries.
+    clipped : float
+        Mean part that clipping took away.
+    share : float
+        Share of valid records.
+    scale, clipped_scale, share_scale : float
+        Noise of each entry of the mean, of the clipped part, and of the share (0 if all records are known to be valid).
+    """
+
+    mean: FloatArray
+    squares: FloatArray
+    clipped: float
+    share: float
+    scale: float
+    clipped_scale: float
+    share_scale: float
+
+
+def _per_valid(means: Means, scale: float, valid: ValidShare, statistic: ClippedMeans) -> _Found:
+    """Return the means over valid records: divided by their released share, which is at most one.
+
+    If the share is clearly below one the release has been divided by it already. Otherwise it is near one, and dividing
+    by it costs little: a share of unreadable records that noise hides would bias the mean.
+    """
+    share = min(max(valid.share, 0.5), 1.0) if not valid.was_divided else valid.share
+    divisor = 1.0 if valid.was_divided else share
+    noise = scale / share
+    return _Found(
+        mean=means.mean / divisor,
+        squares=means.squares / divisor,
+        clipped=means.clipped / divisor,
+        share=share,
+        scale=noise,
+        clipped_scale=noise * statistic.clipped_unit,
+        share_scale=valid.scale / share,
+    )
+
+
+def _spread(found: _Found, variance: FloatArray, reach: FloatArray, *, record_share: float, most: float) -> FloatArray:
+    """Return the standard deviation of each mean, together with that of what clipping may have taken from it.
+
+    Parameters
+    ----------
+    found : _Found
+        The released means.
+    variance : array of shape (D,)
+        Variances of the columns, not below the truth.
+    reach : array of shape (D,)
+        How far a column's mean moves when a whole row is clipped away.
+    record_share : float
+        One over the effective number of valid records.
+    most : float
+        Largest part of a row that clipping can take away.
+    """
+    noise = found.scale**2 + (found.mean * found.share_scale) ** 2 + (reach * found.clipped_scale) ** 2
+    # The clipped part of a row lies between 0 and the largest part, so its variance is at most their product.
+    wander = math.sqrt((max(found.clipped, 0.0) + found.clipped_scale) * most)
+    spread: FloatArray = np.sqrt(noise + (np.sqrt(variance) + reach * wander) ** 2 * record_share)
+    return spread
+
+
+def _verdicts(facts: PublicFacts, half: FloatArray, half_range: FloatArray, clipped: FloatArray) -> list[Verdict]:
+    names = facts.feature_names or numbered("column", facts.n_features)
+    judged = of_ranges([f"mean of {name}" for name in names], np.minimum(half, half_range), half_range, clipped=clipped)
+    if facts.ranges:
+        return judged
+    return [replace(entry, reason=f"{entry.reason}; {_CLIPPED}") for entry in judged]
+
+
+def _ends(facts: PublicFacts) -> tuple[FloatArray, FloatArray]:
+    """Return the least and largest mean that was possible beforehand, per column."""
+    if facts.ranges:
+        return np.array([entry.least for entry in facts.ranges]), np.array([entry.most for entry in facts.ranges])
+    limits = np.repeat(facts.bounds, facts.widths)
+    return -limits, limits
+
+
+def original_units(facts: PublicFacts, values: FloatArray) -> FloatArray:
+    """Return values of prepared columns in original units; unchanged without public ranges.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    values : array of shape (..., D)
+        Values of the columns.
+    """
+    if not facts.ranges:
+        return values
+    low, high, least, most = (
+        np.array([getattr(entry, name) for entry in facts.ranges]) for name in ("low", "high", "least", "most")
+    )
+    return np.asarray(low + (values - least) / (most - least) * (high - low), dtype=np.float64)

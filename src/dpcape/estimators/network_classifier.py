@@ -1,7 +1,8 @@
-"""A classifier with one hidden layer, trained across sites (dissertation, section 3.4)."""
+"""A classifier with no or one hidden layer, trained across sites (dissertation, section 3.4)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -17,23 +18,37 @@ from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.statistics.gradients import LARGEST_WEIGHT, n_outputs, network_gradient
+from dpcape.statistics.feature_maps import feature_map, n_inputs
+from dpcape.statistics.gradients import (
+    LARGEST_WEIGHT,
+    LinearGradient,
+    NetworkGradient,
+    linear_gradient,
+    n_outputs,
+    network_gradient,
+)
 
-# Largest norm of a row at the network's input; found by trial on the papers' synthetic data (docs/analyses).
-_INPUT_LENGTH = 3.0
+# Largest norm of a row at the input, and step, of a network and of a linear classifier. Found by trial on the papers'
+# synthetic data, and on a split of MNIST's training images (docs/analyses/network.md).
+_INPUT_LENGTH, _LINEAR_INPUT_LENGTH = 3.0, 1.0
+_STEP, _LINEAR_STEP, _STEP_OF_FEATURES = 2.5, 60.0, 150.0
+_LINEAR_MOMENTUM = 0.9
 _HIDDEN_SPREAD, _OUTPUT_SPREAD = 0.1, 0.5
+# The weights of this last part of the rounds are averaged.
+_AVERAGED = 0.5
 
 
 class NetworkClassifier(FederatedEstimator):
     """Neural network classifier with one hidden layer of rectified linear units, trained by full-batch gradient steps.
 
     Each round releases the mean of the records' gradients, each clipped to a public norm. The number of rounds is fixed
-    in advance, and the weights of its second half are averaged.
+    in advance. Steps follow a running average of the released gradients, and the weights of the last rounds are
+    averaged. Without hidden units it is a linear classifier (softmax regression), which needs fewer records.
 
     Parameters
     ----------
     n_hidden : int
-        Number of hidden units.
+        Number of hidden units; 0 for a linear classifier.
     epsilon : float or mapping
         Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
     delta : float
@@ -42,15 +57,24 @@ class NetworkClassifier(FederatedEstimator):
         Number of rounds, fixed in advance; the budget is divided among them.
     clip : float
         Norm to which each record's gradient is clipped.
-    learning_rate : float
-        Factor of the gradient in each step.
+    learning_rate : float or None
+        Factor of the averaged gradient in each step; None for 2.5, and without hidden units 60 for rows
+        and 150 for features.
+    momentum : float or None
+        Share of the earlier gradients in the running average, from 0 to 0.999; None for 0, and 0.9 without hidden
+        units.
+    features : str or None
+        Name of a public feature map that each site applies to its rows first: "hog" for square grey images, or one that
+        is registered at every site with :func:`~dpcape.statistics.known_map`. A map that is not part of dpcape makes
+        the guarantee conditional. None takes rows as they are.
     random_state : int or None
         Public seed of the initial weights; None uses a new one each time.
 
     Attributes
     ----------
     hidden_ : array of shape (n_hidden, n_features + 1)
-        Weights of the hidden layer; the last column holds the biases. Rows are first scaled to a norm of at most 3.
+        Weights of the hidden layer; the last column holds the biases. Rows are first scaled to a norm of at most 3
+        (1 without hidden units). No rows without hidden units.
     output_ : array of shape (outputs, n_hidden + 1)
         Weights of the output layer, biases last: one output for two classes, otherwise one per class.
     input_scale_ : float
@@ -62,8 +86,9 @@ class NetworkClassifier(FederatedEstimator):
 
     Privacy
     -------
-    ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient`, diameter 2 clip, each with the same share of
-    mu^2; composition is exact. The weights sent to the sites depend on earlier releases only.
+    ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient` (``linear_gradient`` without hidden units),
+    diameter 2 clip, each with the same share of mu^2; composition is exact. Gradients are clipped after the
+    feature map is applied. The weights sent to the sites depend on earlier releases only.
 
     Edge cases
     ----------
@@ -100,7 +125,9 @@ class NetworkClassifier(FederatedEstimator):
         delta: float,
         n_iter: int = 20,
         clip: float = 1.0,
-        learning_rate: float = 2.5,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        features: str | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
@@ -109,47 +136,84 @@ class NetworkClassifier(FederatedEstimator):
         self.n_iter = n_iter
         self.clip = clip
         self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.features = features
         self.random_state = random_state
 
     def _rounds(self, federation: Federation) -> range:
         return range(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        scale = _INPUT_LENGTH / federation.facts.bounds[0]
-        hidden, output = self._start(federation)
-        sums, n_kept = (np.zeros_like(hidden), np.zeros_like(output)), 0
-        n_rounds = private.left
+        longest = federation.facts.bounds[0] if self.features is None else 1.0
+        scale = (_INPUT_LENGTH if self.n_hidden else _LINEAR_INPUT_LENGTH) / longest
+        weights = self._start(federation)
+        hidden_size = self.n_hidden * self._n_columns(federation)
+        average, kept, n_kept = np.zeros_like(weights), np.zeros_like(weights), 0
+        n_rounds, momentum = private.left, self._momentum
+        first_kept = n_rounds - math.ceil(_AVERAGED * n_rounds)
         for step in range(n_rounds):
-            statistic = network_gradient(
-                federation.facts, hidden=hidden, output=output, clip=float(self.clip), input_scale=scale
-            )
-            gradients = np.split(private.mean(statistic), [hidden.size])
-            hidden, output = (
-                _step(layer, gradient, self.learning_rate)
-                for layer, gradient in zip((hidden, output), gradients, strict=True)
-            )
+            released = private.mean(self._gradient(federation, weights, hidden_size, scale))
+            average = momentum * average + (1 - momentum) * released
+            weights = np.clip(weights - self._step * average, -LARGEST_WEIGHT, LARGEST_WEIGHT)
             # Averaging the later iterates removes much of their noise (Polyak and Juditsky 1992).
-            if 2 * (step + 1) > n_rounds:
-                sums, n_kept = (sums[0] + hidden, sums[1] + output), n_kept + 1
-        self.hidden_, self.output_ = sums[0] / n_kept, sums[1] / n_kept
+            if step >= first_kept:
+                kept, n_kept = kept + weights, n_kept + 1
+        hidden, output = np.split(kept / n_kept, [hidden_size])
+        self.hidden_ = hidden.reshape(self.n_hidden, self._n_columns(federation))
+        self.output_ = output.reshape(n_outputs(federation.facts), -1)
         self.input_scale_ = scale
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
 
-    def _start(self, federation: Federation) -> tuple[FloatArray, FloatArray]:
-        """Return public random initial weights; biases are zero."""
+    @property
+    def _step(self) -> float:
+        if self.learning_rate is not None:
+            return float(self.learning_rate)
+        if self.n_hidden:
+            return _STEP
+        return _LINEAR_STEP if self.features is None else _STEP_OF_FEATURES
+
+    @property
+    def _momentum(self) -> float:
+        if self.momentum is not None:
+            return float(self.momentum)
+        return 0.0 if self.n_hidden else _LINEAR_MOMENTUM
+
+    def _n_columns(self, federation: Federation) -> int:
+        """Return the columns of the first layer: inputs and bias."""
+        return n_inputs(self.features or "", federation.n_features) + 1
+
+    def _gradient(
+        self, federation: Federation, weights: FloatArray, hidden_size: int, scale: float
+    ) -> NetworkGradient | LinearGradient:
+        facts, clip, features = federation.facts, float(self.clip), self.features or ""
+        hidden, output = np.split(weights, [hidden_size])
+        output = output.reshape(n_outputs(facts), -1)
+        if not self.n_hidden:
+            return linear_gradient(facts, output=output, clip=clip, input_scale=scale, features=features)
+        hidden = hidden.reshape(self.n_hidden, -1)
+        return network_gradient(facts, hidden=hidden, output=output, clip=clip, input_scale=scale, features=features)
+
+    def _start(self, federation: Federation) -> FloatArray:
+        """Return public initial weights, in one vector: random, or zero without hidden units; biases are zero."""
+        outputs = n_outputs(federation.facts)
+        if not self.n_hidden:
+            return np.zeros(outputs * self._n_columns(federation))
         source = check_random_state(self.random_state)
-        hidden = np.zeros((self.n_hidden, federation.n_features + 1))
-        output = np.zeros((n_outputs(federation.facts), self.n_hidden + 1))
+        hidden = np.zeros((self.n_hidden, self._n_columns(federation)))
+        output = np.zeros((outputs, self.n_hidden + 1))
         hidden[:, :-1] = _HIDDEN_SPREAD * source.standard_normal(hidden[:, :-1].shape)
         output[:, :-1] = _OUTPUT_SPREAD * source.standard_normal(output[:, :-1].shape)
-        return hidden, output
+        return np.concatenate([hidden.ravel(), output.ravel()])
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return the outputs before the final nonlinearity, one column per output unit."""
-        width = self.hidden_.shape[1] - 1 if hasattr(self, "hidden_") else 0
-        rows = self._checked_rows(X, width) * self.input_scale_
-        active = np.maximum(rows @ self.hidden_[:, :-1].T + self.hidden_[:, -1], 0.0)
+        rows = self._checked_rows(X, getattr(self, "n_features_in_", 0))
+        if self.features is not None:
+            rows = feature_map(self.features).mapped(rows)
+        active = rows * self.input_scale_
+        if len(self.hidden_):
+            active = np.maximum(active @ self.hidden_[:, :-1].T + self.hidden_[:, -1], 0.0)
         outputs: FloatArray = active @ self.output_[:, :-1].T + self.output_[:, -1]
         return outputs
 
@@ -171,8 +235,3 @@ class NetworkClassifier(FederatedEstimator):
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
-
-
-def _step(layer: FloatArray, gradient: FloatArray, learning_rate: float) -> FloatArray:
-    moved = layer - learning_rate * gradient.reshape(layer.shape)
-    return np.clip(moved, -LARGEST_WEIGHT, LARGEST_WEIGHT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -13,17 +14,25 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
 from dpcape.analyses.pca import PCA as DESCRIPTION
+from dpcape.analyses.scaling import scaling_used
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.scaling import private_scaling, scaled
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import noise_norm, top_eigen
+from dpcape.postprocessing.scaling import Scaling
+from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.privacy.calibration import plan_release
 from dpcape.statistics import centred_moments, second_moment
-from dpcape.statistics.statistic import AnyStatistic
+from dpcape.statistics.moments import MEAN_WEIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Share of the recentred rows that are not clipped: eigenvalues are reported, so few are.
+_QUANTILE = 0.98
 
 
 class PCA(FederatedEstimator):
@@ -32,14 +41,14 @@ class PCA(FederatedEstimator):
     Parameters
     ----------
     n_components : int or "auto"
-        Number of components; "auto" keeps the eigenvalues above the noise level, at least one.
+        Number of components; "auto" keeps those that are more than noise and sampling by the test, at least one.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
     center : bool
-        False decomposes the second moment, as the papers do. True also releases the mean, in the same release, and
-        decomposes the covariance.
+        False decomposes the second moment, as the papers do. True decomposes the covariance: the mean and the radius
+        of the rows around it are released first, then the moments of the rows minus that mean.
 
     Attributes
     ----------
@@ -51,16 +60,31 @@ class PCA(FederatedEstimator):
         Private mean; zeros without centring.
     noise_norm_ : float
         Expected operator norm of the noise in the released matrix.
+    p_values_ : array of shape (n_components,)
+        For each component, how often noise and sampling give one as strong if the rest of the records has no
+        direction. Testing stops at the first value above 0.05; the rest are 1.
+    interval_ : array of shape (2, n_components)
+        Lower and upper end for each eigenvalue of the sample's clipped rows, at 95% for all together. Sampling is not
+        part of it.
+    radius_ : float
+        Length to which rows minus the mean were clipped; the bound if they were not recentred.
 
     Privacy
     -------
-    One release: x x' (diameter sqrt(2) B^2), or with ``center`` jointly (B x / 2, x x') (diameter 1.59 B^2). Everything
-    else is post-processing.
+    One release: x x' (diameter sqrt(2) B^2). With ``center`` three: the mean (2 B), a histogram of the lengths of the
+    rows minus that mean (sqrt(2)), and jointly the mean and second moment of these rows, divided by a radius and
+    clipped to 1 (diameter 1.59 whatever the mean and the radius are). With so few records that no radius can be found,
+    one: jointly (B x / 2, x x') (diameter 1.59 B^2). Everything else is post-processing.
+
+    Notes
+    -----
+    Tests and intervals are about the records as they were clipped. A bound around the origin that clips many rows whose
+    mean is not zero gives the rest directions of their own; choose public ranges, or a bound that clips few.
 
     Edge cases
     ----------
     ==============================  ==================================================
-    noise above every eigenvalue    components are returned; ``explained_`` is close to ``noise_norm_``
+    noise above every eigenvalue    components are returned, and judged "not determined"
     one site                        centralised private PCA (Dwork et al. 2014)
     "auto" and nothing but noise    one component
     ==============================  ==================================================
@@ -80,7 +104,15 @@ class PCA(FederatedEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
-    _fitted: ClassVar[tuple[str, ...]] = ("components_", "explained_", "mean_", "noise_norm_")
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_",
+        "mean_",
+        "noise_norm_",
+        "p_values_",
+        "interval_",
+        "radius_",
+    )
 
     def __init__(
         self,
@@ -95,21 +127,52 @@ class PCA(FederatedEstimator):
         self.delta = delta
         self.center = center
 
-    def _statistic(self, federation: Federation) -> AnyStatistic:
-        return centred_moments(federation.facts) if self.center else second_moment(federation.facts)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        released = private.mean(self._statistic(federation))
-        mean, moment = _centred(released) if self.center else (np.zeros(federation.n_features), released)
-        self.mean_: FloatArray = mean
-        self.noise_norm_ = noise_norm(private.releases[-1].scale, federation.n_features)
+        covariance, noise, share_scale = self._covariance(federation, private)
+        self.noise_norm_ = noise_norm(noise.scale, federation.n_features)
         wanted = check_components(self.n_components, federation.n_features)
-        values, vectors = top_eigen(moment, wanted or federation.n_features)
+        found = component_p_values(covariance, noise, wanted or federation.n_features)
         if wanted is None:
-            # Eigenvalues of pure noise stay below its norm; 10% covers its fluctuation.
-            wanted = max(1, int(np.sum(values > 1.1 * self.noise_norm_)))
-        self.components_ = vectors[:, :wanted].T.copy()
-        self.explained_ = values[:wanted]
+            wanted = max(1, int(np.sum(found <= LEVEL)))
+        values, vectors = top_eigen(covariance, wanted)
+        self.p_values_ = found[:wanted]
+        self.components_ = vectors.T.copy()
+        self.explained_ = values
+        error = moment_error(noise, federation.n_features)
+        # Unreadable records that noise hides make every eigenvalue too small by their share.
+        high = (values + error) * (1 + 2 * share_scale)
+        self.interval_ = np.maximum(np.stack([values - error, high]), 0.0)
+        self.verdicts_ = of_tests(numbered("component", wanted), self.p_values_)
+
+    def _covariance(self, federation: Federation, private: Allowance) -> tuple[FloatArray, MomentNoise, float]:
+        """Return the released matrix, its noise, and the noise of the share of valid records; set mean and radius."""
+        facts = federation.facts
+        found = self._scaling(federation, private)
+        self.radius_ = math.hypot(*facts.bounds) if found is None else float(found.radius[0])
+        unit = 1.0 if found is None else self.radius_
+        self.mean_: FloatArray = np.zeros(federation.n_features)
+        if self.center:
+            statistic = scaled(facts, found, "centred_moments", mean_weight=MEAN_WEIGHT)
+            mean, moment = private.mean(statistic)
+            self.mean_ = mean if found is None else found.rows(mean)
+        else:
+            statistic = second_moment(facts)
+            mean, moment = np.zeros(federation.n_features), private.mean(statistic)
+        release = private.releases[-1]
+        scale = release.scale / private.counted.divisor
+        noise = MomentNoise(
+            scale=scale * unit**2,
+            mean_scale=scale * unit / (MEAN_WEIGHT * (self.radius_ if found is None else 1.0)) if self.center else 0.0,
+            mean=mean * unit,
+            record_share=effective_share(federation, release.survivors) / private.counted.divisor,
+        )
+        return (moment - np.outer(mean, mean)) * unit**2, noise, private.counted.scale
+
+    def _scaling(self, federation: Federation, private: Allowance) -> Scaling | None:
+        """Release mean and radius if rows are recentred."""
+        if not self.center or not scaling_used(self.public(federation), wanted=federation.facts.kind != "views"):
+            return None
+        return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the scores of new rows, prepared as the sites prepare theirs, on the components."""
@@ -140,7 +203,7 @@ class PCA(FederatedEstimator):
         Parameters
         ----------
         federation : Federation
-            Its sizes and protocol determine the noise.
+            Its sizes and protocol determine the noise; with ``center``, for a radius as long as the bound.
         spectrum : array_like
             Eigenvalues of the second moment in descending order, from public knowledge; padded with zeros.
         failure : float
@@ -154,8 +217,11 @@ class PCA(FederatedEstimator):
             raise InvalidParameter(
                 "n_components must be a whole number for expected_error; got 'auto'. Choose a number of components."
             )
-        terms = federation.terms(self.epsilon, self.delta)
-        plan = plan_release(terms, 0, self._statistic(federation), federation.protocol)
+        shares = self._shares(federation)
+        terms = federation.terms(self.epsilon, self.delta, shares)
+        # With centring, the last release is of rows divided by a radius: here taken to be the bound.
+        statistic = centred_moments(federation.facts) if self.center else second_moment(federation.facts)
+        plan = plan_release(terms, len(shares) - 1, statistic, federation.protocol)
         scale = plan.sum_scale(terms.sites) / terms.divisor(terms.sites)
         padded = np.concatenate([values, np.zeros(federation.n_features + 1 - values.size)])
         return _bounds(padded, wanted, scale, failure)
@@ -227,8 +293,3 @@ def _bounds(values: FloatArray, n_components: int, scale: float, failure: float)
         noise=eta,
         failure=failure,
     )
-
-
-def _centred(released: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    mean, moment = released
-    return mean, moment - np.outer(mean, mean)

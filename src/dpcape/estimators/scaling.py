@@ -8,17 +8,18 @@ import numpy as np
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import scaling_used
+from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.scaling import Scaling, centre_from, radius_from, scale_from, top_of
+from dpcape.postprocessing.scaling import Scaling, centre_from, radius_from, scale_from, top_of, usual_radius
 from dpcape.statistics import build, first_moments
 from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, deviation_caps
 from dpcape.statistics.statistic import AnyStatistic, PublicValue
 
 
 def private_scaling(
-    federation: Federation, private: Allowance, *, quantile: float, keep_units: bool = False
+    federation: Federation, private: Allowance, *, quantile: float, keep_units: bool = False, lengths: bool = True
 ) -> Scaling:
     """Make the releases of private scaling; call it only where :func:`used_or_warned` says that it is used.
 
@@ -27,19 +28,28 @@ def private_scaling(
     federation : Federation
         The sites.
     private : Allowance
-        Its next three releases are used; two if units are kept.
+        Its next three releases are used; two if units are kept or lengths are not released.
     quantile : float
         Share of records that should be within the radius.
     keep_units : bool
         Whether columns keep their relative units, where these define the answer: all scales are then 1.
+    lengths : bool
+        Whether the lengths of standardised rows are released; if not, they are taken to be near sqrt(D).
     """
     facts = federation.facts
-    mean, _ = private.mean(first_moments(facts))
-    centre = centre_from(mean, facts.bounds, facts.widths)
+    centre = centre_from(_mean(facts, private), facts.bounds, facts.widths)
     scale = np.ones(facts.n_features)
     if not keep_units:
         deviations = private.mean(AbsoluteDeviations(facts, centre=centre))
         scale = scale_from(deviations, private.releases[-1].scale * deviation_caps(facts))
+    if not lengths:
+        warnings.warn(
+            "The lengths of standardised rows were not released because noise would hide them; they are taken to be "
+            "near the root of the number of columns. Use more records or a larger epsilon to have them measured.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+        return Scaling(centre, scale, usual_radius(facts.widths), facts.widths)
     top = top_of(centre, scale, facts.bounds, facts.widths, keep_units=keep_units)
     shares = private.mean(RadiusHistogram(facts, centre=centre, scale=scale, top=top))
     noise = private.releases[-1].scale
@@ -48,18 +58,39 @@ def private_scaling(
     return Scaling(centre, scale, np.array(radius), facts.widths)
 
 
+def _mean(facts: PublicFacts, private: Allowance) -> FloatArray:
+    """Return the released mean; two views are divided by their bounds first, so that their units do not matter."""
+    if len(facts.widths) == 1:
+        mean, _ = private.mean(first_moments(facts))
+        return np.asarray(mean)
+    divided = by_bounds(facts)
+    mean, _ = private.mean(scaled(facts, divided, "first_moments"))
+    return divided.rows(mean)
+
+
+def by_bounds(facts: PublicFacts) -> Scaling:
+    """Return the scaling that divides each view by its bound."""
+    width = facts.n_features
+    return Scaling(np.zeros(width), np.ones(width), np.array(facts.bounds), facts.widths)
+
+
 def used_or_warned(public: Public, wanted: bool | None = None) -> bool:
     """Return whether private scaling is used, by the rule of the schedule; warn if it is asked for and is not."""
     used = bool(scaling_used(public, wanted))
     if not used and (public.scale == "private" if wanted is None else wanted):
-        warnings.warn(
-            "Private scaling is not used because the noise would hide the lengths of so few records. Rows are read as "
-            "they are, and the whole allowance goes to the analysis. Use more records or a larger epsilon, or choose "
-            "ranges and bound closely.",
-            UtilityWarning,
-            stacklevel=3,
-        )
+        warn_of_no_scaling()
     return used
+
+
+def warn_of_no_scaling() -> None:
+    """Warn that private scaling is asked for and not used."""
+    warnings.warn(
+        "Private scaling is not used because the noise would hide the lengths of so few records. Rows are read as "
+        "they are, and the whole allowance goes to the analysis. Use more records or a larger epsilon, or choose "
+        "ranges and bound closely.",
+        UtilityWarning,
+        stacklevel=4,
+    )
 
 
 def scaled(facts: PublicFacts, scaling: Scaling | None, statistic: str, **public: PublicValue) -> AnyStatistic:

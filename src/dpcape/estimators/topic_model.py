@@ -16,11 +16,11 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.estimator import FederatedEstimator, check_names
+from dpcape.estimators.estimator import FederatedEstimator, check_names, effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
-from dpcape.postprocessing.eigen import inverted
+from dpcape.postprocessing.eigen import inverted, noise_norm
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
     Whitening,
@@ -29,6 +29,7 @@ from dpcape.postprocessing.tensor_power import (
     tensor_noise_norm,
     whiten,
 )
+from dpcape.postprocessing.verdicts import numbered, of_parts
 from dpcape.statistics import whitened_word_triples, word_pairs, word_shares, word_triples
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.statistic import AnyStatistic
@@ -44,6 +45,10 @@ _CLIP_FACTOR = 1.7
 # Share of the uniform distribution mixed into topics before likelihoods are computed, because an estimated zero need
 # not be zero.
 _SMOOTHING = 0.01
+
+# Probability with which noise alone may exceed the level that directions are compared with.
+_FAILURE = 0.02
+_FEWEST_WORDS = 3
 
 
 class TopicModel(FederatedEstimator):
@@ -165,6 +170,11 @@ class TopicModel(FederatedEstimator):
         warn_if_drowned(whitening, found)
         self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
         self._set_topics(found, federation.n_features)
+        pairs = private.releases[-2]
+        sampling = pair_sampling_norm(moment, length, effective_share(federation, pairs.survivors))
+        floor = noise_norm(pairs.scale, self.words_.size, _FAILURE) + sampling
+        names = numbered("topic", self.n_components)
+        self.verdicts_ = of_parts(names, self.strengths_, self.noise_level_, eigenvalues=self.eigenvalues_, floor=floor)
 
     def _chosen_words(self, federation: Federation, private: Allowance) -> tuple[IntArray, int | None]:
         """Return the words to keep, and a guess of how many of them a document contains."""
@@ -282,6 +292,28 @@ class TopicModel(FederatedEstimator):
 
         check_is_fitted(self, "guarantee_")
         return strengths(self.strengths_, self.noise_level_, ax)
+
+
+def pair_sampling_norm(moment: FloatArray, length: int | None, record_share: float) -> float:
+    """Return what sampling adds at most to an eigenvalue of the pair moment of documents without topics.
+
+    Entry (i, j) of a document with L words has variance of about 2 p_i p_j / (L (L - 1)), where p are the shares of
+    the words. The norm of a symmetric matrix of independent entries is about twice the root of its largest row sum of
+    variances; half as much again covers its fluctuation. Without a public length, documents have three words at least.
+
+    Parameters
+    ----------
+    moment : array of shape (V, V)
+        Released pair moment.
+    length : int or None
+        Words per document, if public.
+    record_share : float
+        One over the effective number of documents.
+    """
+    words = max(length or _FEWEST_WORDS, _FEWEST_WORDS)
+    shares = np.maximum(moment.sum(axis=1), 0.0)
+    largest = float(shares.max() * shares.sum())
+    return 1.5 * 2 * math.sqrt(2 * largest / (words * (words - 1)) * record_share)
 
 
 def _coordinate_clip(coordinates: Coordinates, moment: FloatArray, length: int | None) -> float:

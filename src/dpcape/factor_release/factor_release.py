@@ -56,8 +56,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     n_burn_in, n_draws, thin, n_chains : int
         Sweeps before the first draw, draws kept per chain, sweeps per draw, number of chains.
     seed : int or None
-        Seed of the sampler; None draws one, kept in ``seed_``. The same seed and data give the same result up to
-        rounding.
+        Seed of the sampler; None draws one, kept in ``seed_``. Equal seeds and data give equal results up to rounding.
     kernel : str
         "numba", "lapack", or "auto" for numba where it is installed.
     missing : str
@@ -77,20 +76,16 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         Number of factors.
     n_factors_trace_ : list of int
         Number of factors that were not redundant at each adapting sweep.
-    factors_, factors_test_ : ndarray
-        (n_train, K) and (n_test, K), posterior means in a common rotation.
-    draws_ : ndarray
-        (n_draws, n_train + n_test, K), posterior draws of the factors.
+    factors_, factors_test_, draws_ : ndarray
+        Posterior means (n_train, K) and (n_test, K) in a common rotation, and draws (n_draws, n_train + n_test, K).
     loadings_ : ndarray
         (K, p), recalibrated loadings, corrected equation (5). Never released.
     recommended_ : RecommendedModel or None
         The recommended model, if there are responses.
     features_used_ : ndarray of bool
         (p,), features that vary and are complete.
-    diagnostics_ : dict
-        R-hat and effective sample size by monitored quantity.
-    risk_ : RiskReport
-        Measured risk of the last release.
+    diagnostics_, risk_ : dict, RiskReport
+        R-hat and effective sample size by monitored quantity; measured risk of the last release.
 
     Privacy
     -------
@@ -321,9 +316,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         table = as_table(X, "X")
         values = self._standardisation.apply(table)
         if np.isnan(values).any():
-            raise InvalidParameter(
-                "X must not have missing values in the features used; got at least one. Impute them."
-            )
+            raise InvalidParameter("X must not have missing values in features used; got at least one. Impute them.")
         return values, self._posterior.project(values, np.random.default_rng([self.seed_, n]))
 
     def update(
@@ -346,9 +339,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         values, draws = self._project(X)
         extra = as_covariates(covariates, len(values), "covariates")
         if (extra is None) != (subjects.covariates is None):
-            wanted = "left out" if subjects.covariates is None else "given"
             raise InvalidParameter(
-                f"covariates must be {wanted}, as in fit(); got {_given(covariates)}. Pass the same columns."
+                "covariates must be given exactly if fit() got them; got the opposite. Follow fit()."
             )
         if part == "test":
             if y is not None:
@@ -359,9 +351,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         if part != "training":
             raise InvalidParameter(f'part must be "test" or "training"; got {part!r}. Use one of them.')
         if (y is None) != (subjects.response is None):
-            wanted = "left out" if subjects.response is None else "given"
             raise InvalidParameter(
-                f"y must be {wanted} for training subjects, as in fit(); got {_given(y)}. Pass what fit() got."
+                "y must be given exactly if fit() got it; got the opposite. Call update() like fit()."
             )
         response = None if y is None else as_response(y, len(values), 0)
         return self._set_subjects(subjects.with_training(values, draws, response=response, covariates=extra))
@@ -402,13 +393,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         n_repeats : int
             Repetitions of each attack in the risk report.
         response_known : bool
-            Whether an adversary may know a person's response. With False, such adversaries are reported but not in the
-            headline.
+            Whether an adversary may know a person's response; if not, such adversaries do not make the headline.
         """
         draws = n_released_draws
         self.risk_ = self.assess_risk(n_released_draws=draws, n_repeats=n_repeats, response_known=response_known)
         return write_release(self.bundle(n_released_draws=draws), self.risk_, Path(folder))
-
-
-def _given(values: object) -> str:
-    return "None" if values is None else "values"

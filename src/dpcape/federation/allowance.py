@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import AllowanceExceeded, UtilityWarning
@@ -32,9 +33,33 @@ NOT_COUNTED = (
     "Records that cannot be read contribute zero, and this result does not count them: if a site has some, the result "
     "is too small by their share. Each site's own check fails above 1%."
 )
-# In standard deviations of its noise: a share of valid records is believed to be below one from here on.
-_CLEARLY = 3.0
+# In standard deviations of its noise: a share of valid records is believed to be below one from here on, where there is
+# one release. With more releases it takes more, so that a fit has the same probability of a false alarm.
+_CLEARLY = 4.0
 _LEAST_SHARE = 0.05
+
+
+class ValidShare(NamedTuple):
+    """Share of valid records in a release.
+
+    Attributes
+    ----------
+    share : float
+        The share, as released; 1 where all records are known to be valid, or nobody counts them.
+    scale : float
+        Standard deviation of its noise.
+    was_divided : bool
+        Whether the release was divided by it, because it is clearly below one.
+    """
+
+    share: float = 1.0
+    scale: float = 0.0
+    was_divided: bool = False
+
+    @property
+    def divisor(self) -> float:
+        """What the release was divided by."""
+        return self.share if self.was_divided else 1.0
 
 
 class Allowance:
@@ -42,7 +67,7 @@ class Allowance:
 
     ``mean`` is the only verb. Each release uses its own share of mu^2; one more than allowed raises, before anything
     leaves a site. Releases that are kept on disk are taken from there; one that a site has begun and that is not kept
-    is lost.
+    is lost. ``counted`` is the share of valid records in the last release.
     """
 
     _kept: Mapping[int, KeptRelease] = {}
@@ -51,6 +76,7 @@ class Allowance:
     uncertain: list[str]
     valid: float = 1.0
     """Share of valid records by which the last mean was divided; its noise grew by the same."""
+    counted: ValidShare
 
     def __init__(
         self,
@@ -70,6 +96,7 @@ class Allowance:
         self._kept = {} if releases is None else releases.releases()
         self.lost = frozenset(range(max([n_begun, *(number + 1 for number in self._kept)]))) - self._kept.keys()
         self.uncertain = []
+        self.counted = ValidShare()
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
         self._on_release = on_release
@@ -127,6 +154,7 @@ class Allowance:
         """
         packed, weight = mean[:-1], statistic.count_weight
         self.valid = 1.0
+        self.counted = ValidShare()
         if self._terms.facts.invalid != "zero":
             return packed
         if weight == 0:
@@ -134,7 +162,9 @@ class Allowance:
                 self.uncertain.append(NOT_COUNTED)
             return packed
         share, scale = float(mean[-1]) / weight, self.releases[-1].scale / weight
-        if share >= 1 - _CLEARLY * scale - 1e-9 or share < max(_LEAST_SHARE, _CLEARLY * scale):
+        self.counted = ValidShare(share, scale)
+        spread = self._clearly * scale
+        if share >= 1 - spread - 1e-9 or share < max(_LEAST_SHARE, spread):
             return packed
         warnings.warn(
             f"about {100 * (1 - share):.2g}% of the records cannot be read at their sites and contributed zero; the "
@@ -143,8 +173,14 @@ class Allowance:
             stacklevel=3,
         )
         self.valid = share
+        self.counted = ValidShare(share, scale, was_divided=True)
         corrected: FloatArray = packed / share
         return corrected
+
+    @property
+    def _clearly(self) -> float:
+        """Standard deviations that noise exceeds in any release as seldom as :data:`_CLEARLY` in one."""
+        return -float(ndtri(ndtr(-_CLEARLY) / len(self._terms.shares)))
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
         """Return a release and its grid step: from the folder, or from the sites, and then kept before it is used."""

@@ -165,7 +165,8 @@ class StudyPlan:
         lines += [(f"release {number + 1}", _release_line(step)) for number, step in enumerate(self.steps[:4])]
         if len(self.steps) > 4:
             lines.append(("...", f"{len(self.steps)} releases in all"))
-        return [*lines, *(line for line in self.guarantee.lines() if line[0] not in ("took part", "releases"))]
+        lines += [line for line in self.guarantee.lines() if line[0] not in ("took part", "releases")]
+        return lines if self.measure is None else [*lines, ("expect", self.measure.expectation(self.scales))]
 
     def __str__(self) -> str:
         return "\n".join(f"{name}: {value}" for name, value in self.lines())

@@ -26,8 +26,13 @@ from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.tensor_power import noise_strength
+from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
 from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.feature_maps import n_inputs
 from dpcape.statistics.packing import packed_size4
+
+# Expected errors, or relative sizes of noise: up to the first a result is determined, from the second it is not.
+_SMALL, _LARGE = 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,25 @@ class Measure:
     value: Callable[[Sequence[float]], float]
     is_error: bool = True
 
+    def expectation(self, scales: Sequence[float]) -> str:
+        """Return a sentence on what to expect of a result with noise of these scales.
+
+        Parameters
+        ----------
+        scales : sequence of float
+            Noise scales of the releases, in order.
+        """
+        value = self.value(scales)
+        shown = f"{value:.3g}" if self.unit == "ratio" else f"{100 * value:.3g}%"
+        return f"Expect a result that is {expected_word(value)}: {self.title} is {shown}."
+
+
+def expected_word(value: float) -> str:
+    """Return the verdict to expect of a result with this expected error, or with noise of this relative size."""
+    if value <= _SMALL:
+        return DETERMINED
+    return UNCERTAIN if value < _LARGE else NOT_DETERMINED
+
 
 def measure_of(
     analysis: Analysis, facts: PublicFacts, options: Mapping[str, object], declared: Declared
@@ -66,24 +90,33 @@ def _noise_of_mean(facts: PublicFacts, options: Mapping[str, object], declared: 
 
 
 def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2
+    spectrum, square = declared.spectrum(facts.n_features), math.hypot(*facts.bounds) ** 2
     wanted = checked_components(options["n_components"], facts.n_features)
-    return Measure("captured energy lost to noise", "share", lambda s: 1 - kept_energy(spectrum, wanted, s[0]))
+
+    def lost(scales: Sequence[float]) -> float:
+        # Recentred rows, the last of several releases, are at most 1 long.
+        return 1 - kept_energy(spectrum * (square if len(scales) == 1 else 1.0), wanted, scales[-1])
+
+    return Measure("captured energy lost to noise", "share", lost)
 
 
 def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return the level that :class:`dpcape.CCA` compares correlations with: Chevet's bound on whitened noise."""
-    spectra = [declared.spectrum(width) * bound**2 for width, bound in zip(facts.widths, facts.bounds, strict=True)]
+    """Return Chevet's bound on whitened noise, near the level that :class:`dpcape.CCA` compares correlations with.
+
+    Each view is divided by its bound, or by its radius, before the last release.
+    """
+    spectra = [declared.spectrum(width) for width in facts.widths]
 
     def reached(scales: Sequence[float]) -> float:
-        if scales[0] == 0:
+        scale = scales[-1]
+        if scale == 0:
             return 0.0
         sums, tops = [], []
         for spectrum in spectra:
-            floored = np.maximum(spectrum, 1.5 * noise_norm(scales[0], spectrum.size))
+            floored = np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
             sums.append(math.sqrt(float(np.sum(1 / floored))))
             tops.append(1 / math.sqrt(float(floored.min())))
-        return scales[0] / math.sqrt(2) * (sums[0] * tops[1] + tops[0] * sums[1])
+        return scale / math.sqrt(2) * (sums[0] * tops[1] + tops[0] * sums[1])
 
     return Measure("correlation that noise alone would reach", "share", reached)
 
@@ -164,7 +197,8 @@ def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declare
 def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     classes, hidden = len(facts.classes or ()), _whole(options, "n_hidden")
     outputs = 1 if classes == 2 else classes
-    size = hidden * (facts.n_features + 1) + outputs * (hidden + 1)
+    inputs = n_inputs(str(options.get("features") or ""), facts.n_features)
+    size = hidden * (inputs + 1) + outputs * (hidden + 1) if hidden else outputs * (inputs + 1)
     spread = math.sqrt(size) / _real(options, "clip")
     return _noise("length of the noise in each gradient, against the clip", lambda s: s[0] * spread)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -61,27 +62,81 @@ def inverted(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.pinv(finite), dtype=np.float64)
 
 
-def canonical(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (x weights, y weights, correlations) of a stacked second moment with noise of this scale.
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues of the released moment of a view, raised to a floor before it is whitened.
 
-    Each view is whitened with eigenvalues floored at 1.5 times the operator norm of its noise; correlations above one
-    are set to one. Never raises on an indefinite block.
+    Attributes
+    ----------
+    values : array of shape (D,)
+        Eigenvalues as released.
+    vectors : array of shape (D, D)
+        Eigenvectors, as columns.
+    floor : float
+        Least eigenvalue that is whitened.
     """
-    split = widths[0]
-    whiten_x = floored_whitener(moment[:split, :split], 1.5 * noise_norm(scale, widths[0]))
-    whiten_y = floored_whitener(moment[split:, split:], 1.5 * noise_norm(scale, widths[1]))
-    left, values, right = np.linalg.svd(whiten_x @ moment[:split, split:] @ whiten_y, full_matrices=False)
-    x_weights = whiten_x @ left
+
+    values: FloatArray
+    vectors: FloatArray
+    floor: float
+
+    @property
+    def size(self) -> int:
+        """Number of columns of the view."""
+        return len(self.values)
+
+    @property
+    def whitener(self) -> FloatArray:
+        """Factor of each direction when it is whitened."""
+        factors: FloatArray = 1 / np.sqrt(np.maximum(self.values, self.floor))
+        return factors
+
+    @property
+    def spread(self) -> FloatArray:
+        """Largest standard deviation that a whitened direction may have in the sample."""
+        # An eigenvalue that noise made small may be as large as the average.
+        likely = np.maximum(self.values, max(float(self.values.mean()), 0.0))
+        spread: FloatArray = np.sqrt(np.minimum(1.0, likely * self.whitener**2))
+        return spread
+
+
+def spectra_of(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[Spectrum, Spectrum]:
+    """Return the spectra of two views from their stacked second moment, with noise of this scale.
+
+    Eigenvalues are floored at 1.5 times the operator norm of the noise of their view. Never raises on an indefinite
+    block.
+    """
+    found = []
+    for block in (moment[: widths[0], : widths[0]], moment[widths[0] :, widths[0] :]):
+        values, vectors = np.linalg.eigh(block)
+        # An absolute minimum keeps the exact, rank-deficient case finite.
+        floor = max(1.5 * noise_norm(scale, len(block)), float(np.abs(values).max()) * 1e-12, 1e-300)
+        found.append(Spectrum(values, vectors, floor))
+    return found[0], found[1]
+
+
+def whitened_cross(moment: FloatArray, spectra: tuple[Spectrum, Spectrum]) -> FloatArray:
+    """Return the cross moment of two views, whitened, in the eigenbases of the views."""
+    first, second = spectra
+    cross = first.vectors.T @ moment[: first.size, first.size :] @ second.vectors
+    whitened: FloatArray = first.whitener[:, np.newaxis] * cross * second.whitener
+    return whitened
+
+
+def canonical(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (x weights, y weights, correlations) of a stacked second moment with noise of this scale."""
+    spectra = spectra_of(moment, widths, scale)
+    return canonical_pairs(whitened_cross(moment, spectra), spectra)
+
+
+def canonical_pairs(
+    whitened: FloatArray, spectra: tuple[Spectrum, Spectrum]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (x weights, y weights, correlations) of a whitened cross moment; correlations above one are set to one."""
+    first, second = spectra
+    left, values, right = np.linalg.svd(whitened, full_matrices=False)
+    x_weights = (first.vectors * first.whitener) @ left
     signs = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(x_weights.shape[1])])
     signs[signs == 0] = 1.0
-    return x_weights * signs, (whiten_y @ right.T) * signs, np.clip(values, 0.0, 1.0)
-
-
-def cross_noise_norm(whiten_x: FloatArray, whiten_y: FloatArray, scale: float) -> float:
-    """Return a bound on the expected operator norm of noise in a whitened cross moment (Chevet's inequality).
-
-    Entries of the cross block are off-diagonal entries of the stacked matrix: standard deviation scale / sqrt(2).
-    """
-    spread_x, spread_y = np.linalg.norm(whiten_x), np.linalg.norm(whiten_y)
-    top_x, top_y = np.linalg.norm(whiten_x, 2), np.linalg.norm(whiten_y, 2)
-    return float(scale / math.sqrt(2) * (spread_x * top_y + top_x * spread_y))
+    y_weights = (second.vectors * second.whitener) @ right.T
+    return x_weights * signs, y_weights * signs, np.clip(values, 0.0, 1.0)

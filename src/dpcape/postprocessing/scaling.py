@@ -18,6 +18,9 @@ _LEAST_IN_NOISE = 2.0
 # No standardised row of interest is longer than this many times the root of the number of columns.
 _LONGEST = 16.0
 
+# Most standardised rows of D columns are shorter than this many times sqrt(D).
+_USUAL = 1.2
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -103,6 +106,12 @@ def top_of(
         farthest = (bound + float(np.linalg.norm(centre[view]))) / float(scale[view].min())
         tops.append(farthest if keep_units else min(farthest, _LONGEST * math.sqrt(width)))
     return np.array(tops)
+
+
+def usual_radius(widths: Sequence[int]) -> FloatArray:
+    """Return a length that most standardised rows do not exceed, per view, where lengths are not released."""
+    radius: FloatArray = _USUAL * np.sqrt(np.array(widths, dtype=np.float64))
+    return radius
 
 
 def radius_from(shares: FloatArray, top: float, *, noise: float, quantile: float) -> float:

@@ -152,6 +152,66 @@ def of_strengths(
     return verdicts
 
 
+def of_parts(
+    quantities: Sequence[str],
+    strengths: Sequence[float] | FloatArray,
+    noise: float,
+    *,
+    eigenvalues: FloatArray,
+    floor: float,
+) -> list[Verdict]:
+    """Return verdicts on the parts of a decomposition, such as topics, that starts from so many directions.
+
+    If a direction is not above what noise and sampling reach, the parts are mixed with it: the weakest ones are not
+    determined, one for each such direction, and nothing is determined. Otherwise a part is determined if it is twice
+    as strong as noise.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the parts.
+    strengths : sequence of float
+        Their strengths.
+    noise : float
+        Strength that noise alone has.
+    eigenvalues : array
+        Eigenvalues of the directions, as many as there are parts.
+    floor : float
+        Eigenvalue that noise and sampling reach in 5% of studies at most.
+    """
+    values = np.asarray(strengths, dtype=np.float64)
+    hidden = int(np.count_nonzero(np.asarray(eigenvalues) <= floor))
+    if not hidden:
+        return of_strengths(quantities, values, 2 * noise)
+    weakest = set(np.argsort(values, kind="stable")[:hidden].tolist())
+    reason = f"only {len(values) - hidden} of {len(values)} directions are above noise and sampling"
+    return [
+        Verdict(quantity, NOT_DETERMINED if at in weakest else UNCERTAIN, reason)
+        for at, quantity in enumerate(quantities)
+    ]
+
+
+def of_clearance(quantities: Sequence[str], clearance: float, least: float, clear: float) -> list[Verdict]:
+    """Return the verdict on components that a rotation found together: the same for all.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the components.
+    clearance : float
+        Their mean strength over what the same search finds in noise; NaN if there is none.
+    least : float
+        Clearance that pure noise practically never reaches.
+    clear : float
+        Clearance from which on all simulated results were good.
+    """
+    if math.isnan(clearance):
+        return [Verdict(quantity, UNCERTAIN, "this solver has no test against noise") for quantity in quantities]
+    word = NOT_DETERMINED if clearance < least else UNCERTAIN if clearance < max(least, clear) else DETERMINED
+    reason = f"clearance {clearance:.2f}; noise and sampling reach {least:.2f}"
+    return [Verdict(quantity, word, reason) for quantity in quantities]
+
+
 def numbered(noun: str, count: int) -> list[str]:
     """Return names such as "component 1"."""
     return [f"{noun} {number}" for number in range(1, count + 1)]

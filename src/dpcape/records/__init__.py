@@ -366,6 +366,7 @@ def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
     names = tuple(name for part in features for name in part.names)
     widths = tuple(part.n_features for part in features)
     preparations = [part.preparation for part in features]
+    is_ranged = all(part.ranges for part in features)
     return PublicFacts(
         kind=kind,
         unit="record",
@@ -374,6 +375,8 @@ def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
         bounds=tuple(part.bound for part in features),
         feature_names=names if len(names) == sum(widths) else (),
         preparation=" ".join(part or "none" for part in preparations) if any(preparations) else "",
+        ranges=tuple(entry for part in features for entry in part.ranges) if is_ranged else (),
+        longest=tuple(part.longest for part in features) if is_ranged else (),
         invalid=invalid,
     )
 

@@ -64,6 +64,9 @@ class Features:
         self.names, self.n_features = _names_and_width(self._table, self._schema)
         self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
+        self.ranges = () if self._schema is None else self._schema.ranges
+        # Of use only where all columns have ranges.
+        self.longest = 0.0 if self._schema is None else longest_row(len(self._schema.columns))
         self._check()
 
     def fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:

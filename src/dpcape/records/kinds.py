@@ -69,6 +69,13 @@ class Records:
         """Return an iterator over clipped rows, (at most `size`, n_features); the buffer is used again."""
         return (self._filled(start, stop, buffer) for start, stop, buffer in self._spans(checked_size(size)))
 
+    def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Return an iterator over (clipped rows, factors) by which rows, or their most clipped view, were shortened."""
+        for start, stop, buffer in self._spans(checked_size(size)):
+            block, factors = buffer[: stop - start], np.ones(stop - start)
+            valid = self._fill(start, stop, block, factors)
+            yield (block, factors) if valid.all() else (block[valid], factors[valid])
+
     def _spans(self, size: int) -> Iterator[tuple[int, int, FloatArray]]:
         """Yield where blocks start and stop, and the buffer they share."""
         buffer = np.empty((min(size, self.n_records), self.n_features))
@@ -92,8 +99,11 @@ class Records:
         """Tell whether a part of some record was found invalid when it was first read."""
         return True
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
-        """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
+    def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
+        """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid.
+
+        The factors by which rows were shortened are written into `factors` if it is given.
+        """
         raise InvalidParameter(
             f"rows must be asked of records made of bounded rows; got {self.kind} of unit {self.unit!r}. "
             "Use a statistic made for this kind of records."
@@ -114,8 +124,8 @@ class Rows(Records):
         super().__init__(facts)
         self._features = features
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
-        return self._features.fill(start, stop, out)
+    def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
+        return self._features.fill(start, stop, out, factors)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid > 0
@@ -128,10 +138,14 @@ class Views(Records):
         super().__init__(facts)
         self._first, self._second = first, second
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
+    def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         width = self._first.n_features
-        first = self._first.fill(start, stop, out[:, :width])
-        return first & self._second.fill(start, stop, out[:, width:])
+        second = None if factors is None else np.ones(stop - start)
+        valid = self._first.fill(start, stop, out[:, :width], factors)
+        valid &= self._second.fill(start, stop, out[:, width:], second)
+        if factors is not None and second is not None:
+            np.minimum(factors, second, out=factors)
+        return valid
 
     def _any_invalid(self) -> bool:
         return self._first.n_invalid + self._second.n_invalid > 0
@@ -160,8 +174,8 @@ class Labelled(Records):
         valid = self._fill(start, stop, block)
         return (block, targets) if valid.all() else (block[valid], targets[valid])
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
-        return self._features.fill(start, stop, out) & self._targets.valid(start, stop)
+    def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
+        return self._features.fill(start, stop, out, factors) & self._targets.valid(start, stop)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid + self._targets.n_invalid > 0
@@ -246,7 +260,7 @@ class Subjects(Records):
             )
         return super().feature_blocks(size)
 
-    def _fill(self, start: int, stop: int, out: FloatArray) -> Mask:
+    def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         position = start
         valid = np.ones(stop - start, dtype=np.bool_)
         while position < stop:
@@ -254,7 +268,8 @@ class Subjects(Records):
             first = int(self._ends[subject]) - self._series[subject].n_rows
             end = min(stop, int(self._ends[subject]))
             span = slice(position - start, end - start)
-            valid[span] = self._series[subject].fill(position - first, end - first, out[span])
+            some = None if factors is None else factors[span]
+            valid[span] = self._series[subject].fill(position - first, end - first, out[span], some)
             position = end
         return valid
 

@@ -79,9 +79,23 @@ def _spectrum(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     picture = Picture(
         figure_of(scree(values, noise)),
         f"Eigenvalues of {len(values)} components, largest {values[0]:.3g}; norm of the noise {noise:.3g}.",
-        "Eigenvalues above the dashed line exceed the noise.",
+        "Eigenvalues near the dashed line may be noise; the test of each component says whether they are.",
     )
-    return ReportSection("Strength of the components", pictures=[picture])
+    return ReportSection("Strength of the components", pictures=[picture], tables=_spectrum_tables(model, values))
+
+
+def _spectrum_tables(model: FittedModel, values: FloatArray) -> list[Table]:
+    """Return the eigenvalues with intervals and tests, where the model has them."""
+    if not hasattr(model, "p_values_"):
+        return []
+    rows = [
+        [str(number), f"{value:.4g}", f"{low:.4g} to {high:.4g}", f"{p_value:.3g}"]
+        for number, (value, low, high, p_value) in enumerate(
+            zip(values, *np.asarray(model.interval_), np.asarray(model.p_values_), strict=True), start=1
+        )
+    ]
+    caption = "Intervals are at 95% for all eigenvalues together, of the sample's clipped rows."
+    return [Table(["component", "eigenvalue", "interval", "p-value"], rows[:_SHOWN_MEANS], caption)]
 
 
 def _correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
@@ -97,9 +111,15 @@ def _correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | N
     caption = "Correlation of each pair."
     if noise > 0:
         listed += f"; noise alone reaches {noise:.2f}"
-        caption += " The dashed line is the level of noise alone: pairs that are not clearly above it may be noise."
+        caption += " Of unrelated views, the first correlation is above the dashed line in 5% of studies."
     picture = Picture(figure_of(axes), f"Bars of the canonical correlations: {listed}.", caption)
-    return ReportSection("Canonical correlations", text=[text], pictures=[picture])
+    tested = np.atleast_1d(np.asarray(getattr(model, "p_values_", [])))
+    rows = [
+        [str(number), f"{value:.3g}", f"{p_value:.3g}"]
+        for number, (value, p_value) in enumerate(zip(values, tested, strict=False), start=1)
+    ]
+    tables = [Table(["pair", "correlation", "p-value"], rows[:_SHOWN_MEANS])] if rows else []
+    return ReportSection("Canonical correlations", text=[text], pictures=[picture], tables=tables)
 
 
 def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
@@ -147,20 +167,34 @@ def _coefficient_table(model: FittedModel, labels: Sequence[str], ends: FloatArr
 
 
 def _mean(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    interval = getattr(model, "interval_", None)
-    if not hasattr(model, "mean_") or interval is None or hasattr(model, "coef_"):
+    interval = getattr(model, "original_interval_", None)
+    if not hasattr(model, "mean_") or interval is None:
         return None
-    labels = [str(name) for name in names_of(names, len(model.mean_))]
+    means = np.asarray(model.original_mean_)
+    labels = [str(name) for name in names_of(names, len(means))]
     rows = [
         [label, f"{value:.4g}", f"{low:.4g} to {high:.4g}"]
-        for label, value, low, high in zip(labels, model.mean_, *interval, strict=True)
+        for label, value, low, high in zip(labels, means, *interval, strict=True)
     ]
     label = f"mean, with {_level(model)} interval"
-    axes = coefficient_plot(np.asarray(model.mean_), np.asarray(interval), labels, largest=_DRAWN, label=label)
+    axes = coefficient_plot(means, np.asarray(interval), labels, largest=_DRAWN, label=label)
     caption = _caption(model, len(rows), has_interval=True)
     picture = Picture(figure_of(axes), f"Means of {len(rows)} features with intervals.", caption)
     table = Table(["feature", "mean", f"{_level(model)} interval"], rows[:_SHOWN_MEANS])
-    return ReportSection("Means", text=["In units of the prepared records."], pictures=[picture], tables=[table])
+    return ReportSection("Means", text=_about_means(model), pictures=[picture], tables=[table])
+
+
+def _about_means(model: FittedModel) -> list[str]:
+    """Say what the intervals of means are about."""
+    if str(model.about_) == "the mean":
+        return [
+            "In original units. The intervals contain the mean of the records, within their public ranges; they are "
+            "wider by what clipping to the bound may have taken away."
+        ]
+    return [
+        "In units of the prepared records. There are no public ranges, so the intervals are about the mean of the rows "
+        "as they were clipped to the bound."
+    ]
 
 
 def _level(model: FittedModel) -> str:
@@ -185,10 +219,11 @@ def _sizes(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
 
 
 def _network(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    if not hasattr(model, "hidden_"):
+    if not hasattr(model, "hidden_") or not len(model.hidden_):
         return None
     hidden = np.asarray(model.hidden_)
-    labels = [*names_of(names, hidden.shape[1] - 1), "bias"]
+    mapped = getattr(model, "features", None) is not None
+    labels = [*names_of([] if mapped else names, hidden.shape[1] - 1), "bias"]
     return weights_section(hidden, labels, "Weights of the hidden units", row="unit")
 
 

@@ -79,10 +79,7 @@ class SiteFolder:
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
         if about.get("format") != FORMAT:
-            raise InvalidParameter(
-                f"A site folder must be of format {FORMAT!r}; got {about.get('format')!r}. Install the dpcape "
-                "version that made it."
-            )
+            raise InvalidParameter(f"A site folder must be {FORMAT!r}; got {about.get('format')!r}. Update dpcape.")
         if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
             raise InvalidParameter(
                 f"{str(self.path / 'site.json')!r} must name the site and its keys; got a damaged file. Restore it."
@@ -153,14 +150,10 @@ class SiteFolder:
             public = b""
         if len(public) != 32 or not is_name(name):
             raise InvalidParameter(
-                "A pinned identity must be 64 hexadecimal digits, for a valid site name; got neither or "
-                f"only one for {name!r}. Copy it from: dpcape site identity."
+                f"An identity must be 64 hexadecimal digits; got an invalid key or name, {name!r}. Copy it again."
             )
         if name == self.name and public != self.identity.public:
-            raise InvalidParameter(
-                f"The pinned identity of {name!r} must be its own; got a different key. Pin the key that "
-                "dpcape site identity shows."
-            )
+            raise InvalidParameter(f"The identity of {name!r} must be its own; got a different key. Pin its own.")
         if name == COORDINATOR:
             self._append("coordinator", {"identity": public.hex()})
             return
@@ -310,9 +303,7 @@ class SiteFolder:
         self._require_accepted(study)
         chosen = self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-            raise InvalidParameter(
-                f"runs must be a whole number of at least 1; got {runs!r}. Write for example --runs 1."
-            )
+            raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}. Write for example 1.")
         # Finds out now, with the steward present, what the analysis will ask for.
         ApprovedStudy(study)
         digest = self.keep(study)
@@ -326,9 +317,7 @@ class SiteFolder:
         """Take an approval back; charges stay. ``seen`` as in :meth:`approve`."""
         digest = study.digest()
         if digest not in self.state().approvals:
-            raise InvalidParameter(
-                f"The study {study.name!r} was not revoked because it is not approved. See: dpcape site log."
-            )
+            raise InvalidParameter(f"{study.name!r} was not revoked because it is not approved. See: dpcape site log.")
         self._append("revoke", {"study": digest, "name": study.name}, seen)
 
     def present(self, study: Study) -> str:
@@ -362,10 +351,7 @@ class SiteFolder:
         data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
         if missing:
-            raise ProtocolError(
-                f"The study was refused because {missing[0]} is not pinned at {self.name}. Pin it with: "
-                "dpcape site pin."
-            )
+            raise ProtocolError(f"The study was refused because {missing[0]} is not pinned at {self.name}. Pin it.")
         ledger = self.ledger(study, data)
         if allowance not in state.releases:
             ledger.check(study.charge(self.name))
@@ -406,9 +392,7 @@ class SiteFolder:
             raise InvalidParameter("A ledger that lost rows is accepted only with a reason. Write --reason.")
         disagreement = self.chain.disagreement()
         if disagreement is None and seen is None:
-            raise InvalidParameter(
-                "There is nothing to accept because the ledger contains its head. Leave out --accept-head."
-            )
+            raise InvalidParameter("There is nothing to accept: the ledger contains its head. Omit --accept-head.")
         copied = disagreement[1] if disagreement is not None else Head(0, "")
         gone = seen or copied
         unknown = sorted(set(lost) - set(self.data_sets()))

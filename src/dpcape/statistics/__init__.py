@@ -1,9 +1,11 @@
 """Statistics of records, each with its own sensitivity."""
 
+from dpcape.statistics.clipped_means import clipped_means
 from dpcape.statistics.clusters import cluster_sums, recentred_cluster_sums, reduced_cluster_sums
 from dpcape.statistics.extent import Extent
+from dpcape.statistics.feature_maps import FeatureMap, known_map
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
-from dpcape.statistics.gradients import network_gradient
+from dpcape.statistics.gradients import linear_gradient, network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.mixture_steps import mixture_step
@@ -24,12 +26,14 @@ from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, wo
 
 __all__ = [
     "Extent",
+    "FeatureMap",
     "LinearPredictorLoss",
     "PoissonLoss",
     "RecordLoss",
     "Statistic",
     "build",
     "centred_moments",
+    "clipped_means",
     "cluster_sums",
     "extent_of",
     "first_moments",
@@ -38,6 +42,8 @@ __all__ = [
     "infomax_scores",
     "known",
     "known_loss",
+    "known_map",
+    "linear_gradient",
     "mixture_step",
     "network_gradient",
     "polynomial_coefficients",

@@ -1,4 +1,4 @@
-"""Clipped gradients of a classifier with one hidden layer, summed over records.
+"""Clipped gradients of a classifier with no or one hidden layer, summed over records.
 
 The gradient of a record is rank one in each layer, so its length follows from the lengths of four vectors;
 records are scaled before the two matrix products that a plain gradient needs anyway (no gradient of a single
@@ -16,7 +16,8 @@ from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, choose, computed
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.feature_maps import feature_blocks, feature_map, n_inputs
 from dpcape.statistics.record_blocks import LabelledBlocks
 from dpcape.statistics.statistic import Statistic, known
 
@@ -44,7 +45,9 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     clip : float
         Largest length of a record's contribution.
     input_scale : float
-        Factor of the rows before they enter the network.
+        Factor of the rows, or of their features, before they enter the network.
+    features : str
+        Name of a public feature map that is applied to rows first; empty for none.
     """
 
     name = "network_gradient"
@@ -52,18 +55,21 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     units = frozenset({"record"})
 
     def __init__(
-        self, facts: PublicFacts, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
+        self,
+        facts: PublicFacts,
+        hidden: FloatArray,
+        output: FloatArray,
+        clip: float,
+        input_scale: float,
+        features: str = "",
     ) -> None:
-        super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
-        if facts.classes is None:
-            raise InvalidParameter(
-                "Records for a classifier must have public classes; got a numeric response. "
-                "Build them with labelled(X, y, bound=..., classes=[...])."
-            )
-        self._hidden = _checked_layer("hidden", hidden, (None, facts.n_features + 1))
+        super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale, features=features)
+        _check_classes(facts)
+        self._features, self._n_inputs = features, n_inputs(features, facts.n_features)
+        self._hidden = _checked_layer("hidden", hidden, (None, self._n_inputs + 1))
         self._output = _checked_layer("output", output, (n_outputs(facts), len(self._hidden) + 1))
         self._clip = _checked_number("clip", clip, largest=1e9)
-        self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / facts.bounds[0])
+        self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / _longest(facts, features))
 
     @staticmethod
     def extent(*, n_features: Number, n_hidden: Number, n_outputs: Number, clip: Number) -> Extent:
@@ -79,11 +85,15 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     @property
     def _widths(self) -> tuple[int, int, int]:
-        return self.facts.n_features, len(self._hidden), len(self._output)
+        return self._n_inputs, len(self._hidden), len(self._output)
+
+    @property
+    def assumption(self) -> str:
+        return feature_map(self._features).assumption if self._features else super().assumption
 
     def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
         gradients = np.zeros_like(self._hidden), np.zeros_like(self._output)
-        for block, codes in records.blocks(BLOCK_ROWS):
+        for block, codes in feature_blocks(records, self._features, self.facts.n_features):
             self._add(block, codes, gradients)
         return np.concatenate([gradient.ravel() for gradient in gradients])
 
@@ -115,6 +125,83 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         factors = target / np.maximum(np.sqrt(squared), target)
         early *= factors[:, np.newaxis]
         late *= factors[:, np.newaxis]
+
+
+@known
+class LinearGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
+    """Mean of per-record gradients of the cross-entropy of a linear classifier, each clipped to a public length.
+
+    The classifier is y = output(W x + b): one sigmoid for two classes, a softmax for more. The contribution is the
+    gradient (W, b) times min(1, clip / its length), so two contributions are at most 2 clip apart, whatever weights and
+    feature map are. The gradient is e (x, 1)' with e the error of the outputs, so its length is |e| sqrt(|x|^2 + 1).
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    output : (outputs, inputs + 1) array
+        W with b as its last column; one output for two classes, else one per class.
+    clip : float
+        Largest length of a record's contribution.
+    input_scale : float
+        Factor of the rows, or of their features.
+    features : str
+        Name of a public feature map that is applied to rows first; empty for none.
+    """
+
+    name = "linear_gradient"
+    kinds = frozenset({"labelled"})
+    units = frozenset({"record"})
+
+    def __init__(
+        self, facts: PublicFacts, output: FloatArray, clip: float, input_scale: float, features: str = ""
+    ) -> None:
+        super().__init__(facts, output=output, clip=clip, input_scale=input_scale, features=features)
+        _check_classes(facts)
+        self._features, self._n_inputs = features, n_inputs(features, facts.n_features)
+        self._output = _checked_layer("output", output, (n_outputs(facts), self._n_inputs + 1))
+        self._clip = _checked_number("clip", clip, largest=1e9)
+        self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / _longest(facts, features))
+
+    @staticmethod
+    def extent(*, n_features: Number, n_outputs: Number, clip: Number) -> Extent:
+        """Return the extent for ``n_features`` inputs and gradients of length at most ``clip``."""
+        size = n_outputs * (n_features + 1)
+        return Extent(size, 2 * clip, clip, rounding_in_blocks(n_features + n_outputs, clip))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self._n_inputs, "n_outputs": len(self._output), "clip": self._clip}
+
+    @property
+    def assumption(self) -> str:
+        return feature_map(self._features).assumption if self._features else super().assumption
+
+    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
+        gradient = np.zeros_like(self._output)
+        weights, biases = self._output[:, :-1] * self._input_scale, self._output[:, -1]
+        for block, codes in feature_blocks(records, self._features, self.facts.n_features):
+            errors = _output_errors(block @ weights.T + biases, codes)
+            squared = np.vecdot(errors, errors) * (np.vecdot(block, block) * self._input_scale**2 + 1.0)
+            # Off by as many roundings as there are terms; aiming that much lower keeps the exact length within bounds.
+            target = self._clip * (1 - (self._n_inputs + len(gradient) + 64) * 2.0**-51)
+            errors *= (target / np.maximum(np.sqrt(squared), target))[:, np.newaxis]
+            gradient[:, :-1] += errors.T @ block * self._input_scale
+            gradient[:, -1] += errors.sum(axis=0)
+        return gradient.ravel()
+
+
+def _check_classes(facts: PublicFacts) -> None:
+    if facts.classes is None:
+        raise InvalidParameter(
+            "Records for a classifier must have public classes; got a numeric response. "
+            "Build them with labelled(X, y, bound=..., classes=[...])."
+        )
+
+
+def _longest(facts: PublicFacts, features: str) -> float:
+    """Return the largest length of an input: the bound of rows, or one for features."""
+    return 1.0 if features else facts.bounds[0]
 
 
 def n_outputs(facts: PublicFacts) -> int:
@@ -165,7 +252,20 @@ def _checked_number(subject: str, value: float, *, largest: float) -> float:
 
 
 def network_gradient(
-    facts: PublicFacts, *, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float
+    facts: PublicFacts,
+    *,
+    hidden: FloatArray,
+    output: FloatArray,
+    clip: float,
+    input_scale: float,
+    features: str = "",
 ) -> NetworkGradient:
     """Mean of clipped gradients at the given weights."""
-    return NetworkGradient(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale)
+    return NetworkGradient(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale, features=features)
+
+
+def linear_gradient(
+    facts: PublicFacts, *, output: FloatArray, clip: float, input_scale: float, features: str = ""
+) -> LinearGradient:
+    """Mean of clipped gradients of a linear classifier at the given weights."""
+    return LinearGradient(facts, output=output, clip=clip, input_scale=input_scale, features=features)

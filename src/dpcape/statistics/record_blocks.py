@@ -35,6 +35,13 @@ class RowBlocks(Protocol):
         """Return blocks of clipped rows, each (at most ``size``, n_features)."""
 
 
+class ShortenedBlocks(Protocol):
+    """Rows of bounded length, and the factor in [0, 1] by which each row was shortened."""
+
+    def shortened_blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Return blocks of at most ``size`` clipped rows, and their factors."""
+
+
 class LabelledBlocks(Protocol[TargetsT_co]):
     """Rows of bounded length, each with a response or a class, read in blocks."""
 

@@ -21,7 +21,7 @@ from dpcape.facts import PublicFacts
 from dpcape.formula import Number, sqrt
 from dpcape.statistics.clusters import ClusterMeans, ClusterSums
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
-from dpcape.statistics.moments import CentredMoments, SecondMoment
+from dpcape.statistics.moments import CentredMoments, FirstMoments, SecondMoment
 from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix
 from dpcape.statistics.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
@@ -185,6 +185,13 @@ class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
     def unpack(self, packed: FloatArray) -> MeanT_co:
         """Return the mean of the standardised records, in the form of ``inner``."""
         return cast(MeanT_co, self._inner.unpack(packed))
+
+
+@known
+class ScaledFirstMoments(Scaled[tuple[FloatArray, FloatArray]]):
+    """Mean of standardised rows, and of their squared entries."""
+
+    inner = FirstMoments
 
 
 @known

@@ -131,14 +131,16 @@ function pairsSum({ values, counts }, u, v) {
 }
 
 function correlationOfNoise(study, declared) {
-  const spectra = study.widths.map((width, view) => spectrumOf(declared, width).map((value) => value * study.bounds[view] ** 2));
+  // Each view is divided by its bound, or by its radius, before the last release.
+  const spectra = study.widths.map((width) => spectrumOf(declared, width));
   return (scales) => {
+    const scale = scales[scales.length - 1];
     const parts = spectra.map((spectrum) => {
-      const floor = 1.5 * noiseNorm(scales[0], spectrum.length);
+      const floor = 1.5 * noiseNorm(scale, spectrum.length);
       const floored = spectrum.map((value) => Math.max(value, floor));
       return { spread: Math.sqrt(sum(floored.map((value) => 1 / value))), top: 1 / Math.sqrt(Math.min(...floored)) };
     });
-    return scales[0] / Math.SQRT2 * (parts[0].spread * parts[1].top + parts[0].top * parts[1].spread);
+    return scale / Math.SQRT2 * (parts[0].spread * parts[1].top + parts[0].top * parts[1].spread);
   };
 }
 
@@ -239,15 +241,23 @@ function poissonLoss(width, bound) {
   return { size: entries, diameter: Math.min(norm(diameters), 2 * radius), radius };
 }
 
+// The verdict to expect of a result with this expected error, or with noise of this relative size.
+function expectedWord(value) {
+  if (value === null) return "not determined";
+  return value <= 0.1 ? "determined" : value < 0.5 ? "uncertain" : "not determined";
+}
+
 // From a study and what is declared to a function of the releases' scales.
 const MEASURES = {
   noise_of_mean: (study) => (scales) => scales[0] / Math.hypot(...study.bounds),
   energy_lost: (study, declared) => {
     const width = sum(study.widths);
     const bound = Math.hypot(...study.bounds);
-    const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2);
+    const spectrum = spectrumOf(declared, width);
     checkComponents(study.options.n_components, width);
-    return (scales) => 1 - keptEnergy(spectrum, study.options.n_components, scales[0]);
+    // Recentred rows, the last of several releases, are at most 1 long.
+    return (scales) => 1 - keptEnergy(spectrum.map((value) => value * (scales.length === 1 ? bound ** 2 : 1)),
+      study.options.n_components, scales[scales.length - 1]);
   },
   correlation_of_noise: correlationOfNoise,
   variance_lost: varianceLost,

@@ -76,7 +76,8 @@ function showAnswer(state) {
   const what = document.createElement("span");
   what.className = "what";
   const bounded = plan.releases.some((release) => release.known === "at most");
-  what.textContent = `${sentenceCase(measure.title)}${bounded ? "; at most" : ""}.`;
+  what.textContent = `${sentenceCase(measure.title)}${bounded ? "; at most" : ""}. ` +
+    `Expect a result that is ${expectedWord(errors.chosen)}.`;
   byId("answer").replaceChildren(strong(shown(errors.chosen, unit)), what, rest(state));
   const several = plan.n_releases > 1;
   const pairs = [

@@ -22,6 +22,7 @@ import numpy as np
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicRange
 from dpcape.records.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.records.schema.table import ArrayTable, read_table
 
@@ -137,6 +138,17 @@ class Schema:
     def categorical(self) -> bool:
         """Whether some column has levels."""
         return any(column.levels is not None for column in self.columns)
+
+    @cached_property
+    def ranges(self) -> tuple[PublicRange, ...]:
+        """Public range of every feature; empty if columns are taken as they are."""
+        found = []
+        for column in self.columns:
+            if column.range is not None:
+                found.append(PublicRange(*column.range, -1.0, 1.0))
+            elif column.levels is not None:
+                found += [PublicRange(0.0, 1.0, 0.0, 1.0)] * len(column.levels)
+        return tuple(found)
 
     def digest(self) -> str:
         """Return a hexadecimal SHA-256 digest of the content, equal for equal schemas on every machine."""

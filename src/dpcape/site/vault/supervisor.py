@@ -120,10 +120,8 @@ class Supervisor:
 
     Parameters
     ----------
-    serving : Serving
-        What is served, and how.
-    engine : Engine
-        The engine to start in the sandbox.
+    serving, engine : Serving, Engine
+        What is served and how, and the engine to start in the sandbox.
     say : callable
         Told what happens, one line at a time; lines of the engine included.
     """

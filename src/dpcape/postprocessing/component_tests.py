@@ -1,0 +1,288 @@
+"""Tests whether components and canonical correlations are more than noise, by draws of noise alone.
+
+A released covariance is C = M - d d', where the second moment M carries symmetric noise E and the mean d noise e: its
+error is E - d e' - e d' + e e', to which the sampling of records adds. Where there is no direction, what is found is
+the largest of many such errors; draws of them say how large that is. Only released and public numbers are used, so a
+test costs no budget. Factors above one cover what the draws leave out: records that are not normal, and directions
+that were chosen by looking. They were found by simulation (docs/analyses/intervals_components.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from dpcape.arrays import FloatArray
+from dpcape.postprocessing.eigen import Spectrum
+from dpcape.postprocessing.verdicts import LEVEL
+
+FEWEST_DRAWS, MOST_DRAWS = 199, 999
+"""Draws per test: fewer of large matrices. With few, the quantile of the draws itself is uncertain."""
+
+# Entries of all draws of a test together, up to the fewest draws.
+_MOST_ENTRIES = 2_000_000
+
+# Excess kurtosis of the columns that tests allow for: that of an exponential distribution.
+_EXCESS = 6.0
+# Against records that are not normal (Laplace: 0.075 rejected at 1.05).
+_PCA_MARGIN = 1.15
+_CCA_MARGIN = 1.05
+# Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form.
+_DENSE = 64
+# Draws are the same whenever a result is rebuilt; they protect nobody.
+_SEED = 20260713
+
+
+@dataclass(frozen=True)
+class MomentNoise:
+    """Noise in a released mean and second moment, and the number of records.
+
+    Attributes
+    ----------
+    scale : float
+        Standard deviation of the noise on the diagonal of the second moment; off it, scale / sqrt(2).
+    mean_scale : float
+        Standard deviation of the noise on each entry of the mean that was subtracted; 0 if none was.
+    mean : array of shape (D,)
+        The released mean that was subtracted, in the units of the moment; zeros if none was.
+    record_share : float
+        One over the effective number of records.
+    """
+
+    scale: float
+    mean_scale: float
+    mean: FloatArray
+    record_share: float
+
+
+def component_p_values(covariance: FloatArray, noise: MomentNoise, n_components: int) -> FloatArray:
+    """Return for each component the p-value of "the rest has no direction", in order.
+
+    The statistic of component k is l_k minus the mean of l_k, ..., l_D; under the hypothesis the rest is a multiple of
+    the identity, and sampling adds symmetric noise of variance 2 lbar^2 / N to that of privacy, and on the diagonal
+    6 lbar^2 / N more where columns have tails as long as those of an exponential distribution. After the first value
+    above 0.05 no further one is computed: those that follow are set to it or to more.
+
+    Parameters
+    ----------
+    covariance : array of shape (D, D)
+        The released matrix.
+    noise : MomentNoise
+        Its noise.
+    n_components : int
+        How many components are tested at most.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = values[::-1], vectors[:, ::-1]
+
+    def p_value(k: int) -> float:
+        if k == len(values) - 1:
+            # One direction is left: it is a direction if anything varies in it.
+            alone = _largest_eigenvalues(1, noise.scale, noise, vectors[:, k:], centred=False)
+            return _p_value(float(values[k]), _PCA_MARGIN * np.abs(alone))
+        rest = values[k:]
+        average = max(float(rest.mean()), 0.0)
+        total = math.sqrt(noise.scale**2 + 2 * average**2 * noise.record_share)
+        tails = average * math.sqrt(_EXCESS * noise.record_share)
+        drawn = _largest_eigenvalues(len(rest), total, noise, vectors[:, k:], tails=tails)
+        return _p_value(float(rest[0] - rest.mean()), _PCA_MARGIN * drawn + average * len(rest) * noise.record_share)
+
+    return _in_order(p_value, n_components)
+
+
+def moment_error(noise: MomentNoise, size: int) -> float:
+    """Return the 95% quantile of the operator norm of the noise in a released covariance.
+
+    By Weyl's inequality every eigenvalue of the released matrix is within that distance of the same eigenvalue of the
+    matrix without noise, which is that of the sample's clipped records.
+    """
+    if noise.scale == 0:
+        return 0.0
+    both = np.maximum(
+        _largest_eigenvalues(size, noise.scale, noise, np.eye(size), centred=False),
+        _largest_eigenvalues(size, noise.scale, noise, np.eye(size), centred=False, sign=-1.0),
+    )
+    return quantile(both)
+
+
+def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) -> FloatArray:
+    """Return draws of the whitened cross moment of views that are unrelated, in the eigenbases of the views.
+
+    Parameters
+    ----------
+    spectra : tuple of Spectrum
+        Eigenvalues and eigenvectors of the views' released moments, as they were whitened.
+    noise : MomentNoise
+        Noise of the stacked moment.
+    """
+    first, second = spectra
+    generator = np.random.default_rng(_SEED)
+    shape = (_n_draws(first.size * second.size), first.size, second.size)
+    sampled = generator.standard_normal(shape) * math.sqrt(noise.record_share)
+    added = generator.standard_normal(shape) * (noise.scale / math.sqrt(2))
+    if noise.mean_scale:
+        mean_x, mean_y = first.vectors.T @ noise.mean[: first.size], second.vectors.T @ noise.mean[first.size :]
+        error_x = generator.standard_normal((shape[0], first.size, 1)) * noise.mean_scale
+        error_y = generator.standard_normal((shape[0], 1, second.size)) * noise.mean_scale
+        added += error_x * error_y - mean_x[:, np.newaxis] * error_y - error_x * mean_y
+    spread, whitener = first.spread[:, np.newaxis] * second.spread, first.whitener[:, np.newaxis] * second.whitener
+    draws: FloatArray = sampled * spread + added * whitener
+    return draws
+
+
+def correlation_p_values(whitened: FloatArray, draws: FloatArray, n_components: int) -> FloatArray:
+    """Return for each pair the p-value of "no further correlation", in order; testing stops as for components.
+
+    Parameters
+    ----------
+    whitened : array of shape (Dx, Dy)
+        The released cross moment, whitened, in the eigenbases of the views.
+    draws : array of shape (n, Dx, Dy)
+        The same of unrelated views (:func:`correlation_draws`).
+    n_components : int
+        How many pairs are tested at most.
+    """
+    left, values, right = np.linalg.svd(whitened, full_matrices=True)
+
+    def p_value(k: int) -> float:
+        # Pairs found so far leave the directions orthogonal to them.
+        kept_x, kept_y = left[:, k:], right[k:].T
+        return _p_value(float(values[k]), _CCA_MARGIN * operator_norms(kept_x.T @ draws @ kept_y))
+
+    return _in_order(p_value, n_components)
+
+
+def correlation_of_noise(draws: FloatArray) -> float:
+    """Return the 95% quantile of the largest correlation of unrelated views."""
+    return min(1.0, _CCA_MARGIN * quantile(operator_norms(draws)))
+
+
+def quantile(draws: FloatArray) -> float:
+    """Return the draw that a further one exceeds with a probability of 5%."""
+    return float(np.sort(draws)[math.ceil((1 - LEVEL) * (len(draws) + 1)) - 1])
+
+
+def operator_norms(matrices: FloatArray) -> FloatArray:
+    """Return the largest singular value of each matrix, (n, Dx, Dy)."""
+    if min(matrices.shape[1:]) > _DENSE:
+        start = np.ones(min(matrices.shape[1:]))
+        tops = [scipy.sparse.linalg.svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
+        return np.array(tops)
+    turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
+    squares = np.linalg.eigvalsh(turned @ turned.swapaxes(1, 2))[:, -1]
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+def _n_draws(n_entries: int) -> int:
+    return min(MOST_DRAWS, max(FEWEST_DRAWS, _MOST_ENTRIES // n_entries))
+
+
+def _in_order(p_value: Callable[[int], float], count: int) -> FloatArray:
+    """Return p-values that never fall; after the first above 0.05 the rest are one."""
+    found = np.ones(count)
+    largest = 0.0
+    for k in range(count):
+        largest = found[k] = max(largest, p_value(k))
+        if largest > LEVEL:
+            break
+    return found
+
+
+def _p_value(value: float, draws: FloatArray) -> float:
+    return float(1 + np.count_nonzero(draws >= value)) / (len(draws) + 1)
+
+
+def _largest_eigenvalues(
+    size: int,
+    scale: float,
+    noise: MomentNoise,
+    directions: FloatArray,
+    *,
+    centred: bool = True,
+    sign: float = 1.0,
+    tails: float = 0.0,
+) -> FloatArray:
+    """Return draws of the largest eigenvalue of the error of a covariance, within some directions.
+
+    Parameters
+    ----------
+    size : int
+        Number of directions.
+    scale : float
+        Standard deviation of the symmetric noise, on the diagonal.
+    noise : MomentNoise
+        The noise of the mean.
+    directions : array of shape (D, size)
+        Orthonormal columns that span the directions.
+    centred : bool
+        Whether the mean of the eigenvalues is subtracted.
+    sign : float
+        -1 for the largest eigenvalue of minus the error.
+    tails : float
+        Standard deviation of further noise on the diagonal.
+    """
+    generator = np.random.default_rng(_SEED)
+    mean = directions.T @ noise.mean
+    count = _n_draws(size**2)
+    errors = generator.standard_normal((count, size)) * noise.mean_scale
+    if size > _DENSE:
+        bounded = _bounded_draws(size, scale, mean, errors, centred=centred, sign=sign)
+        return np.asarray(bounded + tails * generator.standard_normal((count, size)).max(axis=1))
+    matrices = _symmetric(generator, count, size) * scale
+    at = np.arange(size)
+    matrices[:, at, at] += tails * generator.standard_normal((count, size))
+    crossed = mean[:, np.newaxis] * errors[:, np.newaxis, :]
+    matrices += errors[:, :, np.newaxis] * errors[:, np.newaxis, :] - crossed - crossed.swapaxes(1, 2)
+    values = np.linalg.eigvalsh(sign * matrices)
+    draws: FloatArray = values[:, -1] - values.mean(axis=1) * centred
+    return draws
+
+
+def _bounded_draws(
+    size: int, scale: float, mean: FloatArray, errors: FloatArray, *, centred: bool, sign: float
+) -> FloatArray:
+    """Return upper bounds on the same draws: the largest eigenvalues of symmetric noise and of the mean's, added."""
+    # The largest eigenvalue grows with the size, so that one set of draws serves several sizes.
+    step = size // _DENSE * 4
+    tops, averages = _tridiagonal_draws(step * math.ceil(size / step), len(errors))
+    draws = np.empty(len(errors))
+    for at, error in enumerate(errors):
+        # -d e' - e d' + e e' has rank two: its eigenvalues are those of its matrix in a basis of the two.
+        d, e = np.linalg.qr(np.stack([mean, error], axis=1))[1].T
+        small = sign * (np.outer(e, e) - np.outer(d, e) - np.outer(e, d))
+        largest = scale * tops[at] + max(float(np.linalg.eigvalsh(small)[-1]), 0.0)
+        draws[at] = largest - (scale * averages[at] + float(np.trace(small)) / size) * centred
+    return draws
+
+
+@lru_cache(maxsize=64)
+def _tridiagonal_draws(size: int, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return draws of the largest eigenvalue of symmetric noise, and of the mean of all its eigenvalues.
+
+    Symmetric noise has the eigenvalues of a tridiagonal matrix with chi-distributed entries (Dumitriu and Edelman
+    2002), of which one is computed in far less time than a dense matrix takes.
+    """
+    generator = np.random.default_rng([_SEED, size])
+    tops, averages = np.empty(count), np.empty(count)
+    for at in range(count):
+        diagonal = generator.standard_normal(size)
+        beside = np.sqrt(generator.chisquare(np.arange(size - 1, 0, -1)) / 2)
+        last = (size - 1, size - 1)
+        tops[at] = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=last)[0]
+        averages[at] = diagonal.mean()
+    return tops, averages
+
+
+def _symmetric(generator: np.random.Generator, count: int, size: int) -> FloatArray:
+    """Return symmetric normal noise: standard deviation 1 on the diagonal, 1/sqrt(2) off it."""
+    squares = generator.standard_normal((count, size, size))
+    symmetric: FloatArray = (squares + squares.swapaxes(1, 2)) / 2
+    at = np.arange(size)
+    symmetric[:, at, at] = squares[:, at, at]
+    return symmetric

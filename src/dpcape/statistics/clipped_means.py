@@ -1,0 +1,133 @@
+"""Means of rows together with how much clipping took away, so that an interval can allow for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, sqrt
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.moments import row_bound
+from dpcape.statistics.record_blocks import ShortenedBlocks
+from dpcape.statistics.statistic import Statistic, known
+
+# Weight of the clipped part, over the bound: where public ranges turn it into width it is worth more noise.
+_WITH_RANGES, _WITHOUT = 1.0, 0.5
+
+
+class Means(NamedTuple):
+    """Means over valid records.
+
+    Attributes
+    ----------
+    mean : (D,) array
+        Mean of the clipped rows.
+    squares : (D,) array
+        Mean of their squared entries.
+    clipped : float
+        Mean of the part of a row that clipping took away, from 0 to 1.
+    """
+
+    mean: FloatArray
+    squares: FloatArray
+    clipped: float
+
+
+@known
+class ClippedMeans(Statistic[ShortenedBlocks, Means]):
+    """Mean of rows, of their squared entries, and of the part that clipping took away.
+
+    A row that was multiplied by f lost the part t = 1 - f of itself. The contribution is (x, x*x/(2 B), c B t/T),
+    where T is the largest part that can be lost (1 without public ranges). Two contributions differ by at most 2 B in
+    the first two (:class:`~dpcape.statistics.moments.FirstMoments`) and by c B in the third: the diameter is
+    sqrt(4 + c^2) B, attained by a row clipped by T and an unclipped one opposite to it. The radius is
+    sqrt(1.25 + c^2) B.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    clipping_weight : float
+        c, from 0 to 2; 0 where no row can be clipped.
+    """
+
+    name = "clipped_means"
+    kinds = frozenset({"rows", "labelled", "views", "subjects"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, clipping_weight: float) -> None:
+        if isinstance(clipping_weight, bool) or not 0 <= clipping_weight <= 2:
+            raise InvalidParameter(f"clipping_weight must be from 0 to 2; got {clipping_weight!r}. Leave it out.")
+        super().__init__(facts, clipping_weight=clipping_weight)
+        self.clipping_weight = float(clipping_weight)
+        self._bound, self._most = row_bound(facts), most_clipped(facts)
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, clipping_weight: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        diameter, radius = sqrt(4 + clipping_weight**2) * bound, sqrt(1.25 + clipping_weight**2) * bound
+        return Extent(2 * n_features + 1, diameter, radius, rounding_in_blocks(n_features, radius))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_features": self.facts.n_features,
+            "bound": self._bound,
+            "clipping_weight": self.clipping_weight,
+        }
+
+    @property
+    def _unit(self) -> float:
+        """What a row that lost all of itself contributes to the third part."""
+        return self.clipping_weight * self._bound / self._most if self._most > 0 else 0.0
+
+    def total(self, records: ShortenedBlocks) -> FloatArray:
+        width = self.facts.n_features
+        result = np.zeros(2 * width + 1)
+        for block, factors in records.shortened_blocks(BLOCK_ROWS):
+            result[:width] += block.sum(axis=0)
+            result[width:-1] += np.einsum("ij,ij->j", block, block)
+            # Public ranges hold for every row, so no part exceeds the largest; the minimum is for rounding.
+            result[-1] += np.minimum(1 - factors, self._most).sum()
+        result[width:-1] /= 2 * self._bound
+        result[-1] *= self._unit
+        return result
+
+    @property
+    def square_unit(self) -> float:
+        """Noise of a mean square over that of a mean."""
+        return 2 * self._bound
+
+    @property
+    def clipped_unit(self) -> float:
+        """Noise of the clipped part over that of a mean; 0 where no row can be clipped."""
+        return 1 / self._unit if self._unit > 0 else 0.0
+
+    def unpack(self, packed: FloatArray) -> Means:
+        """Return the means."""
+        mean, squares = packed[:-1].reshape(2, -1)
+        return Means(mean, squares * self.square_unit, float(packed[-1]) * self.clipped_unit)
+
+
+def most_clipped(facts: PublicFacts) -> float:
+    """Return the largest part of a row that clipping can take away: 1 without public ranges."""
+    if not facts.longest:
+        return 1.0
+    return max(1 - min(1.0, bound / longest) for bound, longest in zip(facts.bounds, facts.longest, strict=True))
+
+
+def clipping_weight(facts: PublicFacts | None) -> float:
+    """Return the weight of the clipped part by a public rule; facts are None on the planner's page."""
+    if facts is None or not facts.longest:
+        return _WITHOUT
+    return _WITH_RANGES if most_clipped(facts) > 0 else 0.0
+
+
+def clipped_means(facts: PublicFacts) -> ClippedMeans:
+    """Means of rows and of what clipping took away."""
+    return ClippedMeans(facts, clipping_weight=clipping_weight(facts))

@@ -1,0 +1,201 @@
+"""Public feature maps: fixed functions of one record, applied at the sites before gradients are taken.
+
+A map is fixed in advance and known to everybody: it learns nothing from records. Sites find it by its name in their own
+code. Whatever it returns, a gradient is clipped after it is applied, so a map does not change a diameter as long as it
+treats each record by itself. Maps of dpcape do; a map that is defined elsewhere is given one record at a time, and
+the guarantee lists that it keeps nothing from one record to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.statistics.extent import BLOCK_ROWS
+from dpcape.statistics.record_blocks import LabelledBlocks
+from dpcape.statistics.statistic import is_own
+
+_MOST_KEPT = 1 << 27
+"""Most numbers that are kept from one round to the next: 1 GiB."""
+
+
+class FeatureMap(ABC):
+    """Fixed public function of single records.
+
+    Attributes
+    ----------
+    name : str
+        Name in messages and parameters, by which a site finds its own code.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def width(self, n_features: int) -> int:
+        """Return the number of features for rows of ``n_features`` columns, or raise if it cannot be applied."""
+
+    @abstractmethod
+    def features(self, rows: FloatArray) -> FloatArray:
+        """Return the features of rows, one row each; each must depend on its own row only."""
+
+    def mapped(self, rows: FloatArray) -> FloatArray:
+        """Return features of length at most one; those of a row for which they are not finite are zero."""
+        shape = (len(rows), self.width(rows.shape[1]))
+        found = np.empty(shape)
+        for part in self._parts(rows):
+            made = np.asarray(self.features(rows[part]), dtype=np.float64)
+            if made.shape != found[part].shape:
+                raise InvalidParameter(
+                    f"The feature map {self.name!r} must return one row of {shape[1]} features per record; got shape "
+                    f"{made.shape}. Correct features() or width()."
+                )
+            found[part] = made
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.sqrt(np.vecdot(found, found))
+        lost = ~np.isfinite(lengths)
+        found[lost], lengths[lost] = 0.0, 0.0
+        found /= np.maximum(lengths, 1.0)[:, np.newaxis]
+        return found
+
+    def _parts(self, rows: FloatArray) -> Iterator[slice[int, int, None]]:
+        """Yield all rows at once to a map of dpcape, and one at a time to any other."""
+        if is_own(type(self)):
+            yield slice(0, len(rows))
+            return
+        for position in range(len(rows)):
+            yield slice(position, position + 1)
+
+    @property
+    def assumption(self) -> str:
+        """What a guarantee rests on because the map is not part of dpcape, in words; empty for one that is."""
+        if is_own(type(self)):
+            return ""
+        return (
+            f"the feature map {self.name!r}, which is not part of dpcape, treats each record by itself and keeps "
+            "nothing of it"
+        )
+
+
+_MAPS: dict[str, FeatureMap] = {}
+_M = TypeVar("_M", bound=type[FeatureMap])
+
+
+def known_map(cls: _M) -> _M:
+    """Register a feature map under its name (class decorator). Its module must be installed at every site."""
+    if cls.mapped is not FeatureMap.mapped:
+        raise InvalidParameter(
+            f"The feature map {cls.name!r} must not override mapped(), which applies it to single records; got "
+            f"{cls.__name__}.mapped. Override features() instead."
+        )
+    if cls.name in _MAPS:
+        raise InvalidParameter(
+            f"The name of a feature map must be new; got {cls.name!r}, which is registered. Rename it."
+        )
+    _MAPS[cls.name] = cls()
+    return cls
+
+
+def feature_map(name: str) -> FeatureMap:
+    """Return the registered feature map of this name."""
+    if name not in _MAPS:
+        raise InvalidParameter(
+            f"features must be one of {sorted(_MAPS)}; got {name!r}. Import the module that defines it, at every site."
+        )
+    return _MAPS[name]
+
+
+def n_inputs(features: str, n_features: int) -> int:
+    """Return the number of inputs of a model after the map of this name; an empty name is no map."""
+    return feature_map(features).width(n_features) if features else n_features
+
+
+@known_map
+class OrientedGradients(FeatureMap):
+    """Histograms of oriented gradients of square grey images (Dalal and Triggs 2005), of length one.
+
+    Differences of neighbouring pixels are counted by direction (8 unsigned ones, shared linearly) in cells of 4 x 4
+    pixels. Each cell is divided by the length of its 3 x 3 neighbourhood. Of all counts the root is taken and the
+    image's own mean subtracted, so that directions that are common to all images do not dominate.
+    """
+
+    name = "hog"
+    _CELL, _BINS, _LEAST = 4, 8, 0.1
+
+    def width(self, n_features: int) -> int:
+        side = math.isqrt(n_features)
+        if side * side != n_features or side < self._CELL:
+            raise InvalidParameter(
+                f"features 'hog' must be of square images of at least {self._CELL} x {self._CELL} pixels; got "
+                f"{n_features} columns. Leave features out."
+            )
+        return (side // self._CELL) ** 2 * self._BINS
+
+    def features(self, rows: FloatArray) -> FloatArray:
+        side = math.isqrt(rows.shape[1])
+        cells = self._cells(rows.reshape(-1, side, side))
+        n_cells = cells.shape[1]
+        energy = np.pad(np.sum(cells**2, axis=3), ((0, 0), (1, 1), (1, 1)))
+        around = sum(energy[:, i : i + n_cells, j : j + n_cells] for i in range(3) for j in range(3))
+        cells /= np.sqrt(around + self._LEAST**2)[..., np.newaxis]
+        found: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
+        found -= found.mean(axis=1, keepdims=True)
+        lengths = np.sqrt(np.vecdot(found, found))
+        found /= np.maximum(lengths, 1e-9)[:, np.newaxis]
+        return found
+
+    def _cells(self, images: FloatArray) -> FloatArray:
+        """Return the directions of each cell, (images, cells, cells, bins)."""
+        across, down = np.zeros_like(images), np.zeros_like(images)
+        across[:, :, 1:-1] = images[:, :, 2:] - images[:, :, :-2]
+        down[:, 1:-1] = images[:, 2:] - images[:, :-2]
+        strength = np.hypot(across, down)
+        angle = np.mod(np.arctan2(down, across), np.pi) * (self._BINS / np.pi)
+        lower = np.floor(angle)
+        share, first = angle - lower, lower.astype(np.int64) % self._BINS
+        side, n_cells = images.shape[1], images.shape[1] // self._CELL
+        # Pixels beyond the last whole cell belong to it.
+        place = np.minimum(np.arange(side) // self._CELL, n_cells - 1)
+        cell = (place[:, np.newaxis] * n_cells + place) * self._BINS
+        start = np.arange(len(images))[:, np.newaxis, np.newaxis] * (n_cells**2 * self._BINS) + cell
+        size = len(images) * n_cells**2 * self._BINS
+        counts = np.zeros(size)
+        counts += np.bincount((start + first).ravel(), (strength * (1 - share)).ravel(), minlength=size)
+        counts += np.bincount((start + (first + 1) % self._BINS).ravel(), (strength * share).ravel(), minlength=size)
+        return counts.reshape(len(images), n_cells, n_cells, self._BINS)
+
+
+# Features of the records of a site, for the next round: (name of the map, blocks with their class codes).
+_KEPT: WeakKeyDictionary[object, tuple[str, list[tuple[FloatArray, IntArray]]]] = WeakKeyDictionary()
+
+
+def feature_blocks(
+    records: LabelledBlocks[IntArray], features: str, n_features: int
+) -> Iterator[tuple[FloatArray, IntArray]]:
+    """Yield blocks of mapped rows with their class codes; kept for the next round where they are not too many.
+
+    What is yielded may be used but not changed.
+    """
+    if not features:
+        yield from records.blocks(BLOCK_ROWS)
+        return
+    kept = _KEPT.get(records)
+    if kept is not None and kept[0] == features:
+        yield from kept[1]
+        return
+    chosen = feature_map(features)
+    most_blocks = _MOST_KEPT // (BLOCK_ROWS * chosen.width(n_features))
+    blocks: list[tuple[FloatArray, IntArray]] = []
+    for number, (block, codes) in enumerate(records.blocks(BLOCK_ROWS)):
+        made = chosen.mapped(block), codes.copy()
+        if number < most_blocks:
+            blocks.append(made)
+        yield made
+    if number < most_blocks:
+        _KEPT[records] = (features, blocks)

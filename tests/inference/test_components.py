@@ -1,0 +1,187 @@
+"""The coverage law, quick cells: intervals of means and eigenvalues cover, tests of components and correlations hold.
+
+The full grid is ``experiments/intervals/components.py``; its figures are in docs/analyses/intervals_components.md.
+Every cell is decided by an exact one-sided binomial test at 1e-4, so that a true law fails one of these tests with a
+probability of at most 1.1e-3 (seeds are fixed).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcape import CCA, PCA, Exact, Federation, Independent, Mean, Replay, in_process, rows, views
+from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
+from dpcape.postprocessing.verdicts import DETERMINED
+
+quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+ROOT = Path(__file__).parents[2]
+ALPHA = 1e-4
+
+
+def _experiment() -> Any:
+    path = ROOT / "experiments" / "intervals" / "components.py"
+    spec = importlib.util.spec_from_file_location("dpcape_interval_cells", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+GRID = _experiment()
+Cell = GRID.Cell
+QUICK = [
+    (Cell("mean", "skewed", 3, 400, 1.0, 0.5, 2.0, (("ranges", True),)), 40),
+    (Cell("mean", "uniform", 3, 400, 0.1, 200.0, 2.0), 40),
+    (Cell("mean", "skewed", 3, 2000, 10.0, None, 1.0), 40),
+    (Cell("pca", "normal", 4, 1200, 3.0, 5.0, 2.0, (), (4.0,)), 50),
+    (Cell("pca", "laplace", 4, 1200, 10.0, 2.0, 0.0), 50),
+    (Cell("eigenvalues", "normal", 3, 1000, 1.0, 3.0, 1.0), 50),
+    (Cell("cca", "normal", 3, 1200, 3.0, 1.0, 3.0), 50),
+    (Cell("cca", "skewed", 3, 1200, 3.0, 50.0, 1.0, (("scale", "private"),)), 50),
+    (Cell("cca", "normal", 3, 1200, 3.0, 1.0, 0.0, (("center", False),), (0.9,)), 50),
+    (Cell("mean", "skewed", 2, 600, 1.0, None, 1.0, sites="lost"), 12),
+    (Cell("pca", "normal", 3, 1500, 1.0, 2.0, 1.0, sites="lost"), 12),
+]
+
+
+@pytest.mark.parametrize(("cell", "n_runs"), QUICK, ids=[cell.label for cell, _ in QUICK])
+def test_the_law_holds_in_quick_cells(cell: Any, n_runs: int) -> None:
+    found = GRID.run(cell, n_runs, seed=3)
+    assert GRID.p_value(cell, found) >= ALPHA, (found.hits, found.trials)
+
+
+def test_the_law_can_fail() -> None:
+    """Intervals of clipped rows taken for intervals of the mean cover almost nothing, and the test says so."""
+    cell = Cell("mean", "skewed", 3, 2000, 10.0, 0.5, 3.0)
+    assert GRID.p_value(cell, GRID.Found(hits=80, trials=120, size=1.0)) < ALPHA
+    assert GRID.p_value(Cell("pca", "normal", 4, 1200, 3.0), GRID.Found(hits=12, trials=50, size=1.0)) < ALPHA
+
+
+def test_no_cell_of_the_stored_grid_is_below_its_level() -> None:
+    results = json.loads((ROOT / "experiments" / "intervals" / "components.json").read_text("utf-8"))
+    assert {entry["cell"] for entry in results} <= {cell.label for cell in GRID.grid()}
+    assert {entry["cell"].partition(":")[0] for entry in results} == set(GRID.RUNNERS)
+    assert min(entry["p_value"] for entry in results) >= GRID.FAMILY / len(results)
+
+
+def _views(unit: float, seed: int = 5) -> Federation:
+    generator = np.random.default_rng(4)
+    shared = generator.normal(size=(1500, 1))
+    X = shared * [1.0, 0.2] + generator.normal(size=(1500, 2)) * 0.5 + 1
+    Y = shared * [0.5, 1.0, 0.0] + generator.normal(size=(1500, 3)) * 0.5
+    held = views(X, unit * Y, bounds=(2.0, unit * 2.0))
+    return Federation(in_process({"here": held}, noise=Replay(seed)), protocol=Independent())
+
+
+@quiet
+@pytest.mark.parametrize("options", [{}, {"center": True}, {"scale": "private"}], ids=str)
+def test_correlations_do_not_depend_on_the_units_of_a_view(options: dict[str, Any]) -> None:
+    """The second view in units a thousand times smaller: everything is equal to 1e-9."""
+    plain, other = (CCA(2, epsilon=2.0, delta=1e-5, **options).fit(_views(unit)) for unit in (1.0, 1000.0))
+    np.testing.assert_allclose(other.correlations_, plain.correlations_, rtol=1e-9)
+    np.testing.assert_allclose(other.x_weights_, plain.x_weights_, rtol=1e-9)
+    np.testing.assert_allclose(other.y_weights_ * 1000, plain.y_weights_, rtol=1e-9)
+    np.testing.assert_allclose(other.y_mean_ / 1000, plain.y_mean_, rtol=1e-9, atol=1e-12)
+    assert other.p_values_.tolist() == plain.p_values_.tolist()
+    assert other.noise_level_ == pytest.approx(plain.noise_level_, rel=1e-9)
+
+
+@quiet
+def test_widths_do_not_fall_when_noise_grows() -> None:
+    """The same standardised draws, less and less epsilon: median widths and noise levels never fall."""
+    X = np.random.default_rng(1).uniform(-1, 1, size=(1500, 3)) * [1.0, 0.5, 0.5]
+    means, spectra, levels = [], [], []
+    for epsilon in (10.0, 3.0, 1.0, 0.3, 0.1):
+        made = Federation(
+            in_process({"here": rows(X, bound=1.0, ranges=[(-1, 1)] * 3)}, noise=Replay(2)), protocol=Independent()
+        )
+        means.append(float(np.median(np.ptp(Mean(epsilon=epsilon, delta=1e-5).fit(made).interval_, axis=0))))
+        spectra.append(float(np.ptp(PCA(1, epsilon=epsilon, delta=1e-5).fit(made).interval_, axis=0)[0]))
+        levels.append(CCA(1, epsilon=epsilon, delta=1e-5).fit(_views(1.0)).noise_level_)
+    assert means == sorted(means)
+    assert levels == sorted(levels)
+    # The largest eigenvalue is at most the squared bound, so that only the upper part of its interval can be cut.
+    assert spectra[:4] == sorted(spectra[:4])
+
+
+@quiet
+def test_means_are_given_in_original_units_and_clamped_to_them() -> None:
+    X = np.column_stack([np.full(400, 37.0), np.full(400, 120.0)])
+    made = Federation(
+        in_process({"here": rows(X, ranges=[(20, 90), (80, 200)])}, noise=Replay(1)), protocol=Independent()
+    )
+    model = Mean(epsilon=50.0, delta=1e-5).fit(made)
+    np.testing.assert_allclose(model.original_mean_, [37.0, 120.0], atol=1.0)
+    assert model.about_ == "the mean"
+    assert model.clipped_ == 0.0
+    wide = Mean(epsilon=0.01, delta=1e-5).fit(made)
+    assert wide.original_interval_.tolist() == [[20.0, 80.0], [90.0, 200.0]]
+    assert {entry.word for entry in wide.verdicts_} == {"not determined"}
+
+
+@quiet
+def test_a_bound_that_clips_widens_the_interval_and_is_named() -> None:
+    X = np.full((4000, 2), 0.9)
+    made = Federation(
+        in_process({"here": rows(X, bound=0.3, ranges=[(-1, 1)] * 2)}, noise=Replay(1)), protocol=Independent()
+    )
+    model = Mean(epsilon=10.0, delta=1e-5).fit(made)
+    assert model.clipped_ == pytest.approx(1 - 0.3 / np.hypot(0.9, 0.9), abs=0.01)
+    assert (model.interval_[0] <= 0.9).all()
+    assert (model.interval_[1] >= 0.9).all()
+    assert all("clipping" in entry.reason and entry.word != DETERMINED for entry in model.verdicts_)
+
+
+@quiet
+def test_hidden_unreadable_records_do_not_bias_a_mean() -> None:
+    """Of 150 fits with 0.7% unreadable rows, which noise hides, at least 130 cover, except with probability 2e-5."""
+    generator, hits = np.random.default_rng(6), 0
+    for seed in range(150):
+        X = 0.7 + 0.05 * generator.normal(size=(500, 1))
+        X[generator.random(500) < 0.007] = np.nan
+        made = Federation(in_process({"here": rows(X, bound=1.0)}, noise=Replay(seed)), protocol=Independent())
+        low, high = Mean(epsilon=5.0, delta=1e-5).fit(made).interval_[:, 0]
+        hits += int(low <= 0.7 <= high)
+    assert hits >= 130
+
+
+@quiet
+def test_recentring_removes_the_noise_that_a_mean_multiplies() -> None:
+    """Forty columns of mean 0.9 and standard deviation 0.1: the error was 1.7; it is below 0.1."""
+    generator = np.random.default_rng(3)
+    X = 0.9 + 0.1 * generator.normal(size=(2000, 40))
+    bound = float(np.sqrt(40))
+    made = Federation(in_process({"here": rows(X, bound=bound)}, noise=Replay(1)), protocol=Independent())
+    model = PCA(40, epsilon=1.0, delta=1e-5, center=True).fit(made)
+    found = (model.components_.T * model.explained_) @ model.components_
+    assert np.linalg.norm(found - np.cov(X.T), 2) < 0.1
+    np.testing.assert_allclose(model.mean_, X.mean(axis=0), atol=0.1)
+
+
+def test_large_matrices_are_tested_by_a_bound_that_agrees_with_small_ones() -> None:
+    """Just above the size at which all eigenvalues are computed, quantiles exceed those just below, by at most 15%."""
+    errors = []
+    for size in (64, 65):
+        noise = MomentNoise(scale=1.0, mean_scale=0.05, mean=np.full(size, 0.1), record_share=1e-4)
+        errors.append(moment_error(noise, size))
+    assert errors[0] <= errors[1] <= 1.15 * errors[0]
+    matrix = np.diag(np.r_[40.0, np.ones(199)])
+    p_values = component_p_values(matrix, MomentNoise(1.0, 0.0, np.zeros(200), 1e-4), 2)
+    assert p_values[0] <= 0.01
+    assert p_values[1] > 0.05
+
+
+def test_automatic_components_are_those_the_test_finds() -> None:
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(4000, 6)) * [3.0, 2.0, 0.5, 0.5, 0.5, 0.5] / 6
+    made = Federation(in_process({"here": rows(X, bound=1.5)}), protocol=Exact())
+    assert len(PCA("auto", epsilon=1.0, delta=1e-5).fit(made).components_) == 2
