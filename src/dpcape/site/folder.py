@@ -26,9 +26,8 @@ from dpcape.secure_sum import Identity
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
-from dpcape.site.foreign.workers import OwnWorkers, Workers
+from dpcape.site.foreign.workers import OwnWorkers
 from dpcape.site.hash_chain import HashChain, RowBody
-from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
 from dpcape.site.ledger import (
     Ceiling,
     SiteLedger,
@@ -41,7 +40,8 @@ from dpcape.site.ledger import (
 from dpcape.site.lost_rows import lost_rows
 from dpcape.site.peer_heads import PeerHeads
 from dpcape.site.site import Site
-from dpcape.statistics.enclosed import RECORD_BY_RECORD, Contributor
+from dpcape.site.study_shelf import StudyShelf
+from dpcape.statistics.enclosed import Contributor
 from dpcape.study import Study
 
 FORMAT = "dpcape site 1"
@@ -54,7 +54,7 @@ OLD_ROWS = (
 )
 
 
-class SiteFolder:
+class SiteFolder(StudyShelf):
     """The folder of one site, for its steward and for the process that serves studies.
 
     Parameters
@@ -159,25 +159,6 @@ class SiteFolder:
             return
         self._append("pin", {"site": name, "identity": public.hex()})
 
-    def allow_package(self, package: str, *, allowed: bool = True, record_by_record: bool = False) -> None:
-        """Let studies name the analyses of a distribution other than dpcape, or no longer.
-
-        Its code then runs in sandboxed children. ``record_by_record`` accepts, for studies that ask for it, that its
-        statistics treat each record by itself, which nothing enforces.
-        """
-        if not is_name(package) or not (allowed or package in self.state().packages):
-            rule = NAME_RULE if allowed else "one that was allowed"
-            raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
-        accepted = {"record_by_record": True} if record_by_record and allowed else {}
-        self._append("allow" if allowed else "disallow", {"package": package, **accepted})
-
-    def load_study(self, path: Path) -> Study:
-        """Read a study file; analyses of other packages only as far as the steward allowed them.
-
-        Such an analysis is not loaded here: a sandboxed child finds out what must be known of it.
-        """
-        return Study.load(path, packages=self.state().packages, describe=self._workers.described)
-
     def news(self) -> list[str]:
         """Return what the steward must be told once; that it was told becomes a row of the ledger."""
         state = self.state()
@@ -275,24 +256,6 @@ class SiteFolder:
         ceiling.spent(self.state().charges_of(data))
         self._append("ceiling", {"data": data, **ceiling.row()}, seen)
 
-    def keep(self, study: Study) -> str:
-        """Keep a copy of a study and of the files it names, by digest; return the digest."""
-        return keep_study(self.path / "studies", study, self.state().packages, self._workers.described)
-
-    def study(self, reference: str) -> Study:
-        """Return a kept study by its name, its digest, or the first digits of its digest."""
-        return kept_study(self.path / "studies", reference, self.state().packages, self._workers.described)
-
-    def served_study(self, digest: str, workers: Workers | None) -> Study:
-        """Return a kept study as a vault runs it: ``workers`` run code of other packages; without them it is refused.
-
-        A package that the steward disallowed since the site was started is refused too.
-        """
-        packages = frozenset() if workers is None else frozenset(self.state().packages)
-        require_allowed(self.path / "studies", digest, packages)
-        describe = self._workers.described if workers is None else workers.described
-        return kept_study(self.path / "studies", digest, packages, describe)
-
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
         """Approve a study, bound to its digest, for one data set and a number of runs.
 
@@ -300,7 +263,7 @@ class SiteFolder:
         nothing is written. It is checked under the lock of the ledger, so an approval cannot be made twice.
         """
         self._require_member(study)
-        self._require_accepted(study)
+        self.require_accepted(study)
         chosen = self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}. Write for example 1.")
@@ -346,7 +309,7 @@ class SiteFolder:
         the records. ``contributor`` runs code of other packages; without one it is refused.
         """
         self._require_member(study)
-        self._require_accepted(study)
+        self.require_accepted(study)
         state = self.state()
         data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.sites) - set(self.pinned()))
@@ -403,18 +366,6 @@ class SiteFolder:
 
     def _append(self, kind: str, body: RowBody, seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
-
-    def _require_accepted(self, study: Study) -> None:
-        """Refuse a study that rests on an assumption about another package which the steward did not accept."""
-        enclosure = study.enclosure
-        if enclosure is None or enclosure.way != RECORD_BY_RECORD:
-            return
-        if enclosure.package not in self.state().record_by_record:
-            raise LedgerRefused(
-                f"The study was refused because it assumes that the package {enclosure.package!r} treats each record "
-                "by itself, and this site's steward has not accepted that. No records were read. Accept it with: "
-                f'dpcape site allow-analysis {enclosure.package} --record-by-record; or ask for way = "sampled".'
-            )
 
     def _require_member(self, study: Study) -> None:
         if self.name not in study.sites:

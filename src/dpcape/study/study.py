@@ -23,12 +23,13 @@ from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
-from dpcape.protocols import PROTOCOLS, Protocol, ProtocolParameter, make_protocol
+from dpcape.protocols import Protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.study.data import read_data
 from dpcape.study.other_packages import Describe, known_analyses, read_enclosure
+from dpcape.study.protocol_table import protocol_of, read_protocol
 from dpcape.study.sites import StudySite, read_members
 from dpcape.study.toml_reader import TomlSource, TomlTable, is_number, without_dates
 
@@ -173,7 +174,7 @@ class Study:
         members = read_members(source)
         data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
-        settings, deadline = _read_protocol(TomlTable(source, ("protocol",)), len(members))
+        settings, deadline = read_protocol(TomlTable(source, ("protocol",)), len(members))
         head = _read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
         enclosure = read_enclosure(source, head["description"])
         if enclosure is not None:
@@ -216,7 +217,7 @@ class Study:
 
     def protocol(self) -> Protocol:
         """Return the protocol."""
-        return _make_protocol(self.settings)
+        return protocol_of(self.settings)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -355,31 +356,6 @@ def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | di
         section.fail("epsilon", "a positive finite number, or a table with one per site")
     section.within("epsilon", lambda: check_epsilons(numbers, tuple(sorted(members))))
     return numbers if isinstance(value, dict) else next(iter(numbers.values()))
-
-
-def _read_protocol(section: TomlTable, n_sites: int) -> tuple[dict[str, float | str], float | None]:
-    """Return the content of the [protocol] table: kind and parameters, and the deadline."""
-    kind = section.choice("kind", tuple(PROTOCOLS))
-    deadline = section.seconds("deadline")
-    read = {parameter.name: _read_parameter(section, parameter) for parameter in PROTOCOLS[kind].parameters}
-    section.finish()
-    settings: dict[str, float | str] = {
-        "kind": kind,
-        **{name: value for name, value in read.items() if value is not None},
-    }
-    section.within("kind", lambda: _make_protocol(settings).settings(n_sites))
-    return settings, deadline
-
-
-def _read_parameter(section: TomlTable, parameter: ProtocolParameter) -> float | None:
-    if parameter.kind == "count":
-        return section.count(parameter.name, least=parameter.least, required=parameter.required)
-    return section.number(parameter.name, required=parameter.required)
-
-
-def _make_protocol(settings: Mapping[str, float | str]) -> Protocol:
-    numbers = {key: value for key, value in settings.items() if not isinstance(value, str)}
-    return make_protocol(str(settings["kind"]), **numbers)
 
 
 def _read_federation(source: TomlSource) -> dict[str, Any] | None:

@@ -12,10 +12,10 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec, spec_from_loader
+from importlib.util import decode_source, find_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
@@ -88,8 +88,8 @@ class Sources:
             self.texts[name] = (path.read_bytes(), is_package)
 
 
-class SourceFinder(MetaPathFinder, Loader):
-    """Finds the modules of one package among texts in memory."""
+class SourceFinder(MetaPathFinder, InspectLoader):
+    """Finds the modules of packages among texts in memory."""
 
     def __init__(self, texts: Mapping[str, tuple[bytes, bool]]) -> None:
         self._texts = texts
@@ -102,10 +102,13 @@ class SourceFinder(MetaPathFinder, Loader):
             return None
         return spec_from_loader(fullname, self, is_package=self._texts[fullname][1])
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Run a module's text."""
-        name = module.__name__
-        exec(compile(self._texts[name][0], f"<{name}>", "exec", dont_inherit=True), module.__dict__)
+    def is_package(self, fullname: str) -> bool:
+        """Return whether a module has modules below it."""
+        return self._texts[fullname][1]
+
+    def get_source(self, fullname: str) -> str:
+        """Return a module's text."""
+        return decode_source(self._texts[fullname][0])
 
 
 def install_finder(sources: Sources) -> None:

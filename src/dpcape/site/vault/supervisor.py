@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 
 from dpcape.errors import TransportError
-from dpcape.site.foreign.workers import start_zygote
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import LINE_VARIABLE
 from dpcape.site.vault.launch import GO, Launch, Report
@@ -32,6 +31,7 @@ from dpcape.site.vault.processes import adopt_descendants, end_descendants, pass
 from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import Probes
 from dpcape.site.vault.server import SELF_TEST_FILE, VaultSettings
+from dpcape.site.vault.start import start_vault
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _CALM_SECONDS = 1.0, 60.0, 300.0
 _START_SECONDS = 120.0
@@ -210,48 +210,15 @@ class Supervisor:
         return "told to end"
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs:
-            inherited = (control, ours) if self._start_zygote(theirs) else (control,)
-            return self._launched_vault(*inherited)
-
-    def _start_zygote(self, line: socket.socket) -> bool:
-        """Start what runs code of other packages, if the steward allowed any; where it cannot run, it is refused."""
-        if not self._serving.packages or self._serving.mode is NONE:
-            return False
-        options = _options(self._serving.accounts.vault)
-        try:
-            self._zygote = start_zygote(
-                line, self._serving.packages, python=self._serving.vault_python, options=options
-            )
-        except TransportError as error:
-            self._say(str(error))
-            return False
-        return True
-
-    def _launched_vault(self, control: socket.socket, workers: socket.socket | None = None) -> subprocess.Popen[bytes]:
-        inherited = [line.fileno() for line in (control, workers) if line is not None]
-        settings = msgspec.structs.replace(
-            self._serving.settings, control=control.fileno(), workers=None if workers is None else workers.fileno()
+        serving = self._serving
+        vault, self._zygote = start_vault(
+            serving.settings,
+            control,
+            python=serving.vault_python,
+            options=_options(serving.accounts.vault),
+            packages=() if serving.mode is NONE else serving.packages,
+            say=self._say,
         )
-        vault = subprocess.Popen(
-            [self._serving.vault_python, "-I", "-m", "dpcape.site.vault.server"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=inherited,
-            env=clean_environment(),
-            cwd="/",
-            start_new_session=True,
-            **_options(self._serving.accounts.vault),
-        )
-        assert vault.stdin is not None
-        assert vault.stdout is not None
-        vault.stdin.write(msgspec.json.encode(settings) + b"\n")
-        vault.stdin.close()
-        answer = vault.stdout.readline()
-        told: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "it ended without a word"}
-        if "error" in told:
-            raise TransportError(f"The vault did not start because of this: {told['error']}")
         return vault
 
     def _start_engine(self, work: Path, port: int, line: socket.socket, vault: int) -> subprocess.Popen[bytes]:

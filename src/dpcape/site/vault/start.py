@@ -1,0 +1,77 @@
+"""Starts a vault and, where the steward allowed code of other packages, the process that runs it in sandboxes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dpcape.errors import TransportError
+from dpcape.site.foreign.workers import start_zygote
+from dpcape.site.vault.sandbox import clean_environment
+from dpcape.site.vault.server import VaultSettings
+
+Process = subprocess.Popen[bytes]
+
+
+def start_vault(
+    settings: VaultSettings,
+    control: socket.socket,
+    *,
+    python: str,
+    options: Mapping[str, Any],
+    packages: Sequence[str],
+    say: Callable[[str], None],
+) -> tuple[Process, Process | None]:
+    """Start a vault, and a zygote if ``packages`` are allowed; where that cannot be confined, the vault refuses them.
+
+    Parameters
+    ----------
+    settings : VaultSettings
+        The vault's; descriptors are filled in here.
+    control : socket.socket
+        The vault's end of its line to the engine.
+    python : str
+        Interpreter of both.
+    options : mapping
+        What starts a process under the vault's account.
+    packages : sequence of str
+        Distributions whose code may run in sandboxes.
+    say : callable
+        Told why there is no zygote.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        zygote = None
+        try:
+            zygote = start_zygote(theirs, packages, python=python, options=options) if packages else None
+        except TransportError as error:
+            say(str(error))
+        lines = [control.fileno(), *([] if zygote is None else [ours.fileno()])]
+        told = msgspec.structs.replace(settings, control=lines[0], workers=None if zygote is None else lines[1])
+        return _launched(told, lines, python, options), zygote
+
+
+def _launched(settings: VaultSettings, lines: Sequence[int], python: str, options: Mapping[str, Any]) -> Process:
+    vault = subprocess.Popen(
+        [python, "-I", "-m", "dpcape.site.vault.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=tuple(lines),
+        env=clean_environment(),
+        cwd="/",
+        start_new_session=True,
+        **options,
+    )
+    assert vault.stdin is not None
+    assert vault.stdout is not None
+    vault.stdin.write(msgspec.json.encode(settings) + b"\n")
+    vault.stdin.close()
+    answer = vault.stdout.readline()
+    told: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "it ended without a word"}
+    if "error" in told:
+        raise TransportError(f"The vault did not start because of this: {told['error']}")
+    return vault
