@@ -6,8 +6,6 @@ import html
 import json
 import math
 import warnings
-import zipfile
-import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -24,6 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.arrays import FloatArray
 from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
+from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
@@ -35,11 +33,8 @@ if TYPE_CHECKING:
     from dpcape.planning import Declared
     from dpcape.planning.federation_plan import StudyPlan
 
-_FORMAT = "dpcape model 1"
 # Entries this many times larger than any record's norm suggest that new rows were not prepared as the sites' were.
 _FAR_TOO_LONG = 10
-# What reading a damaged file of arrays raises besides Python's usual errors.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, MemoryError, RecursionError, NotImplementedError)
 _PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
 
 
@@ -235,7 +230,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         check_is_fitted(self, "guarantee_")
         arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted if hasattr(self, name)}
         about = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "class": type(self).__name__,
             "params": self.get_params(deep=False),
             "guarantee": msgspec.to_builtins(self.guarantee_),
@@ -247,7 +242,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "bounds_in": list(self.bounds_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
-        np.savez(_npz(path), about=np.array(json.dumps(about, default=_plain)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
+        np.savez(npz_path(path), about=np.array(json.dumps(about, default=plain_value)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -264,7 +259,7 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             ValueError,
             AttributeError,
             EOFError,
-            *_DAMAGE,
+            *DAMAGE,
         ) as error:
             raise InvalidParameter(
                 f"The model in {str(path)!r} cannot be read because the file is damaged ({type(error).__name__}). "
@@ -273,8 +268,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
     @classmethod
     def _load(cls, path: str | Path) -> Self:
-        with _opened(_npz(path)) as stored:
-            about = _about(stored, path)
+        with opened_arrays(npz_path(path)) as stored:
+            about = about_model(stored, path)
             if about["class"] != cls.__name__:
                 raise InvalidParameter(
                     f"The model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
@@ -372,44 +367,3 @@ def check_names(X: object, names: list[str], *, subject: str) -> None:
             f"Column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
             "the order of feature_names_in_, or pass an array."
         )
-
-
-def _npz(path: str | Path) -> Path:
-    """Return the path with the suffix ``.npz``."""
-    return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
-
-
-def _opened(path: Path) -> NpzFile:
-    """Open a file of arrays; refuse any other format, and never unpickle."""
-    with path.open("rb") as file:
-        is_npz = zipfile.is_zipfile(file)
-    if not is_npz:
-        raise _unrecognised(path)
-    opened: NpzFile = np.load(path, allow_pickle=False)
-    return opened
-
-
-def _about(stored: NpzFile, path: str | Path) -> dict[str, Any]:
-    if "about" not in stored:
-        raise _unrecognised(path)
-    about: dict[str, Any] = json.loads(str(stored["about"]))
-    if about.get("format") != _FORMAT:
-        raise InvalidParameter(
-            f"{str(path)!r} must have the format {_FORMAT!r}; got {about.get('format')!r}. Load it with the "
-            "dpcape version that wrote it."
-        )
-    return about
-
-
-def _unrecognised(path: str | Path) -> InvalidParameter:
-    return InvalidParameter(
-        f"{str(path)!r} must be a model written by save(); got an unrecognised format. Check the path."
-    )
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"a parameter of type {type(value).__name__} cannot be saved")

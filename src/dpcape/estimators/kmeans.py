@@ -39,7 +39,7 @@ class _Draws(Protocol):
 
 
 class KMeans(FederatedEstimator):
-    """k-means clustering of the rows of all sites by a fixed number of private Lloyd rounds.
+    """Clusters of the rows of all sites: k-means by a fixed number of private Lloyd rounds.
 
     In more than ten columns, unless a start is given, a private mean and second moment come first. Rounds then run
     along the ten strongest directions around the mean: the first ones with three times as many centres, which are

@@ -51,7 +51,7 @@ def _is_step(release: ReleaseRecord) -> bool:
 
 def noise_length(release: ReleaseRecord) -> float:
     """Return the norm that noise alone would have: the root of its expected square."""
-    return release.scale * math.sqrt(release.size)
+    return release.scale * math.sqrt(release.size - 1)
 
 
 def _row(release: ReleaseRecord) -> list[str]:
