@@ -12,7 +12,9 @@ from dpcape import estimators
 
 from .blocks import ROOT, pages
 
-ANALYSES = sorted(path for path in (ROOT / "docs" / "analyses").glob("*.md") if path.stem != "index")
+ANALYSES = sorted(
+    path for path in (ROOT / "docs" / "analyses").glob("*.md") if not path.stem.startswith(("index", "intervals_"))
+)
 SECTIONS = (
     "What it computes",
     "Run it",

@@ -126,7 +126,7 @@ def test_abandoned_allowances_are_bounded_and_the_latest_kept() -> None:
     site = sites.site("lyon")
     assert len(site._allowances) == MOST_OPEN
     opened[0].mean(first_moments(federation.facts))
-    with pytest.raises(ProtocolError, match="unknown"):
+    with pytest.raises(ProtocolError, match="not open"):
         first.mean(first_moments(federation.facts))
     site.answer(encode(Describe()))
     assert len(site._allowances) == MOST_OPEN - 1

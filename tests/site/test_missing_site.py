@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpcape import Federation, Mean
+from dpcape import PCA, Federation
 from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.noise import OsNoise
 from dpcape.privacy.calibration import plan_release, target_mus
@@ -18,7 +18,7 @@ from dpcape.protocols.dealer import NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
-from dpcape.statistics import first_moments
+from dpcape.statistics import second_moment
 from dpcape.study import Study
 from dpcape.transport.messages import Agreed, Open, Refused, Reopen, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Transport
@@ -27,7 +27,8 @@ SITES = ("lima", "lyon", "oslo", "pune")
 PRESENT = SITES[:3]
 TEXT = """[study]
 name = "first"
-analysis = "mean"
+analysis = "pca"
+n_components = 1
 epsilon = 1.0
 delta = 1e-5
 [protocol]
@@ -75,14 +76,14 @@ class Place:
 def test_noise_and_guarantee_are_those_of_the_sites_that_start(tmp_path: Path, kind: str) -> None:
     place = Place(tmp_path, kind)
     federation = place.federation(place.line(PRESENT))
-    model = Mean(epsilon=1.0, delta=1e-5).fit(federation)
+    model = PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
     guarantee = model.guarantee_
     assert tuple(sorted(guarantee.sites)) == PRESENT == guarantee.took_part
     assert guarantee.epsilon <= 1.0
     assert place.n_charges() == {"lima": 1, "lyon": 1, "oslo": 1, "pune": 0}
     # Against one colluding site: the own noise of the two others must cover what one record moves.
     terms = federation.terms(1.0, 1e-5, (1.0,))
-    statistic = first_moments(federation.facts)
+    statistic = second_moment(federation.facts)
     plan = plan_release(terms, 0, statistic, place.study.protocol())
     for site in PRESENT:
         needed = plan.output_sensitivities[site] / target_mus(terms)[site]
@@ -117,7 +118,7 @@ def test_two_subsets_are_two_runs(tmp_path: Path) -> None:
     """The difference of two sums over overlapping sites would show one site; the second is not approved."""
     place = Place(tmp_path)
     federation = place.federation(place.line(PRESENT))
-    Mean(epsilon=1.0, delta=1e-5).fit(federation)
+    PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
     with pytest.raises(LedgerRefused, match="approved"):
         place.line(SITES[1:])
     assert place.n_charges() == {"lima": 1, "lyon": 1, "oslo": 1, "pune": 0}
@@ -129,7 +130,7 @@ def test_a_charge_for_three_sites_does_not_pay_for_others(tmp_path: Path) -> Non
     line = place.line(PRESENT)
     federation = place.federation(line)
     private = federation.allow(1.0, 1e-5)
-    private.mean(first_moments(federation.facts))
+    private.mean(second_moment(federation.facts))
     terms = private._terms
     sizes = {**{site: terms.n_records[site] for site in PRESENT[:2]}, "pune": 43}
     other = msgspec.structs.replace(terms, n_records=sizes, epsilons=dict.fromkeys(sizes, 1.0))
@@ -167,5 +168,5 @@ def test_sites_that_were_told_of_different_sets_release_nothing(tmp_path: Path, 
     place = Place(tmp_path, kind)
     line = TwoFaced(place.line(SITES), "lyon", PRESENT)
     with pytest.raises(DpcapeError):
-        Mean(epsilon=1.0, delta=1e-5).fit(place.federation(line))
+        PCA(1, epsilon=1.0, delta=1e-5).fit(place.federation(line))
     assert sum(place.n_charges().values()) == 0

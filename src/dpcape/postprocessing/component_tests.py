@@ -33,8 +33,11 @@ _EXCESS = 6.0
 # Against records that are not normal (Laplace: 0.075 rejected at 1.05).
 _PCA_MARGIN = 1.15
 _CCA_MARGIN = 1.05
-# Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form.
-_DENSE = 64
+# Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form, which is
+# kept for the next fit.
+_DENSE = 20
+# Up to this size the largest singular value of a draw is computed with all others.
+_DENSE_PAIRS = 64
 # Draws are the same whenever a result is rebuilt; they protect nobody.
 _SEED = 20260713
 
@@ -170,7 +173,7 @@ def quantile(draws: FloatArray) -> float:
 
 def operator_norms(matrices: FloatArray) -> FloatArray:
     """Return the largest singular value of each matrix, (n, Dx, Dy)."""
-    if min(matrices.shape[1:]) > _DENSE:
+    if min(matrices.shape[1:]) > _DENSE_PAIRS:
         start = np.ones(min(matrices.shape[1:]))
         tops = [scipy.sparse.linalg.svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
         return np.array(tops)
@@ -251,6 +254,9 @@ def _bounded_draws(
     # The largest eigenvalue grows with the size, so that one set of draws serves several sizes.
     step = size // _DENSE * 4
     tops, averages = _tridiagonal_draws(step * math.ceil(size / step), len(errors))
+    if not errors.any():
+        alone: FloatArray = scale * (tops - averages * centred)
+        return alone
     draws = np.empty(len(errors))
     for at, error in enumerate(errors):
         # -d e' - e d' + e e' has rank two: its eigenvalues are those of its matrix in a basis of the two.
