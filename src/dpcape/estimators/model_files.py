@@ -27,9 +27,10 @@ def npz_path(path: str | Path) -> Path:
 def opened_arrays(path: Path) -> NpzFile:
     """Open a file of arrays; refuse any other format, and never unpickle."""
     with path.open("rb") as file:
-        is_npz = zipfile.is_zipfile(file)
-    if not is_npz:
-        raise _unrecognised(path)
+        if not zipfile.is_zipfile(file):
+            raise _unrecognised(path)
+        # A damaged list of contents is found here; NumPy would leave the file open.
+        zipfile.ZipFile(file).close()
     opened: NpzFile = np.load(path, allow_pickle=False)
     return opened
 
