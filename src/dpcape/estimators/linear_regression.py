@@ -81,7 +81,7 @@ class LinearRegression(Regression):
     Privacy
     -------
     Inference: one release of u u', u = w (b, x, a y), w the factor by which a row was shortened; diameter sqrt(2) (B^2
-    + a^2 + b^2) (:class:`~dpcape.statistics.regression_rounds.WeightedRegressionMoment`); where its noise is small, 10%
+    + a^2 + b^2) (``WeightedRegressionMoment``); where its noise is small, 10%
     of mu^2 on the spread of residuals. Prediction: the moment, then gradients clipped to a public length. Private
     scaling adds three releases; records are then clipped after they are scaled, so diameters are public constants.
     Everything else is post-processing.

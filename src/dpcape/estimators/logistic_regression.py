@@ -76,7 +76,7 @@ class LogisticRegression(Regression):
     Privacy
     -------
     Inference: four releases of (R/4 score, curvature), each of diameter R^2/2, R^2 = B^2 + b^2
-    (:class:`~dpcape.statistics.regression_rounds.LogisticScores`), with .1, .15, .2 and .55 of mu^2. Prediction: one
+    (``LogisticScores``), with .1, .15, .2 and .55 of mu^2. Prediction: one
     moment, then gradients clipped to a public length. Private scaling adds three releases. The rest is post-processing.
 
     Edge cases

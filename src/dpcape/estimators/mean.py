@@ -54,7 +54,7 @@ class Mean(FederatedEstimator):
 
     Privacy
     -------
-    One release of :func:`~dpcape.statistics.clipped_means`: the rows, their squares for the variance, the part that
+    One release of ``clipped_means``: the rows, their squares for the variance, the part that
     clipping took away, and the number of valid rows. Its diameter is 2 B if public ranges allow no clipping, 2.24 B if
     they do, and 2.06 B without ranges. The rest is post-processing.
 
