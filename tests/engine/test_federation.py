@@ -38,7 +38,7 @@ INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntolerance = 1e-12'
 def assert_same_model(run: RunFolder, expected: Any) -> None:
     found = run.model()
     for name in expected._fitted:
-        assert np.array_equal(getattr(found, name), getattr(expected, name), equal_nan=True), name
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
     assert found.guarantee_.replayable
     assert "NO PROTECTION" in str(found.guarantee_)
 

@@ -181,6 +181,23 @@ def test_replacing_a_unit_moves_the_total_by_at_most_the_sensitivity(case: Case,
 # Packing and rounding.
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore:invalid value:RuntimeWarning")
+def test_an_invalid_unit_contributes_nothing(case: Case) -> None:
+    """The total is that of the other units, also where rows are kept between rounds and memory is reused."""
+    units = np.random.default_rng(3).normal(size=(40, case.n_parameters))
+    spoiled = units.copy()
+    spoiled[7] = np.nan
+    records = case.records(spoiled)
+    if records.n_invalid == 0:
+        pytest.skip("this kind of units cannot be invalid")
+    assert records.n_invalid == 1
+    used = [np.full((40, width), 1e5) for width in range(1, 30)]
+    del used
+    apart = case.statistic().total(records) - case.total(np.delete(units, 7, axis=0))
+    assert np.linalg.norm(apart) <= 4 * error_of(case, 40)
+
+
 @each_case
 def test_the_rounding_of_both_totals_is_in_the_sensitivity(case: Case) -> None:
     statistic = case.statistic()

@@ -102,7 +102,8 @@ def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
             reduced = np.matmul(block, projection, out=result[start : start + len(block)])
             rows_into_ball(reduced, MOST_REDUCED)
             start += len(block)
-        return [result]
+        # Invalid records have no row.
+        return [result[:start]]
 
     return _kept(records, projection, compute)[0]
 
