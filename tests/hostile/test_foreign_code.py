@@ -223,9 +223,9 @@ class Served(Transport):
 class Site:
     """A site folder, and vaults started for it as the supervisor does."""
 
-    def __init__(self, path: Path, installed: Path) -> None:
-        np.savez(path / "lyon.npz", X=DATA)
-        (path / "study.toml").write_text(STUDY)
+    def __init__(self, path: Path, installed: Path, study: str = STUDY, **arrays: np.ndarray) -> None:
+        np.savez(path / "lyon.npz", X=DATA, **arrays)
+        (path / "study.toml").write_text(study)
         self.study = Study.load(path / "study.toml", packages=ANY_PACKAGE)
         self.folder = SiteFolder.create(path / "site", name="lyon")
         self.folder.add_data("main", path / "lyon.npz", epsilon=100.0, delta=1e-3)

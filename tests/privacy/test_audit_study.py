@@ -7,7 +7,8 @@ are fixed. Teeth: half the noise, a statistic that mixes records, and a message 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpcape import Replay
+from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.audit import StudyAudit, audit_study
 from dpcape.audit.messages import differences
 from dpcape.audit.neighbours import Neighbours
@@ -68,6 +70,32 @@ def test_a_true_guarantee_is_kept_and_half_the_noise_is_noticed(name: str) -> No
         assert found.tightness > 0.25
         assert 0.8 < found.reached <= 1 + 1e-6
     assert all(found.gaussian_epsilon > found.claimed_epsilon for found in audited(study, HALF))
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An installed package with losses; its name."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
+    from tests.site.parts_package import PACKAGE, forget, install
+
+    monkeypatch.syspath_prepend(str(install(tmp_path)))
+    yield PACKAGE
+    forget()
+
+
+def test_code_of_another_package_is_attacked_as_the_sites_compute_it(package: str) -> None:
+    """The loss makes one record of a block everybody's. Enclosed, that is paid for; as its author states it, not."""
+    text = text_of("polynomial_loss", 'loss = "grabber"', 'kind = "independent"', LABELLED)
+    study = Study.parse(text + "[package]\nblock = 6\n", packages=ANY_PACKAGE)
+    assert study.enclosure is not None
+    assert study.enclosure.package == package
+    for found in audited(study):
+        assert not found.refuted
+        assert not found.messages
+        assert found.status.startswith("conditional")
+        assert 0.95 < found.reached <= 1 + 1e-6
+    assert all(found.gaussian_epsilon > found.claimed_epsilon for found in audited(study, HALF))
+    assert all(found.refuted for found in audited(replace(study, enclosure=None)))
 
 
 KINDS = {

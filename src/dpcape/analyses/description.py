@@ -188,7 +188,9 @@ class Analysis:
     in_studies : bool
         Whether a study file may name it.
     package : str
-        Distribution that provides it.
+        Distribution that provides it, or code that it runs.
+    part : str
+        What the package provides, if the analysis is dpcape's own; else empty.
     """
 
     name: str
@@ -212,6 +214,7 @@ class Analysis:
     place: int = 100
     in_studies: bool = True
     package: str = "dpcape"
+    part: str = ""
 
     @property
     def python(self) -> str:
@@ -291,8 +294,11 @@ class Analysis:
 
 
 def stated_of(analysis: Analysis) -> tuple[str, ...]:
-    """Return what a guarantee rests on because an analysis comes from another package; nothing for dpcape's own."""
-    if analysis.package == "dpcape":
+    """Return what a guarantee rests on because an analysis comes from another package; nothing for dpcape's own.
+
+    What rests on a part of it that comes from another package is said by its releases.
+    """
+    if analysis.package == "dpcape" or analysis.part:
         return ()
     return (f"the analysis {analysis.python}, which is not part of dpcape, is what its author says",)
 

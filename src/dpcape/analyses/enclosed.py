@@ -104,7 +104,7 @@ def _enclosed_step(step: Step, enclosure: Enclosure) -> Step:
 
 
 def _enclosed_release(release: Release, enclosure: Enclosure) -> Release:
-    if release.stated is None and is_own(statistic_class(release.statistic)):
+    if release.stated is None and _is_proved(release):
         return release
     extent = release.extent
     return replace(
@@ -117,8 +117,16 @@ def _enclosed_release(release: Release, enclosure: Enclosure) -> Release:
     )
 
 
-def plain_analysis(name: str, package: str, asker: Asker) -> Analysis:
-    """Return the description of an analysis that is not loaded here: whatever is computed from it is asked for."""
+def _is_proved(release: Release) -> bool:
+    """Return whether dpcape's own code computes a release. Whatever rests on an assumption is enclosed."""
+    return is_own(statistic_class(release.statistic)) and not release.assumption
+
+
+def plain_analysis(name: str, package: str, asker: Asker, part: str = "") -> Analysis:
+    """Return the description of an analysis that is not loaded here: whatever is computed from it is asked for.
+
+    ``part`` says what the package provides if the analysis is dpcape's own.
+    """
     about = asker.analysis(name, package)
     required = [Parameter(entry, OTHER, default=REQUIRED) for entry in about.required]
     optional = [Parameter(entry, OTHER, default=None) for entry in about.optional]
@@ -134,6 +142,7 @@ def plain_analysis(name: str, package: str, asker: Asker) -> Analysis:
         units=frozenset(about.units),
         standing=CONDITIONAL,
         package=package,
+        part=part,
     )
 
 
@@ -211,7 +220,7 @@ def plain_outline(analysis: Analysis, numbers: PublicNumbers) -> PlainOutline:
 
 def _plain(release: Release) -> PlainRelease:
     extent = release.extent
-    own = is_own(statistic_class(release.statistic))
+    own = _is_proved(release)
     numbers = {name: None if value is None else computed(value) for name, value in release.numbers.items()}
     return PlainRelease(
         statistic=release.statistic,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dpcape.analyses.description import CLIP, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
-from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, Parameter, check_number, shown
+from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.formula import choose, negation
-from dpcape.statistics.feature_maps import n_inputs
+from dpcape.statistics.feature_maps import feature_map, n_inputs, own_maps
 
 
 def _schedule(p: Public) -> Steps:
@@ -20,9 +20,10 @@ def _schedule(p: Public) -> Steps:
     inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
     numbers = {"n_features": inputs, "n_outputs": choose(p.n_classes == 2, 1, p.n_classes), "clip": p.clip}
     linear = p.n_hidden == 0
-    yield Release("linear_gradient", numbers, 1 / p.n_iter, p.n_iter, when=linear)
+    rests_on = "" if p.features is None else feature_map(p.features).assumption
+    yield Release("linear_gradient", numbers, 1 / p.n_iter, p.n_iter, when=linear, assumption=rests_on)
     hidden = numbers | {"n_hidden": p.n_hidden}
-    yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=negation(linear))
+    yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=negation(linear), assumption=rests_on)
 
 
 def _refuse_momentum(value: object, p: Public) -> None:
@@ -54,7 +55,14 @@ NETWORK_CLASSIFIER = Analysis(
         Parameter("clip", POSITIVE, 1.0, title="Clip of a gradient"),
         Parameter("learning_rate", POSITIVE, None, optional=True),
         Parameter("momentum", NUMBER, None, optional=True, refuse=_refuse_momentum),
-        Parameter("features", OTHER, None, optional=True, refuse=_refuse_features),
+        Parameter(
+            "features",
+            OTHER,
+            None,
+            optional=True,
+            refuse=_refuse_features,
+            code=CodeNames("dpcape.feature_maps", own_maps),
+        ),
         SEED,
     ),
     facts=(Parameter("n_classes", WHOLE, 2, 2, 10**9, optional=True, title="Classes"),),

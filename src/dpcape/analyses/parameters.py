@@ -107,6 +107,22 @@ WHOLE, NUMBER, POSITIVE, FLAG, CHOICE, OTHER = "whole", "number", "positive", "f
 
 
 @dataclass(frozen=True)
+class CodeNames:
+    """Names of code that a parameter may have as its value.
+
+    Attributes
+    ----------
+    group : str
+        Entry points under which other packages declare such code.
+    own : callable
+        Returns the names of dpcape's own; no package can replace those.
+    """
+
+    group: str
+    own: Callable[[], frozenset[str]]
+
+
+@dataclass(frozen=True)
 class Parameter:
     """Parameter of an analysis: its kind, range and default, and its initial value in plans.
 
@@ -134,6 +150,8 @@ class Parameter:
         Meaning of None on the planner page.
     refuse : callable or None
         Check that replaces the kind's own: ``refuse(value, public)`` raises if the value is invalid.
+    code : CodeNames or None
+        Where other packages declare code that this parameter may name; None if it names none.
     """
 
     name: str
@@ -147,6 +165,7 @@ class Parameter:
     title: str = ""
     left_out: str = ""
     refuse: Callable[[object, Public], object] | None = None
+    code: CodeNames | None = None
 
     @property
     def start(self) -> object:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import OTHER, Parameter, shown
+from dpcape.analyses.parameters import OTHER, CodeNames, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Formula, written
 from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.losses import own_losses
 from dpcape.statistics.polynomials import LARGEST_SIZE
 
+POLYNOMIAL_LOSSES = "dpcape.losses"
 _NOTE = (
     "Planned for the loss 'poisson' with counts from 0; the noise does not depend on the largest count. Plan your own "
     "losses in Python."
@@ -45,7 +47,7 @@ POLYNOMIAL_LOSS = Analysis(
     kinds=frozenset({"rows", "labelled"}),
     records="labelled",
     labels="counts",
-    parameters=(Parameter("loss", OTHER, refuse=_refuse_loss),),
+    parameters=(Parameter("loss", OTHER, refuse=_refuse_loss, code=CodeNames(POLYNOMIAL_LOSSES, own_losses)),),
     schedule=_schedule,
     variants=(
         Variant(

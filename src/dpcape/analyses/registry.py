@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pkgutil
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -43,6 +43,13 @@ def own_analyses() -> Mapping[str, Analysis]:
     return named
 
 
+@cache
+def code_groups() -> tuple[str, ...]:
+    """Return the groups of entry points under which packages declare code: analyses, and what their parameters name."""
+    named = [entry.code.group for found in own_analyses().values() for entry in found.parameters if entry.code]
+    return (GROUP, *sorted(set(named)))
+
+
 def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
     """Return the analyses a study may name: dpcape's own, and those of ``packages`` (distributions).
 
@@ -50,7 +57,7 @@ def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
     package's code.
     """
     own = {name: entry for name, entry in own_analyses().items() if entry.in_studies}
-    return {**{name: loaded(point) for name, point in points(packages).items()}, **own}
+    return {**{name: loaded(point, name) for name, point in points(packages).items()}, **own}
 
 
 def points(packages: Container[str]) -> dict[str, EntryPoint]:
@@ -67,10 +74,37 @@ def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis
     return known[name]
 
 
-def declaring_package(name: str) -> str:
-    """Return the distribution that declares an analysis, without loading its code; empty for dpcape's own names."""
-    points = [] if name in own_analyses() else [point for point in entry_points(group=GROUP) if point.name == name]
-    return package_of(points[0]) if points else ""
+def declared_code(packages: Container[str]) -> list[EntryPoint]:
+    """Return everything that packages declare, analyses and what parameters may name, without loading any code."""
+    parts = [point for group in code_groups()[1:] for point in entry_points(group=group)]
+    return [*points(packages).values(), *(point for point in parts if package_of(point) in packages)]
+
+
+def needed_code(head: Mapping[str, object], packages: Container[str]) -> EntryPoint | None:
+    """Return the code of another package that a study names, without loading it; None if it names none.
+
+    That is the analysis itself, or what a parameter of an analysis of dpcape names.
+
+    Parameters
+    ----------
+    head : mapping
+        The [study] table of a study.
+    packages : container of str
+        Distributions that are preferred where several declare the name.
+    """
+    name = str(head.get("analysis", ""))
+    own = own_analyses().get(name)
+    wanted = [(GROUP, name)] if own is None else list(_named_parts(own, head))
+    found = [point for group, value in wanted for point in entry_points(group=group) if point.name == value]
+    return next((point for point in found if package_of(point) in packages), found[0] if found else None)
+
+
+def _named_parts(analysis: Analysis, head: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield group and name of code that parameters of an analysis name; dpcape's own is left out."""
+    for entry in analysis.parameters:
+        value = head.get(entry.name)
+        if entry.code is not None and isinstance(value, str) and value not in entry.code.own():
+            yield entry.code.group, value
 
 
 @cache
@@ -85,15 +119,27 @@ def package_of(point: EntryPoint) -> str:
     return "" if point.dist is None else point.dist.name
 
 
-def loaded(point: EntryPoint) -> Analysis:
-    """Load the analysis of another package, which runs its code; it is conditional, whatever it declares."""
+def loaded(point: EntryPoint, name: str) -> Analysis:
+    """Load code of another package, which runs it, and return the analysis of this name that needs it.
+
+    The analysis is conditional, whatever the package declares.
+    """
     found = point.load()
+    if point.group != GROUP:
+        return dataclasses.replace(
+            own_analyses()[name], standing=CONDITIONAL, package=package_of(point), part=part_of(point)
+        )
     if not isinstance(found, Analysis):
         raise InvalidParameter(
             f"The entry point {point.name!r} of {package_of(point)} must be an Analysis; got {type(found).__name__}. "
             "Report this to the package's authors."
         )
     return dataclasses.replace(found, name=point.name, standing=CONDITIONAL, package=package_of(point))
+
+
+def part_of(point: EntryPoint) -> str:
+    """Return what a package adds to an analysis of dpcape, in words; empty if the analysis itself is the package's."""
+    return "" if point.group == GROUP else f"{point.group.partition('.')[2]}: {point.name}"
 
 
 def _place(entry: tuple[Analysis, Variant]) -> tuple[int, int, str]:

@@ -22,6 +22,7 @@ from dpcape.protocols.dealer import DEALER
 from dpcape.records import Records
 from dpcape.secure_sum import Identity
 from dpcape.site.site import Site
+from dpcape.statistics.enclosed import IN_THIS_PROCESS
 from dpcape.transport.messages import Agreed, Open, decode_from_site, encode
 
 ALPHA = 1e-6
@@ -145,7 +146,7 @@ def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[
 
 def _steps(name: str, records: Records, transcript: RecordedRun) -> list[IntArray]:
     identity = Identity.generate()
-    site = Site(name, records, ledger=Ledger(), identity=identity, noise=OsNoise())
+    site = Site(name, records, ledger=Ledger(), identity=identity, noise=OsNoise(), contributor=IN_THIS_PROCESS)
     others = {other: Identity.generate().public for other in (*transcript.terms.sites, DEALER)}
     site.pin({**others, name: identity.public})
     _, reply = decode_from_site(site.answer(encode(Open(terms=transcript.terms), allowance=transcript.terms.allowance)))

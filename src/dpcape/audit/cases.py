@@ -15,8 +15,12 @@ from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
 from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import SITES, VICTIM
+from dpcape.federation import Federation
 from dpcape.planning.estimator import Estimator
+from dpcape.protocols import Protocol
 from dpcape.records import Records, documents, labelled, rows, subjects, views
+from dpcape.statistics.enclosed import Enclosure
+from dpcape.transport.transport import Transport
 
 _TIME_POINTS = 8
 
@@ -41,6 +45,8 @@ class Case:
         Of the sites; None for weights proportional to records.
     victim : str
         The site whose unit is attacked.
+    enclosure : Enclosure or None
+        How sites compute statistics of another package.
     """
 
     name: str
@@ -51,6 +57,11 @@ class Case:
     sites: tuple[str, ...] = SITES
     weights: Mapping[str, float] | None = None
     victim: str = VICTIM
+    enclosure: Enclosure | None = None
+
+    def federation(self, transport: Transport, protocol: Protocol) -> Federation:
+        """Return the federation that the analysis is fitted to."""
+        return Federation(transport, protocol=protocol, weights=self.weights, enclosure=self.enclosure)
 
     def numbers(self, seed: int) -> dict[str, FloatArray]:
         """Return synthetic numbers for each site."""

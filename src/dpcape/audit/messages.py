@@ -10,7 +10,6 @@ import msgspec
 from dpcape.arrays import FloatArray
 from dpcape.audit.cases import Case
 from dpcape.errors import DpcapeError, DpcapeWarning
-from dpcape.federation import Federation
 from dpcape.noise import Replay
 from dpcape.protocols import Protocol
 from dpcape.site.in_process import in_process
@@ -33,7 +32,7 @@ def sent_by_sites(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DpcapeWarning)
         try:
-            case.make(epsilon, delta).fit(Federation(listener, protocol=protocol, weights=case.weights))
+            case.make(epsilon, delta).fit(case.federation(listener, protocol))
         except DpcapeError as error:
             listener.replies.append(("coordinator", "failure", str(error)))
     return listener.replies

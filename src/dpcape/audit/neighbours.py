@@ -15,6 +15,7 @@ from dpcape.audit.cases import Case
 from dpcape.audit.recorded_run import RecordedRun
 from dpcape.site.pair_search import Effort, farthest_pair
 from dpcape.site.totals import released_total
+from dpcape.statistics.enclosed import IN_THIS_PROCESS
 
 # Records of the victim's site besides the one that varies, in the search; the attack itself uses all of them.
 _BACKGROUND = 2
@@ -67,7 +68,7 @@ def _totals(case: Case, transcript: RecordedRun, background: int) -> Callable[[F
         records = case.records(np.vstack([unit, others]))
         return np.concatenate(
             [
-                weight * released_total(statistic, records)
+                weight * released_total(statistic, records, IN_THIS_PROCESS)
                 for weight, statistic in zip(weights, transcript.statistics, strict=True)
             ]
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from dpcape.audit.cases import Case
 from dpcape.errors import UtilityWarning
-from dpcape.federation import Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.noise import Replay
 from dpcape.privacy.terms import Terms
@@ -55,7 +54,7 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
     with warnings.catch_warnings():
         # With so few records results are poor, and they are not used.
         warnings.simplefilter("ignore", UtilityWarning)
-        model = case.make(epsilon, delta).fit(Federation(listener, protocol=protocol, weights=case.weights))
+        model = case.make(epsilon, delta).fit(case.federation(listener, protocol))
     terms, requests = listener.heard()
     statistics = tuple(build(request.statistic, terms.facts, decode_public(request.public)) for request in requests)
     return RecordedRun(terms, requests, statistics, model.guarantee_)

@@ -69,6 +69,7 @@ def study_case(study: Study, *, site: str | None = None) -> Case:
         sites=study.sites,
         weights=study.weights or None,
         victim=victim,
+        enclosure=study.enclosure,
     )
 
 

@@ -121,9 +121,9 @@ class Allowance:
         return plan_release(self._terms, number, asked, self._protocol)
 
     def _asked(self, statistic: AnyStatistic) -> AnyStatistic:
-        """Return what the sites are asked for: a statistic of another package is enclosed, where a study says how."""
+        """Return what the sites are asked for: what other packages compute is enclosed, where a study says how."""
         enclosure = self._federation.enclosure
-        if enclosure is None or is_own(type(statistic)):
+        if enclosure is None or (is_own(type(statistic)) and not statistic.assumption):
             return statistic
         return enclosed_statistic(statistic, enclosure)
 

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Container
 from pathlib import Path
 
-from dpcape.analyses.registry import declaring_package
+from dpcape.analyses.registry import needed_code, package_of
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import write_private
 from dpcape.study import Study
@@ -48,13 +48,12 @@ def kept_study(studies: Path, reference: str, packages: Container[str], describe
 def require_allowed(studies: Path, digest: str, packages: Container[str]) -> None:
     """Refuse a kept study that needs code of a package which is not among ``packages``; nothing is loaded."""
     head = tomllib.loads((studies / digest / "study.toml").read_text(encoding="utf-8")).get("study", {})
-    analysis = str(head.get("analysis", ""))
-    package = declaring_package(analysis)
-    if package and package not in packages:
+    needed = needed_code(head, packages)
+    if needed is not None and package_of(needed) not in packages:
         raise LedgerRefused(
-            f"The study was refused because {analysis!r} is code of the package {package!r}, which this site does not "
-            "run. Ask its steward to allow the package (dpcape site allow-analysis) and to start the site again, on "
-            "Linux with Landlock; or use an analysis of dpcape."
+            f"The study was refused because {needed.name!r} is code of the package {package_of(needed)!r}, which this "
+            "site does not run. Ask its steward to allow the package (dpcape site allow-analysis) and to start the "
+            "site again, on Linux with Landlock; or use an analysis of dpcape."
         )
 
 

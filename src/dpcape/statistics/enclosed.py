@@ -275,7 +275,7 @@ def enclosed_statistic(statistic: AnyStatistic, enclosure: Enclosure) -> Enclose
 
 def assumption_of(enclosure: Enclosure, inner: str) -> str:
     """Return what a guarantee rests on if a statistic of another package is computed in this way, in words."""
-    whose = f"the statistic {inner!r} of the package {enclosure.package!r}"
+    whose = f"the code of the package {enclosure.package!r} that computes the statistic {inner!r}"
     if enclosure.way == RECORD_BY_RECORD:
         return (
             f"{whose} treats each record by itself, and no record makes it crash or exceed the time of its block "

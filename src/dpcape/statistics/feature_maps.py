@@ -102,11 +102,17 @@ def known_map(cls: _M) -> _M:
     return cls
 
 
+def own_maps() -> frozenset[str]:
+    """Return the names of dpcape's own feature maps."""
+    return frozenset(name for name, entry in _MAPS.items() if is_own(type(entry)))
+
+
 def feature_map(name: str) -> FeatureMap:
     """Return the registered feature map of this name."""
     if name not in _MAPS:
         raise InvalidParameter(
-            f"features must be one of {sorted(_MAPS)}; got {name!r}. Import the module that defines it, at every site."
+            f"features must be one of {sorted(_MAPS)}; got {name!r}. In a run of your own, import the module "
+            "that defines it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
         )
     return _MAPS[name]
 

@@ -195,11 +195,16 @@ def known_loss(cls: _L) -> _L:
     return cls
 
 
+def own_losses() -> frozenset[str]:
+    """Return the names of dpcape's own losses."""
+    return frozenset(name for name, loss in _LOSSES.items() if is_own(type(loss)))
+
+
 def loss_of(name: str) -> RecordLoss:
     """Return the registered loss of this name."""
     if name not in _LOSSES:
         raise InvalidParameter(
             f"loss must be one of {sorted(_LOSSES)}; got {name!r}. In a run of your own, import the module that "
-            "defines it; a site that is served runs no losses of other packages."
+            "defines it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
         )
     return _LOSSES[name]

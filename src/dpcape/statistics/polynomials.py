@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -33,7 +33,6 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
         self.loss = loss_of(loss)
         self._weights = self.loss.weights(self.facts)
         self._sizes = _sizes(self.loss, self.facts)
-        self._numbers = loss_numbers(self.facts, loss=loss)
 
     @staticmethod
     def extent(*, n_features: Number, size: Number, diameter: Number, radius: Number, degree: Number) -> Extent:
@@ -45,9 +44,14 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
         summed = rounding_in_blocks(n_features, radius)
         return Extent(size, diameter, radius, lambda n: summed(n) * (2 + degree))
 
-    @property
+    @cached_property
     def numbers(self) -> Mapping[str, float]:
-        return self._numbers
+        """Numbers of the loss, after searches have tried to refute what its author states.
+
+        Computed when an extent is first needed, which is before anything is released; a child that only adds up
+        coefficients, clipped elsewhere, has no time for it.
+        """
+        return loss_numbers(self.facts, loss=self.loss.name)
 
     @property
     def proved(self) -> bool:
@@ -70,7 +74,7 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
         return "; ".join(parts)
 
     def total(self, records: RowOrLabelledBlocks) -> FloatArray:
-        result = np.zeros(self.size)
+        result = np.zeros(sum(self._sizes))
         for block in records.blocks(BLOCK_ROWS):
             rows, targets = block if isinstance(block, tuple) else (block, None)
             with np.errstate(all="ignore"):
@@ -149,5 +153,7 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
 
 
 def polynomial_coefficients(facts: PublicFacts, *, loss: str) -> PolynomialCoefficients:
-    """Mean coefficients of a registered loss."""
+    """Mean coefficients of a registered loss; refused if a search refutes what its author states."""
+    # Searched here, before anybody is asked.
+    loss_numbers(facts, loss=loss)
     return PolynomialCoefficients(facts, loss=loss)

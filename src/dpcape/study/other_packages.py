@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from importlib.metadata import EntryPoint
 from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, points
+from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, needed_code, package_of
 from dpcape.statistics.enclosed import (
     LEAST_SECONDS,
     MAX_BLOCK,
@@ -19,27 +19,35 @@ from dpcape.statistics.enclosed import (
 )
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
-Describe: TypeAlias = Callable[[EntryPoint], Analysis]
-"""Finds out what must be known of an analysis of another package."""
+Describe: TypeAlias = Callable[[EntryPoint, str], Analysis]
+"""Finds out what must be known of the analysis of this name, given the code of another package that it needs."""
 
 
 def known_analyses(source: TomlSource, packages: Container[str], describe: Describe | None) -> dict[str, Analysis]:
-    """Return the analyses a study may name; of other packages only the one it names is looked at."""
+    """Return the analyses a study may name; of other packages only the code it names is looked at."""
     head = source.content.get("study")
-    named = head.get("analysis") if isinstance(head, dict) else None
-    allowed = points(packages)
-    if not isinstance(named, str) or named not in allowed:
+    needed = needed_code(head, packages) if isinstance(head, Mapping) else None
+    if not isinstance(head, Mapping) or needed is None:
         return analyses(NO_PACKAGE)
-    return {**analyses(NO_PACKAGE), named: (describe or loaded)(allowed[named])}
+    if package_of(needed) not in packages:
+        source.fail(
+            ("study", "analysis"),
+            f"{needed.name!r} is code of the package {package_of(needed)!r}, which is not allowed here. At a site, "
+            f"allow it with: dpcape site allow-analysis {package_of(needed)}.",
+        )
+    named = str(head["analysis"])
+    return {**analyses(NO_PACKAGE), named: (describe or loaded)(needed, named)}
 
 
 def read_enclosure(source: TomlSource, analysis: Analysis) -> Enclosure | None:
-    """Return the content of the [package] table; None for an analysis of dpcape, which has no such table."""
+    """Return the content of the [package] table; None for an analysis without code of other packages."""
     section = TomlTable(source, ("package",), required=False)
     if analysis.package == "dpcape":
         if "package" in source.content:
             source.fail(
-                ("package",), "[package] must be left out for an analysis of dpcape; got one. Remove it.", at_key=True
+                ("package",),
+                "[package] must be left out for a study without code of other packages; got one. Remove it.",
+                at_key=True,
             )
         return None
     way = section.choice("way", WAYS) if "way" in section else SAMPLED

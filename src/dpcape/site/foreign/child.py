@@ -20,6 +20,7 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, plain_about, plain_outline
+from dpcape.analyses.registry import own_analyses
 from dpcape.errors import InvalidParameter
 from dpcape.site.foreign.sources import Declared, Sources, install_finder
 from dpcape.site.foreign.tasks import (
@@ -87,7 +88,7 @@ def _give_up() -> None:
 def _plain(task: DescribeTask | OutlineTask, sources: Sources) -> bytes:
     """Return what an analysis says of itself, or that it refuses."""
     try:
-        analysis = _analysis(sources.of(task.package)[task.analysis])
+        analysis = _analysis(task.package, task.analysis, sources)
         answer: PlainAnalysis | PlainOutline = (
             plain_about(analysis) if isinstance(task, DescribeTask) else plain_outline(analysis, task.numbers)
         )
@@ -96,11 +97,22 @@ def _plain(task: DescribeTask | OutlineTask, sources: Sources) -> bytes:
         return msgspec.msgpack.encode(NoAnswer())
 
 
-def _analysis(declared: Declared) -> Analysis:
+def _analysis(package: str, name: str, sources: Sources) -> Analysis:
+    """Return an analysis of a package, or one of dpcape's own with the package's code loaded."""
+    declared = sources.analysis(package, name)
+    if declared is None:
+        _load_all(package, sources)
+        return own_analyses()[name]
     found = _loaded(declared)
     if not isinstance(found, Analysis):
         raise InvalidParameter(f"{declared.name!r} must be an Analysis; got {type(found).__name__}.")
     return found
+
+
+def _load_all(package: str, sources: Sources) -> None:
+    """Load what a package declares, which registers its statistics, losses and feature maps."""
+    for declared in sources.of(package):
+        _loaded(declared)
 
 
 def _loaded(declared: Declared) -> object:
@@ -113,9 +125,7 @@ def _loaded(declared: Declared) -> object:
 def _contribute(line: int, task: ContributeTask, sources: Sources) -> None:
     statistic = build(task.way, task.facts, decode_public(task.public))
     assert isinstance(statistic, Enclosed)
-    # Registers the package's statistics.
-    for declared in sources.of(task.package).values():
-        _loaded(declared)
+    _load_all(task.package, sources)
     code = build(statistic.inner, task.facts.shape_facts(), statistic.inner_public)
     block = msgspec.msgpack.decode(read_written(partial(os.read, line), MAX_TASK_BYTES), type=list[Array])
     parts = tuple(entry.decode().copy() for entry in block)

@@ -21,7 +21,7 @@ from types import ModuleType
 
 import msgspec
 
-from dpcape.analyses.registry import package_of, points
+from dpcape.analyses.registry import GROUP, declared_code, package_of
 
 MAX_SOURCE_BYTES = 2**24
 # What dpcape itself is built on; a package may import these and the standard library.
@@ -31,16 +31,17 @@ _NOT_LOADED = frozenset({"__main__", "antigravity", "idlelib", "test", "this", "
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """An analysis that a package declares: its name, and where it is."""
+    """Code that a package declares: its kind (group of entry points), its name, and where it is."""
 
     package: str
+    group: str
     name: str
     module: str
     attribute: str
 
 
 class Sources:
-    """The modules of allowed packages by name, as text, and the analyses they declare.
+    """The modules of allowed packages by name, as text, and the code they declare.
 
     Parameters
     ----------
@@ -49,15 +50,18 @@ class Sources:
     """
 
     def __init__(self, packages: Iterable[str]) -> None:
-        found = points(frozenset(packages))
-        self.declared = [_declared(point) for point in found.values()]
+        self.declared = [_declared(point) for point in declared_code(frozenset(packages))]
         self.texts: dict[str, tuple[bytes, bool]] = {}
         for top in sorted({entry.module.partition(".")[0] for entry in self.declared}):
             self._read(top)
 
-    def of(self, package: str) -> Mapping[str, Declared]:
-        """Return the analyses of a package by name."""
-        return {entry.name: entry for entry in self.declared if entry.package == package}
+    def of(self, package: str) -> list[Declared]:
+        """Return all that a package declares."""
+        return [entry for entry in self.declared if entry.package == package]
+
+    def analysis(self, package: str, name: str) -> Declared | None:
+        """Return the analysis of this name that a package declares, if it declares one."""
+        return next((entry for entry in self.of(package) if (entry.group, entry.name) == (GROUP, name)), None)
 
     def load_libraries(self) -> None:
         """Import the libraries that the packages name, so that children find them in memory."""
@@ -132,4 +136,6 @@ def _imported(text: bytes) -> Iterator[str]:
 
 
 def _declared(point: EntryPoint) -> Declared:
-    return Declared(package=package_of(point), name=point.name, module=point.module, attribute=point.attr)
+    return Declared(
+        package=package_of(point), group=point.group, name=point.name, module=point.module, attribute=point.attr
+    )

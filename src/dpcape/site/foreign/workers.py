@@ -19,7 +19,7 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, PublicNumbers, plain_analysis
-from dpcape.analyses.registry import package_of
+from dpcape.analyses.registry import package_of, part_of
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.facts import PublicFacts
@@ -44,6 +44,8 @@ _T = TypeVar("_T")
 _ENDING = 0.25
 _PLAIN_SECONDS = 60.0
 _ANSWER_SECONDS = 30.0
+# Each at most MAX_PLAIN_BYTES long, and nearly always a page.
+_MOST_TOLD = 32
 
 
 class Workers:
@@ -60,6 +62,7 @@ class Workers:
         self._control.settimeout(_ANSWER_SECONDS)
         # One child at a time, whichever study it is for: no two can meet.
         self._lock = threading.Lock()
+        self._told_before: dict[bytes, bytes] = {}
 
     def close(self) -> None:
         """End the zygote and its child."""
@@ -94,21 +97,31 @@ class Workers:
         """Return the releases of an analysis, from a child."""
         return self._told(OutlineTask(package=package, analysis=name, numbers=numbers), PlainOutline)
 
-    def described(self, point: EntryPoint) -> Analysis:
-        """Return the description of an analysis of another package, without loading it here."""
-        return plain_analysis(point.name, package_of(point), self)
+    def described(self, point: EntryPoint, name: str) -> Analysis:
+        """Return the description of an analysis that needs code of another package, without loading it here."""
+        return plain_analysis(name, package_of(point), self, part_of(point))
 
     def _told(self, task: DescribeTask | OutlineTask, kind: type[_T]) -> _T:
+        asked = msgspec.msgpack.encode(task)
         with self._lock:
-            answer = self._answer(task, b"", time.monotonic() + _PLAIN_SECONDS, _plain)
+            answer = self._told_before.get(asked)
+            if answer is None:
+                answer = self._answer(task, b"", time.monotonic() + _PLAIN_SECONDS, _plain) or b""
+                self._keep(asked, answer)
         try:
-            return msgspec.msgpack.decode(answer or b"", type=kind)
+            return msgspec.msgpack.decode(answer, type=kind)
         except msgspec.MsgspecError:
             raise InvalidParameter(
                 f"The analysis {task.analysis!r} of the package {task.package!r} has no releases for these parameters "
                 "and records. Its own words are not shown: run the study on synthetic records (dpcape run --rehearse) "
                 "to see them."
             ) from None
+
+    def _keep(self, asked: bytes, answer: bytes) -> None:
+        """Keep what a package said of itself: a study asks for it many times, and must hear the same."""
+        while len(self._told_before) >= _MOST_TOLD:
+            self._told_before.pop(next(iter(self._told_before)))
+        self._told_before[asked] = answer
 
     def _answer(
         self, task: Task, body: bytes, until: float, receive: Callable[[Callable[[int], bytes]], bytes]
@@ -224,9 +237,9 @@ class OwnWorkers:
         self._packages = packages
         self._running: tuple[list[str], Workers, subprocess.Popen[bytes]] | None = None
 
-    def described(self, point: EntryPoint) -> Analysis:
-        """Return the description of an analysis of another package, without loading it here."""
-        return self._workers().described(point)
+    def described(self, point: EntryPoint, name: str) -> Analysis:
+        """Return the description of an analysis that needs code of another package, without loading it here."""
+        return self._workers().described(point, name)
 
     def close(self) -> None:
         """End the zygote, if there is one."""

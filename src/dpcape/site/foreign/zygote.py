@@ -17,13 +17,18 @@ import sys
 
 import msgspec
 
+from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSSES
 from dpcape.analyses.registry import own_analyses
+from dpcape.records import labelled
 from dpcape.site.foreign import child
 from dpcape.site.foreign.sources import Sources
 from dpcape.site.vault.landlock import Rules
 from dpcape.site.vault.sandbox import Sandbox, confine
 from dpcape.site.vault.seccomp import Filter, install
+from dpcape.statistics.block_search import require_separate_records
 from dpcape.statistics.enclosed import SAMPLED
+from dpcape.statistics.losses import loss_of
+from dpcape.statistics.polynomials import checked_diameter
 from dpcape.statistics.statistic import statistic_class
 
 START, END, LINE, ENDED = b"start", b"end", b"line", b"ended"
@@ -105,7 +110,16 @@ def prepare(settings: ZygoteSettings) -> Sources:
     sys.path += [path for path in settings.paths if path not in sys.path]
     sources = Sources(settings.packages)
     sources.load_libraries()
+    if any(entry.group == POLYNOMIAL_LOSSES for entry in sources.declared):
+        _rehearse_a_search()
     return sources
+
+
+def _rehearse_a_search() -> None:
+    """Search a loss of dpcape for violations, so that all that such a search loads is in memory."""
+    facts = labelled([[0.0]], [0.0], bound=1.0, response=(0.0, 1.0)).facts()
+    checked_diameter("poisson", facts.shape_facts())
+    require_separate_records(loss_of("poisson"), facts.shape_facts())
 
 
 def main() -> None:
