@@ -42,7 +42,7 @@ bound = 1.0
 [package]
 way = "{way}"
 block = 6
-seconds = 0.4
+seconds = 0.6
 """
 LOSS = {
     "analysis": 'analysis = "polynomial_loss"\nloss = "squares of mine"',
@@ -87,7 +87,7 @@ def enclosed(
 ) -> Enclosed:
     its = {f"its_{name}": value for name, value in public.items()}
     facts = records.facts()
-    return kind(facts, inner=inner, package=PACKAGE, size=size, radius=radius, block=6, seconds=0.4, **its)
+    return kind(facts, inner=inner, package=PACKAGE, size=size, radius=radius, block=6, seconds=0.6, **its)
 
 
 def test_children_add_up_coefficients_as_this_process_does(workers: Workers) -> None:
