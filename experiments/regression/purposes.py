@@ -130,7 +130,7 @@ def main(n_runs: int = 5) -> None:
         "simulated D50": simulated_losses(n_runs),
         "crime": losses(data.crime(), delta=1e-3, epsilons=(0.3, 1.0), n_runs=n_runs),
         "abide age": losses(data.abide(), delta=1e-3, epsilons=(1.0, 10.0), n_runs=n_runs),
-        "blog": losses(data.blog(), delta=1e-3, epsilons=(0.3, 10.0), n_runs=n_runs),
+        "blog": losses(data.blog(), delta=1e-3, epsilons=(0.3, 1.0, 3.0, 10.0), n_runs=n_runs),
         "covertype": logistic_losses(2),
     }
     FILE.write_text(json.dumps(tables, indent=1) + "\n")

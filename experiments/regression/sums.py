@@ -38,6 +38,7 @@ class SumRounds:
     """Private means of one data set, with shares of mu^2 used one by one."""
 
     intercept = True
+    weighted = True
 
     def __init__(
         self,

@@ -247,6 +247,41 @@ def test_predictions_are_in_response_units_and_models_travel(tmp_path: Any) -> N
     assert model.get_params()["ridge"] == 0.0
 
 
+def heavy_counts(n_records: int = 6000, width: int = 30, seed: int = 5) -> tuple[Vector, Vector]:
+    """Return counts of which most are near 0 and a few at the end of their range, and rows often beyond the bound."""
+    generator = np.random.default_rng(seed)
+    activity = np.exp(1.5 * generator.standard_normal(n_records))[:, None]
+    powers = generator.uniform(0.2, 1.2, width)
+    X = np.clip(activity**powers * np.exp(0.6 * generator.standard_normal((n_records, width))), 0, 100) / 30
+    rate = 2 * activity[:, 0] * np.exp(0.8 * generator.standard_normal(n_records))
+    return X, np.clip(generator.poisson(np.minimum(rate, 1e3)), 0, 100).astype(float)
+
+
+def test_rounds_of_a_prediction_do_not_lose_heavy_tails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where noise is small, not worse than one moment of the whole budget; clipping at 0.1 throughout is worse."""
+    X, y = heavy_counts()
+
+    def loss(**options: Any) -> float:
+        records = {"all": labelled(X, y, bound=2.0, response=(0, 100))}
+        model = LinearRegression(epsilon=10.0, delta=1e-3, purpose="prediction", **options)
+        return squared_loss(y, model.fit(federation(records, 4, Independent())).predict(X))
+
+    once = loss(n_iter=0)
+    assert loss() <= once
+    monkeypatch.setattr("dpcape.estimators.regression_rounds.residual_unit", lambda noise: 1.0)
+    assert loss() > 1.02 * once
+
+
+def test_a_prediction_clips_new_rows_as_the_sites_clip_theirs() -> None:
+    X, y = small(n_records=2000)
+    model = LinearRegression(epsilon=20.0, delta=1e-5, purpose="prediction")
+    model.fit(federation(sites(X, y, response=(10, 30)), 3))
+    long = np.array([[3.0, 4.0, 0.0]])
+    np.testing.assert_allclose(model.predict(long), model.predict(long / 5), rtol=1e-12)
+    inference = LinearRegression(epsilon=20.0, delta=1e-5).fit(federation(sites(X, y, response=(10, 30)), 3))
+    assert abs(inference.predict(long) - inference.predict(long / 5)) > 1
+
+
 def test_a_linear_model_draws_itself() -> None:
     X, y = small(n_records=500)
     model = LinearRegression(epsilon=5.0, delta=1e-5).fit(federation(sites(X, y, response=(10, 30)), 3))

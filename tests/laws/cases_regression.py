@@ -130,6 +130,23 @@ def _gradient(p: Vector) -> Vector:
     return _clipped((y - v @ THETA)[:, None] * (v @ ROOT.T), 0.1 * 2).mean(axis=0)
 
 
+def _unweighted(p: Vector, bound: float, a: float, b: float) -> tuple[Vector, Vector]:
+    """Return v = (b, w x) and a y: only the row is shortened."""
+    v, _ = _weighted(p, bound, a, b)
+    v[:, 0] = b
+    return v, a * np.clip(p[:, -1], -1, 1)
+
+
+def _unweighted_moment(p: Vector) -> Vector:
+    u = np.column_stack(_unweighted(p, 2.0, 2.0 * np.sqrt(0.5), 1.0))
+    return (u.T @ u / len(u)).ravel()
+
+
+def _unweighted_gradient(p: Vector) -> Vector:
+    v, y = _unweighted(p, 2.0, 2.0 * np.sqrt(0.5), 1.0)
+    return _clipped((y - v @ THETA)[:, None] * (v @ ROOT.T), 0.1 * 2).mean(axis=0)
+
+
 def _spread(p: Vector) -> Vector:
     v, y = _weighted(p, 2.0, 2.0 * np.sqrt(0.5), 1.0)
     squares = np.minimum((y - v @ THETA) ** 2 / 0.3, 25.0)
@@ -158,10 +175,26 @@ CASES += [
         "weighted_regression_moment", "bound2", 4, _with_response(2.0), {"intercept": True}, expected=_weighted_moment
     ),
     Case("weighted_regression_moment", "no-constant", 4, _with_response(1.0), {"intercept": False}),
+    Case(
+        "weighted_regression_moment",
+        "unweighted",
+        4,
+        _with_response(2.0),
+        {"intercept": True, "weighted": False},
+        expected=_unweighted_moment,
+    ),
     # The search must find rows of just the bound's length: longer ones are weighted down.
     Case("weighted_regression_moment", "two-classes", 5, _with_classes(2), {"intercept": True}, reaches=0.8),
     Case("residual_gradient", "response", 4, _with_response(2.0), _GRADIENT, expected=_gradient),
     Case("residual_gradient", "two-classes", 5, _with_classes(2), _GRADIENT),
+    Case(
+        "residual_gradient",
+        "unweighted",
+        4,
+        _with_response(2.0),
+        {**_GRADIENT, "weighted": False},
+        expected=_unweighted_gradient,
+    ),
     # Its entries are at most 25 (h.v)^2: with such directions few records reach the clip.
     Case("residual_spread", "response", 4, _with_response(2.0), _SPREAD, expected=_spread, reaches=0.0),
     Case("residual_spread", "long", 4, _with_response(2.0), {**_SPREAD, "directions": 50 * np.eye(4)}, reaches=0.9),

@@ -30,6 +30,19 @@ LOGISTIC_SHARES = (0.1, 0.15, 0.2, 0.55)
 """Shares of mu^2 of the rounds of scores and curvature."""
 AVERAGED = 1 / 3
 """Share of the rounds of a prediction whose coefficients are averaged."""
+LARGEST_UNIT = 10.0
+"""Residuals of a response are clipped at 0.1 times their unit, from 1 to this, in half ranges of the response."""
+UNIT_NOISE = 0.0125
+"""Noise, in half ranges of the response, up to which a prediction may clip farther out."""
+
+
+def residual_unit(noise: float) -> float:
+    """Return the unit of residuals that the noise of a prediction at unit 1 allows.
+
+    The farther out residuals are clipped, the smaller the bias by heavy tails and the larger the noise. Clipping
+    goes as far out as leaves noise of 1.25% of the half range of the response.
+    """
+    return min(max(UNIT_NOISE / max(noise, 1e-300), 1.0), LARGEST_UNIT)
 
 
 LOGISTIC_UNIT = 8.0

@@ -54,8 +54,7 @@ class LinearRegression(Regression):
         With private scaling, assumed largest length of all coefficients together, in half ranges of the response per
         standard deviation of a feature; the assumption is printed. None assumes nothing.
     n_iter : int
-        Rounds of a prediction. With 0 the whole budget goes to the moment: better if responses have heavy tails, which
-        must be public knowledge.
+        Rounds of a prediction. With 0 the whole budget goes to the moment.
 
     Attributes
     ----------
@@ -90,7 +89,8 @@ class LinearRegression(Regression):
     ----------
     =====================================  =========================================================
     responses outside the public range     clipped at the site, or refused: ``labelled(..., outside=)``
-    rows longer than the bound             the whole record is weighted down: consistent if the model is linear
+    rows longer than the bound             the whole record is weighted down: consistent if the model is linear; a
+                                           prediction without scaling shortens the row alone, also in ``predict``
     constant feature                       interval infinite
     noise above every signal               intervals infinite, ``shrunken_coef_`` near zero, UtilityWarning
     interval asked of a prediction         AttributeError that says what to do
@@ -155,7 +155,7 @@ class LinearRegression(Regression):
         if self.purpose == PREDICTION and self.n_iter == 0 and self.scale is None:
             self._fit_one_release(federation, private)
             return
-        rounds = self._rounds_of(federation, private)
+        rounds = self._rounds_of(federation, private, weighted=not self._rows_shortened)
         a, b = weights_of(rounds.bound, intercept=self.fit_intercept)
         units = self._half / a
         if self.purpose == PREDICTION:
@@ -180,6 +180,11 @@ class LinearRegression(Regression):
             if not known:
                 self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
 
+    @property
+    def _rows_shortened(self) -> bool:
+        """Whether the model is one of rows as they are clipped: new rows are then clipped too."""
+        return self.purpose == PREDICTION and self.scale is None
+
     def _fit_one_release(self, federation: Federation, private: Allowance) -> None:
         """Fit by the functional mechanism: one release of the unweighted moment, shrunk."""
         ridge = self.ridge * federation.facts.bounds[0] ** 2
@@ -191,8 +196,15 @@ class LinearRegression(Regression):
         self.noise_scale_ = private.releases[-1].scale
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Return predicted responses of new rows, prepared as the sites prepare theirs."""
+        """Return predicted responses of new rows, prepared as the sites prepare theirs.
+
+        A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
+        clips new rows alike.
+        """
         rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
+        if self._rows_shortened and self.bounds_in_:
+            bound = self.bounds_in_[0]
+            rows = rows * (bound / np.maximum(np.linalg.norm(rows, axis=1), bound))[:, np.newaxis]
         predicted: FloatArray = rows @ self.coef_ + self.intercept_
         return predicted
 

@@ -53,11 +53,11 @@ class Regression(FederatedEstimator):
             self.__dict__.pop(name, None)
         self.assumptions_ = []
 
-    def _rounds_of(self, federation: Federation, private: Allowance) -> FederatedRounds:
+    def _rounds_of(self, federation: Federation, private: Allowance, *, weighted: bool = True) -> FederatedRounds:
         """Scale the records if that is asked for, and return what solvers need."""
         used = used_or_warned(self.public(federation))
         self._scaling = private_scaling(federation, private, quantile=_QUANTILE) if used else None
-        return FederatedRounds(federation, private, self._scaling, self.fit_intercept)
+        return FederatedRounds(federation, private, self._scaling, self.fit_intercept, weighted)
 
     def _largest(self, a: float, b: float) -> float:
         """Return the assumed largest length of all coefficients in the units of a release; infinite if none.

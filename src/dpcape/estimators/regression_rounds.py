@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.analyses.regression import AVERAGED, LOGISTIC_SHARES, LOGISTIC_UNIT
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_SHARES, LOGISTIC_UNIT, residual_unit
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
@@ -23,11 +23,13 @@ from dpcape.postprocessing.effect_sets import EffectSets, NormalEquations, effec
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.shrinkage import shrunken_solution
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
-from dpcape.statistics.regression_rounds import regressor_bound
+from dpcape.statistics.regression_rounds import GRADIENT_CLIP, regressor_bound
 from dpcape.statistics.statistic import PublicValue
 
 # Step of a preconditioned gradient; chosen on simulated data (experiments/regression).
 _STEP = 0.5
+# Residuals are never clipped farther out than this many times their root mean square.
+_FARTHEST = 5.0
 # The share of records that count fully is assumed to be at least this.
 _LEAST_WEIGHT = 0.25
 _ONE_SIDED = 1.645
@@ -62,6 +64,10 @@ class Rounds(Protocol):
     def share(self) -> float:
         """One over the number of records of the last mean, or its counterpart for weighted sites."""
 
+    @property
+    def weighted(self) -> bool:
+        """Whether a record whose row was shortened is weighted down as a whole."""
+
     def mean(self, statistic: str, **public: PublicValue) -> Any:
         """Return a private mean."""
 
@@ -80,12 +86,15 @@ class FederatedRounds:
         Public numbers by which records are scaled.
     intercept : bool
         Whether the model has a constant.
+    weighted : bool
+        Whether a record whose row was shortened is weighted down as a whole.
     """
 
     federation: Federation
     private: Allowance
     scaling: Scaling | None
     intercept: bool
+    weighted: bool = True
 
     @property
     def n_coefficients(self) -> int:
@@ -110,6 +119,8 @@ class FederatedRounds:
     def mean(self, statistic: str, **public: PublicValue) -> Any:
         """Return a private mean over standardised records, or over records as they are."""
         facts = self.federation.facts
+        if not self.weighted:
+            public["weighted"] = False
         return self.private.mean(scaled(facts, self.scaling, statistic, intercept=self.intercept, **public))
 
 
@@ -179,17 +190,26 @@ def _released_spread(rounds: Rounds, equations: NormalEquations, sets: EffectSet
 
 
 def linear_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:
-    """Return coefficients for predictions: a shrunken start, then preconditioned gradient steps."""
-    start, moment, scale = _shrunken_start(rounds, ridge)
+    """Return coefficients for predictions: a shrunken start, then preconditioned gradient steps.
+
+    How far out residuals are clipped follows from public numbers: as far as noise allows, but not beyond what the
+    released moment says of their size.
+    """
+    start, moment, scale, square = _shrunken_start(rounds, ridge)
     a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
-    return _descended(rounds, start, moment, scale, n_iter=n_iter, unit=a, ridge=ridge)
+    largest = max(1.0, _FARTHEST / GRADIENT_CLIP * math.sqrt(max(square, 0.0)) / a)
+    return _descended(rounds, start, moment, scale, n_iter=n_iter, unit=a, ridge=ridge, largest=largest)
 
 
-def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArray, float]:
-    """Return shrunken coefficients of a y, the moment of v with its constant made plausible, and its noise."""
+def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return shrunken coefficients of a y, the moment of v with its constant made plausible, and its noise.
+
+    The last number is an upper estimate of the mean squared residual of a y at these coefficients.
+    """
     matrix: FloatArray = rounds.mean("weighted_regression_moment")
     scale = rounds.scale
     moment, cross = matrix[:-1, :-1].copy(), matrix[:-1, -1]
+    whole_cross = cross
     level = np.zeros(len(cross))
     cross_scale = scale / math.sqrt(2)
     if rounds.intercept:
@@ -200,17 +220,29 @@ def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArra
         cross = cross - level[0] * moment[:, 0]
         cross_scale *= math.hypot(1.0, float(level[0]))
     solution = shrunken_solution(moment, cross, scale=scale, cross_scale=cross_scale, ridge=ridge)
-    return solution.coefficients + level, moment, scale
+    start = solution.coefficients + level
+    square = float(matrix[-1, -1] - 2 * whole_cross @ start + start @ moment @ start) + 2 * scale
+    return start, moment, scale, square
 
 
 def _descended(
-    rounds: Rounds, start: FloatArray, moment: FloatArray, scale: float, *, n_iter: int, unit: float, ridge: float
+    rounds: Rounds,
+    start: FloatArray,
+    moment: FloatArray,
+    scale: float,
+    *,
+    n_iter: int,
+    unit: float,
+    ridge: float,
+    largest: float = 1.0,
 ) -> Coefficients:
     """Take preconditioned steps and return the mean of the last third of them.
 
     The preconditioner is the inverse root of the released moment, its eigenvalues floored at half the operator norm of
-    the noise; residuals are in units of ``unit``.
+    the noise. Residuals are in units of ``unit``; after the first round, whose noise tells that of the others, up to
+    ``largest`` times that.
     """
+    averaged = max(1, round(AVERAGED * n_iter))
     values, vectors = np.linalg.eigh(moment)
     floor = max(scale * math.sqrt(len(values) / 2), 1e-9 * float(np.abs(values).max(initial=0.0)), 1e-150)
     root = (vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T
@@ -219,7 +251,9 @@ def _descended(
         gradient: FloatArray = rounds.mean("residual_gradient", coefficients=current, preconditioner=root / unit)
         penalty = ridge * current
         current = current + _STEP * (root @ (unit * gradient) - root @ (root @ penalty))
-        if number >= n_iter - max(1, round(AVERAGED * n_iter)):
+        if number == 0:
+            unit *= min(residual_unit(rounds.scale * math.sqrt(len(current) / averaged)), largest)
+        if number >= n_iter - averaged:
             kept.append(current)
     found = np.mean(kept, axis=0) if kept else start
     return Coefficients(found, found)
@@ -227,7 +261,7 @@ def _descended(
 
 def logistic_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:
     """Return coefficients of log-odds for predictions: a shrunken start, then preconditioned gradient steps."""
-    start, moment, scale = _shrunken_start(rounds, ridge)
+    start, moment, scale, _ = _shrunken_start(rounds, ridge)
     a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
     # The least-squares fit of labels -1 and 1 is half the Taylor solution; curvature is a quarter of the moment.
     return _descended(rounds, 2 * start / a, moment / 4, scale / 4, n_iter=n_iter, unit=LOGISTIC_UNIT, ridge=ridge)

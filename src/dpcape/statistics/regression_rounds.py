@@ -50,10 +50,15 @@ class _OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: PublicFacts, intercept: bool, **public: float | str | FloatArray) -> None:
-        super().__init__(facts, intercept=intercept, **public)
-        if not isinstance(intercept, bool | np.bool_):
-            raise InvalidParameter(f"intercept must be True or False; got {intercept!r}. Leave it as it was sent.")
+    def __init__(
+        self, facts: PublicFacts, intercept: bool, weighted: bool = True, **public: float | str | FloatArray
+    ) -> None:
+        # What was always sent stays as it was: only the exception is named.
+        super().__init__(facts, intercept=intercept, **({} if weighted is True else {"weighted": weighted}), **public)
+        for name, value in (("intercept", intercept), ("weighted", weighted)):
+            if not isinstance(value, bool | np.bool_):
+                raise InvalidParameter(f"{name} must be True or False; got {value!r}. Leave it as it was sent.")
+        self._unweighted = not weighted
         if facts.classes is not None and len(facts.classes) != 2:
             raise InvalidParameter(
                 f"Records for a regression must have two classes; got {len(facts.classes)}. "
@@ -78,6 +83,8 @@ class _OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
         """Yield blocks of v, of responses (classes: -1 and 1), and of factors w."""
         for block, targets, weights in records.weighted_blocks(BLOCK_ROWS):
             y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
+            if self._unweighted:
+                weights = np.ones(len(block))
             v = np.column_stack([self._constant * weights, block]) if self._constant else block
             yield v, y, weights
 
@@ -97,13 +104,23 @@ class WeightedRegressionMoment(_OfRegression[FloatArray]):
     """Mean of u u' with u = w (b, x, a y), a and b by the rules of ``regression_moment.py``.
 
     |u|^2 = |w x|^2 + w^2 (b^2 + a^2 y^2) <= L = B^2 + b^2 + a^2, whatever w in [0, 1] is. Two contributions are apart
-    by |u|^4 + |u'|^4 - 2 (u.u')^2 <= 2 L^2, squared: the diameter sqrt(2) L of the unweighted moment.
+    by |u|^4 + |u'|^4 - 2 (u.u')^2 <= 2 L^2, squared: the diameter sqrt(2) L of the unweighted moment. Without weights
+    only the row is shortened, u = (b, w x, a y), and |u|^2 <= L all the same.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    intercept : bool
+        Whether the model has a constant.
+    weighted : bool
+        Whether the constant and the response of a shortened row are shortened with it.
     """
 
     name = "weighted_regression_moment"
 
-    def __init__(self, facts: PublicFacts, intercept: bool) -> None:
-        super().__init__(facts, intercept)
+    def __init__(self, facts: PublicFacts, intercept: bool, weighted: bool = True) -> None:
+        super().__init__(facts, intercept, weighted)
         self._response_weight = computed(response_weight_for(facts.bounds[0]))
 
     @staticmethod
@@ -129,9 +146,14 @@ class _AtCoefficients(_OfRegression[MeanT_co]):
     """Base class of statistics at public coefficients: of a w y for a response, of log-odds for two classes."""
 
     def __init__(
-        self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, **public: float | str | FloatArray
+        self,
+        facts: PublicFacts,
+        intercept: bool,
+        coefficients: FloatArray,
+        weighted: bool = True,
+        **public: float | str | FloatArray,
     ) -> None:
-        super().__init__(facts, intercept, coefficients=coefficients, **public)
+        super().__init__(facts, intercept, weighted, coefficients=coefficients, **public)
         self._coefficients = checked_matrix("coefficients", coefficients, (self.n_coefficients,))
         self._response_weight = computed(response_weight_for(facts.bounds[0]))
 
@@ -219,14 +241,21 @@ class ResidualGradient(_AtCoefficients[FloatArray]):
         Where the gradient is taken.
     preconditioner : (p, p) array
         P.
+    weighted : bool
+        Whether the constant and the response of a shortened row are shortened with it.
     """
 
     name = "residual_gradient"
 
     def __init__(
-        self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, preconditioner: FloatArray
+        self,
+        facts: PublicFacts,
+        intercept: bool,
+        coefficients: FloatArray,
+        preconditioner: FloatArray,
+        weighted: bool = True,
     ) -> None:
-        super().__init__(facts, intercept, coefficients, preconditioner=preconditioner)
+        super().__init__(facts, intercept, coefficients, weighted, preconditioner=preconditioner)
         p = self.n_coefficients
         self._preconditioner = checked_matrix("preconditioner", preconditioner, (p, p))
 

@@ -152,12 +152,16 @@ function varianceLost(study, declared) {
   const classes = labels === "classes";
   const variance = declared.explained * (classes ? 1 : 1 / 3);
   const predicts = fixed.purpose === "prediction";
-  const { averaged, logistic_unit: logisticUnit } = CONSTANTS;
+  const { averaged, logistic_unit: logisticUnit, largest_unit: largestUnit, unit_noise: unitNoise } = CONSTANTS;
   const rounds = predicts ? study.options.n_iter : 0;
   if (rounds) {
     const coefficients = study.widths[0] + (study.options.fit_intercept ? 1 : 0);
     const kept = Math.max(1, roundHalfEven(averaged * rounds));
-    return (scales) => Math.min(1, coefficients * ((classes ? logisticUnit : 1) * scales[scales.length - 1]) ** 2 / kept / variance);
+    return (scales) => {
+      const noise = scales[scales.length - 1] * Math.sqrt(coefficients / kept);
+      const unit = classes ? logisticUnit : Math.min(Math.max(unitNoise / Math.max(noise, 1e-300), 1), largestUnit);
+      return Math.min(1, (unit * noise) ** 2 / variance);
+    };
   }
   const scores = classes && !predicts;
   return (scales) => {
