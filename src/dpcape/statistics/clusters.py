@@ -16,6 +16,7 @@ from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, rows_into_ball
+from dpcape.statistics.row_products import row_products
 from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive
 
@@ -186,7 +187,7 @@ class ReducedClusterSums(_OfShortenedRows):
         self._clip = checked_positive("clip", clip)
 
     def _mapped(self, block: FloatArray) -> FloatArray:
-        mapped: FloatArray = (block - self._centre) @ self._projection
+        mapped: FloatArray = row_products(block - self._centre, self._projection)
         return mapped
 
 
@@ -221,7 +222,7 @@ def _total(blocks: Iterable[FloatArray], centres: FloatArray, weight: float) -> 
 def nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
     """Return the position of the nearest centre of each row."""
     # |x - c|^2 without |x|^2, which is the same for all centres.
-    distances = np.vecdot(centres, centres) - 2 * rows @ centres.T
+    distances = np.vecdot(centres, centres) - 2 * row_products(rows, centres.T)
     chosen: IntArray = np.argmin(distances, axis=1)
     return chosen
 

@@ -14,6 +14,7 @@ from dpcape.formula import Number, hypot
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
+from dpcape.statistics.row_products import row_products
 from dpcape.statistics.statistic import Statistic, known
 
 MOST_CONDITION = 200.0
@@ -132,7 +133,7 @@ class GhostStep:
         """Add the clipped gradients of a block of reduced rows."""
         n_rows = len(rows)
         sources, scores, moved = (buffer[:, :n_rows] for buffer in self._buffers)
-        np.matmul(self._unmixing, rows.T, out=sources)
+        np.copyto(sources, row_products(rows, self._unmixing.T).T)
         sources += self._bias
         np.multiply(sources, -0.5, out=scores)
         np.tanh(scores, out=scores)
@@ -146,7 +147,7 @@ class GhostStep:
 
     def _factors(self, sources: FloatArray, scores: FloatArray, moved: FloatArray, length: FloatArray) -> FloatArray:
         """Return the clipping factor of each gradient; ``moved`` is overwritten, ``length`` is |y|^2."""
-        np.matmul(self._gram, sources, out=moved)
+        np.copyto(moved, row_products(sources.T, self._gram).T)
         # |W|^2 + 2 y'Pz + |y|^2 z'Pz. Only the last product may overwrite Pz; a fourth buffer would cost the cache more
         # than einsum does.
         crossed = np.einsum("ij,ij->j", moved, scores)

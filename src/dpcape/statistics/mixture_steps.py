@@ -14,6 +14,7 @@ from dpcape.formula import Number
 from dpcape.statistics.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.statistics.row_products import row_products
 from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive
 
@@ -105,7 +106,7 @@ class MixtureStep(Statistic[RowBlocks, StepMeans]):
         sums, masses, all_of_it = np.zeros_like(self._means), np.zeros(len(self._means)), 0.0
         squares = np.vecdot(self._means, self._means)
         for block in records.feature_blocks(BLOCK_ROWS):
-            distances = squares - 2 * (block @ self._means.T)
+            distances = squares - 2 * row_products(block, self._means.T)
             shares = responsibilities(distances, self._weights, self._variance)
             distances += np.vecdot(block, block)[:, np.newaxis]
             factors = self._factors(shares, distances)

@@ -17,6 +17,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.statistics.extent import BLOCK_ROWS
 from dpcape.statistics.record_blocks import RowBlocks, SubjectSeries
+from dpcape.statistics.row_products import row_products
 
 MOST_REDUCED = 1e6
 """Largest norm of a kept row, and largest entry of an unmixing: whitened rows have norms near sqrt(components)."""
@@ -87,7 +88,7 @@ def reduced_blocks(records: RowBlocks, projection: FloatArray, radius: float) ->
     """Yield blocks of rows times ``projection``, each row clipped to the ball; the buffer is reused."""
     buffer = np.empty((BLOCK_ROWS, projection.shape[1]))
     for block in records.feature_blocks(BLOCK_ROWS):
-        reduced = np.matmul(block, projection, out=buffer[: len(block)])
+        reduced = row_products(block, projection, out=buffer[: len(block)])
         rows_into_ball(reduced, radius)
         yield reduced
 
@@ -99,7 +100,7 @@ def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
         result = np.empty((records.n_records, projection.shape[1]))
         start = 0
         for block in records.feature_blocks(BLOCK_ROWS):
-            reduced = np.matmul(block, projection, out=result[start : start + len(block)])
+            reduced = row_products(block, projection, out=result[start : start + len(block)])
             rows_into_ball(reduced, MOST_REDUCED)
             start += len(block)
         # Invalid records have no row.

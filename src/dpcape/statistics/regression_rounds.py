@@ -24,6 +24,7 @@ from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, rows_into_ball
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
+from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
@@ -161,7 +162,7 @@ class _AtCoefficients(_OfRegression[MeanT_co]):
         """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
         with np.errstate(all="ignore"):
             if self.facts.classes is None:
-                left = self._response_weight * weights * y - v @ self._coefficients
+                left = self._response_weight * weights * y - row_products(v, self._coefficients)
             else:
                 left = weights * ((y + 1) / 2 - self._probabilities(v, weights))
         return np.where(np.isfinite(left), left, 0.0)
@@ -169,7 +170,7 @@ class _AtCoefficients(_OfRegression[MeanT_co]):
     def _probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
         """Return probabilities of the second class for the rows that v was shortened from."""
         with np.errstate(all="ignore"):
-            odds = v @ self._coefficients / weights
+            odds = row_products(v, self._coefficients) / weights
         found: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
         return found
 
@@ -218,7 +219,7 @@ class ResidualSpread(_AtCoefficients[FloatArray]):
         for v, y, weights in self._weighted(records):
             with np.errstate(all="ignore"):
                 squares = np.minimum(self._residuals(v, y, weights) ** 2 / self._square, LARGEST_SQUARE)
-                spread = squares[:, np.newaxis] * (v @ self._directions.T) ** 2
+                spread = squares[:, np.newaxis] * row_products(v, self._directions.T) ** 2
             rows_into_ball(spread, SPREAD_CLIP * math.sqrt(p))
             result += spread.sum(axis=0)
         return result
@@ -270,7 +271,7 @@ class ResidualGradient(_AtCoefficients[FloatArray]):
         result = np.zeros(self.n_coefficients)
         for v, y, weights in self._weighted(records):
             with np.errstate(all="ignore"):
-                gradients = self._residuals(v, y, weights)[:, np.newaxis] * (v @ self._preconditioner.T)
+                gradients = self._residuals(v, y, weights)[:, np.newaxis] * row_products(v, self._preconditioner.T)
             rows_into_ball(gradients, GRADIENT_CLIP * math.sqrt(self.n_coefficients))
             result += gradients.sum(axis=0)
         return result

@@ -30,6 +30,7 @@ from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, triples, unpack_tensor
 from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.statistics.row_products import row_products
 from dpcape.statistics.statistic import Statistic, known
 
 _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
@@ -177,7 +178,7 @@ class WhitenedThirdMoment(_ThirdMoments):
         directions, scores = np.ascontiguousarray(self._whitener.T), cubes.buffer()
         for block in records.feature_blocks(BLOCK_ROWS):
             view = scores[:, : len(block)]
-            np.matmul(directions, block.T, out=view)
+            np.copyto(view, row_products(block, self._whitener).T)
             view *= _shrinkage(view, self._clip)
             cubes.add(view)
             sums += view.sum(axis=1)
