@@ -128,7 +128,7 @@ def test_numbers_that_may_be_left_out(planner: Any) -> None:
     # How many words are left of a document is not known beforehand: an upper bound, and called one.
     page.fill("#option-n_words", "50")
     settle(page)
-    assert page.locator("#answer .what").inner_text().endswith("; at most.")
+    assert "; at most." in page.locator("#answer .what").inner_text()
     assert page.evaluate("stateOf().plan.releases.map((release) => release.known)") == ["exact", "at most", "at most"]
     for option in ("n_words", "document_length"):
         page.fill(f"#option-{option}", "")

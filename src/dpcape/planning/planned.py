@@ -224,8 +224,10 @@ def parameters_of(variant: str, options: Options) -> dict[str, object]:
 
 
 def least_asked(parameter: Parameter) -> int:
-    """Return the least whole number a plan accepts: 1, or 2 classes. The analysis itself checks its range."""
-    return 2 if parameter.name == "n_classes" else 1
+    """Return the least whole number a plan accepts: 1, 0 where that means none, or 2 classes."""
+    if parameter.name == "n_classes":
+        return 2
+    return 0 if parameter.least == 0 else 1
 
 
 def _checked(parameter: Parameter, value: object) -> object:

@@ -205,12 +205,13 @@ function momentNoise(study, spectrum, { width, first }) {
   };
 }
 
-// Length of the noise in one of the releases, against the largest a contribution may have.
+// Length of the noise in one of the releases, without the count of valid records, against the largest a contribution
+// may have.
 function lengthOfNoise(study, place) {
   const releases = releasesOf(study);
   const at = place < 0 ? releases.length + place : place;
   const { size, radius } = releases[at].statistic;
-  return (scales) => scales[at] * Math.sqrt(size) / radius;
+  return (scales) => scales[at] * Math.sqrt(size - 1) / radius;
 }
 
 // The polynomial that meets exp at the Chebyshev points of [-reach, reach], degree 4 (statistics.poisson_loss).

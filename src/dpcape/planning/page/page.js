@@ -277,7 +277,7 @@ function showFields() {
 }
 
 function showOptions() {
-  const { options, measured_in, unit } = CONSTANTS.analyses[byId("analysis").value];
+  const { options, asked, measured_in, unit } = CONSTANTS.analyses[byId("analysis").value];
   byId("wanted").value = isPercent(measured_in) ? "5" : "0.5";
   // There are fewer people than records; a number the user entered stays.
   const usual = { record: "6000", subject: "200" };
@@ -290,12 +290,12 @@ function showOptions() {
       label.className = "check";
       input.type = "checkbox";
       input.checked = usual;
-      label.append(input, ` ${OPTIONS[name].title}`);
+      label.append(input, ` ${asked[name].title}`);
     } else {
       label.className = "field";
       input.inputMode = "decimal";
-      if (usual === null) input.placeholder = OPTIONS[name].left_out; else input.value = usual;
-      label.append(`${OPTIONS[name].title} `, input);
+      if (usual === null) input.placeholder = asked[name].left_out; else input.value = usual;
+      label.append(`${asked[name].title} `, input);
     }
     return label;
   }));

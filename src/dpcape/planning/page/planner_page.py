@@ -103,7 +103,6 @@ def constants() -> dict[str, object]:
         "one_site_each": ONE_SITE_EACH,
         "public": list(PUBLIC_FACTS),
         "analyses": {name: _analysis(name) for name in variants()},
-        "options": _options(),
     }
 
 
@@ -111,21 +110,19 @@ def _group(item: tuple[str, tuple[Analysis, Variant]]) -> str:
     return item[1][0].group
 
 
-def _options() -> dict[str, dict[str, object]]:
-    """Return titles, kinds and limits of the options of all variants."""
-    found = {}
-    for analysis, variant in variants().values():
-        facts = {entry.name for entry in analysis.facts}
-        for name in variant.options:
-            entry = analysis.parameter(name)
-            found[name] = {
-                "title": entry.title,
-                "kind": entry.kind,
-                "least": least_asked(entry),
-                "left_out": entry.left_out,
-                "is_fact": name in facts,
-            }
-    return found
+def _asked(analysis: Analysis, variant: Variant) -> dict[str, dict[str, object]]:
+    """Return titles, kinds and limits of a variant's options."""
+    facts = {entry.name for entry in analysis.facts}
+    return {
+        entry.name: {
+            "title": entry.title,
+            "kind": entry.kind,
+            "least": least_asked(entry),
+            "left_out": entry.left_out,
+            "is_fact": entry.name in facts,
+        }
+        for entry in map(analysis.parameter, variant.options)
+    }
 
 
 def _analysis(name: str) -> dict[str, object]:
@@ -143,6 +140,7 @@ def _analysis(name: str) -> dict[str, object]:
         "kind": analysis.records,
         "labels": analysis.labels,
         "options": start,
+        "asked": _asked(analysis, variant),
         "fixed": dict(variant.fixed),
         "measure": measure.title,
         "measure_name": analysis.measure,

@@ -1,7 +1,6 @@
 // Reads the controls.
 
 const byId = (id) => document.getElementById(id);
-const OPTIONS = CONSTANTS.options;
 const LARGEST = 1e9;
 
 class Unreadable extends Refused {
@@ -60,11 +59,15 @@ const OPTION_READERS = { whole, positive, number: zeroOrMore };
 
 function readOptions(analysis) {
   const read = {};
-  for (const [name, usual] of Object.entries(CONSTANTS.analyses[analysis].options)) {
+  const { options, asked } = CONSTANTS.analyses[analysis];
+  for (const [name, usual] of Object.entries(options)) {
     const id = `option-${name}`;
     if (typeof usual === "boolean") read[name] = byId(id).checked;
     else if (usual === null && byId(id).value.trim() === "") read[name] = null;
-    else read[name] = OPTION_READERS[OPTIONS[name].kind](id, OPTIONS[name].title.toLowerCase(), OPTIONS[name].least);
+    else {
+      const { kind, title, least } = asked[name];
+      read[name] = OPTION_READERS[kind](id, title.toLowerCase(), least);
+    }
   }
   return read;
 }

@@ -16,14 +16,16 @@ function tomlValue(value) {
 
 // Names and values as the analysis takes them.
 function parametersOf(study) {
-  const given = Object.entries(study.options).filter(([name, value]) =>
-    value !== null && !OPTIONS[name].is_fact);
-  return [...given, ...Object.entries(CONSTANTS.analyses[study.analysis].fixed)];
+  const { asked, fixed } = CONSTANTS.analyses[study.analysis];
+  const given = Object.entries(study.options).filter(([name]) => !asked[name].is_fact);
+  // What is left out has no value in TOML.
+  return [...given, ...Object.entries(fixed)].filter(([, value]) => value !== null);
 }
 
 function parameterLines(study) {
+  const { asked } = CONSTANTS.analyses[study.analysis];
   const given = parametersOf(study).map(([name, value]) =>
-    `${name} = ${name in OPTIONS && ["positive", "number"].includes(OPTIONS[name].kind) ? decimal(value) : tomlValue(value)}`);
+    `${name} = ${["positive", "number"].includes(asked[name]?.kind) ? decimal(value) : tomlValue(value)}`);
   // Refused until it is filled in: a study without its basis would be another one.
   const basis = `basis = []  # your public basis: ${study.widths[0]} lists of ${study.options.n_basis} numbers`;
   return study.options.n_basis ? [...given, basis] : given;
