@@ -199,7 +199,7 @@ class _Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class _Envelope:
+class _CoveringHistogram:
     """Histogram above the bell curve, in units of cells; block j holds magnitudes from j w to (j + 1) w.
 
     With counts n_j and height K it satisfies n_j >= K exp(-(j w)^2 / (2 scale^2)), hence a value of magnitude
@@ -217,7 +217,7 @@ class _Envelope:
 
 
 @lru_cache(maxsize=256)
-def _envelope(scale: float) -> _Envelope:
+def _envelope(scale: float) -> _CoveringHistogram:
     """Build the histogram of a scale."""
     limit = math.floor(CUTOFF * Fraction(scale))
     width_bits = max(0, int(scale).bit_length() - 1 - _BLOCKS_PER_SCALE_BITS)
@@ -228,7 +228,7 @@ def _envelope(scale: float) -> _Envelope:
     counts = np.array([-(-height * peak >> 64) for peak in peaks], dtype=np.int64)
     counts[0] += _N_CELLS - counts.sum()  # spare cells widen the first block, which costs speed only
     ceilings = height / counts
-    return _Envelope(
+    return _CoveringHistogram(
         scale=scale,
         limit=limit,
         width_bits=width_bits,
@@ -261,7 +261,7 @@ def _sure_words(scale: float, limit: int, width_bits: int, ceilings: FloatArray)
     return np.asarray(np.maximum(least, 0.0) * 2.0**64, dtype=np.uint64)
 
 
-def _fill(envelope: _Envelope, size: int, stream: _Stream) -> IntArray:
+def _fill(envelope: _CoveringHistogram, size: int, stream: _Stream) -> IntArray:
     """Collect accepted proposals, in order, until there are enough."""
     draws = np.empty(size, dtype=np.int64)
     n_filled = 0
@@ -274,7 +274,7 @@ def _fill(envelope: _Envelope, size: int, stream: _Stream) -> IntArray:
     return draws
 
 
-def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> IntArray:
+def _accepted(envelope: _CoveringHistogram, n_proposals: int, stream: _Stream) -> IntArray:
     """Propose from the histogram and keep each proposal with its exact probability."""
     proposals = stream.uniform_words(n_proposals).view(np.int64)
     words = stream.uniform_words(n_proposals)
@@ -291,7 +291,7 @@ def _accepted(envelope: _Envelope, n_proposals: int, stream: _Stream) -> IntArra
 
 
 def _settle(
-    envelope: _Envelope,
+    envelope: _CoveringHistogram,
     values: IntArray,
     blocks: NDArray[np.uint16],
     words: NDArray[np.uint64],
@@ -308,7 +308,7 @@ def _settle(
     return keep
 
 
-def _settle_exactly(envelope: _Envelope, magnitude: int, block: int, word: int, stream: _Stream) -> bool:
+def _settle_exactly(envelope: _CoveringHistogram, magnitude: int, block: int, word: int, stream: _Stream) -> bool:
     """Compare a uniform real, known to 64 bits and extended as needed, with the acceptance probability."""
     exponent = _exponent(magnitude, envelope.scale)
     ceiling = Fraction(envelope.height, int(envelope.counts[block]))

@@ -20,7 +20,21 @@ from dpcape.protocols import Protocol
 from dpcape.transport.limits import check_size
 
 
-class ReleaseNumbers(TypedDict):
+class _Scales(TypedDict):
+    """Numbers that a release and the first release of a study have in common."""
+
+    sensitivity: float
+    own_scale: float
+    shared_scale: float
+    aggregate_scale: float
+    aggregate_scale_at_minimum: float
+    pooled_scale: float
+    noise_ratio: float
+    entries: int
+    known: NotRequired[str]
+
+
+class ReleaseNumbers(_Scales):
     """Numbers of one planned release; scales are standard deviations of noise.
 
     Attributes
@@ -57,18 +71,9 @@ class ReleaseNumbers(TypedDict):
     times: int
     share: float
     mu: float
-    sensitivity: float
-    own_scale: float
-    shared_scale: float
-    aggregate_scale: float
-    aggregate_scale_at_minimum: float
-    pooled_scale: float
-    noise_ratio: float
-    entries: int
-    known: NotRequired[str]
 
 
-class StudyNumbers(TypedDict):
+class StudyNumbers(_Scales):
     """Numbers of a planned study.
 
     From ``sensitivity`` to ``known`` they are those of the first release, as in :class:`ReleaseNumbers`.
@@ -119,15 +124,6 @@ class StudyNumbers(TypedDict):
     epsilon: float
     delta: float
     mu: float
-    sensitivity: float
-    own_scale: float
-    shared_scale: float
-    aggregate_scale: float
-    aggregate_scale_at_minimum: float
-    pooled_scale: float
-    noise_ratio: float
-    entries: int
-    known: NotRequired[str]
     n_releases: int
     releases: NotRequired[list[ReleaseNumbers]]
     megabytes_per_site: float
@@ -135,7 +131,7 @@ class StudyNumbers(TypedDict):
     assumptions: list[str]
 
 
-class Account(TypedDict):
+class AccountedScales(TypedDict):
     """Guarantee that given noise scales provide.
 
     Attributes
@@ -306,7 +302,7 @@ def account(
     own_scale: float,
     shared_scale: float,
     delta: float,
-) -> Account:
+) -> AccountedScales:
     """Return the guarantee that given noise scales provide, whatever was claimed for them."""
     if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):
         raise InvalidParameter(
