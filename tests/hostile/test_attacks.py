@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,10 @@ from tests.engine.consortium import SITES, SUBJECTS
 from dpcape.engines.flare.admin_session import opened
 from dpcape.engines.flare.job import JobSettings, write_job
 from dpcape.runs.folder import RunFolder
+from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.landlock import abi
+from dpcape.site.vault.self_test import Probes, succeeded
+from dpcape.steward import StewardServer
 
 from .attacked import HERE, Attacked
 
@@ -48,15 +53,22 @@ def test_a_rogue_root_of_trust_runs_code_and_reaches_nothing(federation: Attacke
     config = tmp_path / "job" / "site" / "config" / "config_fed_client.json"
     content = json.loads(config.read_text())
     site = "lyon"
+    page = StewardServer(SiteFolder(federation.folder(site)), tell=lambda line: None)
+    answering = threading.Thread(target=page.run)
+    answering.start()
+    listening = socket.create_server(("127.0.0.1", 0))
     probes = {
         "secret_files": federation.secrets_of(site),
         "folder": str(federation.folder(site)),
         "decoy": str(federation.folder(site) / "keys" / "self-test"),
         "vault": federation.part(site, "vault").pid,
         "unix": str(tmp_path / "none"),
-        "port": 22,
+        "port": listening.getsockname()[1],
+        "page": page.port,
         "package": str(HERE / "battery.py"),
     }
+    # From here, the page and the port can be reached.
+    assert {"connect elsewhere", "reach the steward's page", "read secret 1"} <= set(succeeded(Probes(**probes)))
     others = [*federation.secrets_of("lima"), str(federation.federation.path / "coordinator.key")]
     arguments = {"probes": probes, "others": others, "supervisor": federation.running[site].pid}
     content["components"] = [{"id": "battery", "path": "battery.Battery", "args": arguments}]
@@ -71,6 +83,9 @@ def test_a_rogue_root_of_trust_runs_code_and_reaches_nothing(federation: Attacke
         assert result.exists(), coordination.status(job)
         reached = json.loads(result.read_text())
         coordination.cancel(job)
+    page.stop()
+    answering.join()
+    listening.close()
     assert reached["succeeded"] == INSIDE
     assert reached["uid"] != 0
 

@@ -15,6 +15,7 @@ import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -25,11 +26,14 @@ from dpcape.noise import Replay
 from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.foreign.workers import Workers, start_zygote
+from dpcape.site.foreign.zygote import ZygoteSettings
 from dpcape.site.totals import released_total
+from dpcape.site.vault import start
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import VaultClient
 from dpcape.site.vault.modes import CONFINED, NONE
 from dpcape.site.vault.processes import descendants
+from dpcape.site.vault.self_test import NotSeparated, attempts, succeeded
 from dpcape.site.vault.server import LOG_FILE, VaultSettings
 from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
 from dpcape.statistics.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
@@ -38,6 +42,7 @@ from dpcape.transport.frames import Ask, Reply, decode_reply, signed
 from dpcape.transport.transport import Transport
 
 from .foreign_code import PACKAGE, install
+from .test_sandbox import Surroundings
 
 # Enough on a busy machine: a late answer counts as zeros.
 SECONDS = 0.5
@@ -112,6 +117,56 @@ def test_a_hoarder_sees_one_block_and_an_escaper_reaches_nothing(workers: Worker
 
     reached = round(answer[0, 0] * 2**20)
     assert [name for bit, name in enumerate(foreign_code.attempts()) if reached >> bit & 1] == []
+
+
+PROBES = """
+import sys
+from dpcape.site.foreign import child, zygote
+from dpcape.site.vault.seccomp import Filter
+# A filter that forgets files, and a sandbox that forgets them too.
+child.CHILD_FILTER = Filter(network=False, pairs=False, denied=("execve", "execveat", "clone", "fork", "vfork"))
+zygote.confine = lambda sandbox: zygote_confine(Rules(read=(Path("/"),)), sandbox)
+from pathlib import Path
+from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.sandbox import Sandbox, confine
+def zygote_confine(rules, sandbox):
+    return confine(Sandbox(rules, sandbox.filter))
+zygote.main()
+"""
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Iterator[Surroundings]:
+    made = Surroundings(tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_self_test_of_a_child_reaches_nothing_and_a_loosened_one_is_noticed(
+    workers: Workers, around: Surroundings
+) -> None:
+    """Outside, every attempt succeeds (tests of the engine's sandbox); a kernel may have io_uring switched off."""
+    assert set(attempts(around.probes)) - set(succeeded(around.probes)) <= {"use io_uring"}
+    assert workers.reached(around.probes) == []
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    zygote = subprocess.Popen(
+        [sys.executable, "-c", PROBES],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=(theirs.fileno(),),
+    )
+    settings = ZygoteSettings(control=theirs.fileno(), packages=[], paths=[])
+    with ours, theirs, zygote:
+        zygote.stdin.write(msgspec.json.encode(settings) + b"\n")
+        zygote.stdin.close()
+        assert zygote.stdout.readline()
+        loosened = Workers(ours)
+        reached = set(loosened.reached(around.probes))
+        with pytest.raises(NotSeparated, match="could read secret 1"):
+            start._test_child(loosened, around.probes)
+        zygote.kill()
+    assert {"read secret 1", "list the folder", "look at the vault's process"} <= reached
+    assert not {"connect elsewhere", "reach the steward's page", "use a Unix socket", "run a shell"} & reached
 
 
 def test_every_attempt_of_the_escaper_succeeds_outside(installed: Path) -> None:

@@ -14,10 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.landlock import abi
 from dpcape.site.vault.launch import Launch, Report
 from dpcape.site.vault.modes import CONFINED, NONE, PORTS, SIGNALS, mode_of
-from dpcape.site.vault.self_test import Probes, attempts
+from dpcape.site.vault.self_test import NotSeparated, Probes, attempts
+from dpcape.site.vault.server import VaultSettings
+from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
 
 FILTERED = {"change a file's mode", "use a Unix socket", "use UDP", "use io_uring"}
 # What an engine of the same account reaches although it is confined, by version of Landlock.
@@ -26,9 +29,9 @@ REACHED = {
     6: set(),
     5: {"signal the vault"},
     4: {"signal the vault"},
-    3: {"signal the vault", "connect elsewhere"},
-    2: {"signal the vault", "connect elsewhere"},
-    1: {"signal the vault", "connect elsewhere"},
+    3: {"signal the vault", "connect elsewhere", "reach the steward's page"},
+    2: {"signal the vault", "connect elsewhere", "reach the steward's page"},
+    1: {"signal the vault", "connect elsewhere", "reach the steward's page"},
 }
 
 
@@ -45,7 +48,7 @@ class Surroundings:
             file.write_text("secret")
             file.chmod(0o600)
         self.vault = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.tcp, self.page = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
         self.unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.unix.bind(str(path / "listening"))
         self.unix.listen()
@@ -58,6 +61,7 @@ class Surroundings:
             vault=self.vault.pid,
             unix=str(path / "listening"),
             port=int(self.tcp.getsockname()[1]),
+            page=int(self.page.getsockname()[1]),
             package=str(self.package),
         )
 
@@ -86,6 +90,7 @@ class Surroundings:
         self.vault.kill()
         self.vault.wait()
         self.tcp.close()
+        self.page.close()
         self.unix.close()
 
 
@@ -145,6 +150,27 @@ def test_an_engine_reaches_its_own_ports_alone(around: Surroundings) -> None:
         check=False,
     )
     assert "connect elsewhere" in msgspec.json.decode(done.stdout.splitlines()[0], type=Report).succeeded
+
+
+def test_a_page_on_a_port_of_the_engine_is_noticed_and_nothing_is_served(around: Surroundings) -> None:
+    launch = Launch(
+        command=[], work=str(around.work), connect=[around.probes.page], bind=[], environment={}, probes=around.probes
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "dpcape.site.vault.launch"],
+        input=msgspec.json.encode(launch) + b"\n",
+        capture_output=True,
+        check=False,
+    )
+    report = msgspec.json.decode(done.stdout.splitlines()[0], type=Report)
+    assert report.succeeded == ["reach the steward's page"]
+    here = Account.current()
+    settings = VaultSettings(folder=str(around.folder), mode="confined", control=-1)
+    guarded = Guarded(around.folder, around.folder, ())
+    engine = Engine("", lambda work: [], lambda work, port: None, (), {})
+    supervisor = Supervisor(Serving("", settings, CONFINED, Accounts(here, here), guarded), engine, print)
+    with pytest.raises(NotSeparated, match="could reach the steward's page"):
+        supervisor._judge(report)
 
 
 PAST_LANDLOCK = """

@@ -10,6 +10,7 @@ import pytest
 
 from dpcape.privacy.ledger import Charge
 from dpcape.site.folder import SiteFolder
+from dpcape.site.page_port import PAGE_FILE, page_port
 from dpcape.steward import request_checks as checks
 from dpcape.steward import server
 from dpcape.steward.request_handler import StewardRequest
@@ -104,6 +105,28 @@ def _own_addresses() -> list[tuple[object, ...]]:
 def test_a_port_in_use_is_refused_in_one_sentence(place: Place) -> None:
     with pytest.raises(ValueError, match=r"port must be free; got \d+"):
         server.StewardServer(place.folder, port=place.server.port, tell=place.terminal.append)
+
+
+def test_a_port_that_the_engine_may_connect_to_is_refused(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    place.folder.note_serving({"server": f"coordinator.example:{port}", "mode": "confined"})
+    with pytest.raises(ValueError, match=f"must not be the federation's.*got {port}"):
+        server.StewardServer(place.folder, port=port, tell=place.terminal.append)
+
+
+def test_the_page_is_noted_while_it_runs_for_the_engines_self_test(place: Place) -> None:
+    assert page_port(place.folder.path) == place.server.port
+    assert (place.folder.path / PAGE_FILE).stat().st_mode & 0o077 == 0
+    place.close()
+    assert not (place.folder.path / PAGE_FILE).exists()
+    # A note that a killed page left, or that somebody made, is no page.
+    for text in ("1\n", "70000", "-4", "x" * 10_000, ""):
+        (place.folder.path / PAGE_FILE).write_text(text)
+        assert page_port(place.folder.path) is None
+    (place.folder.path / PAGE_FILE).unlink()
+    (place.folder.path / PAGE_FILE).symlink_to("/etc/hostname")
+    assert page_port(place.folder.path) is None
 
 
 # A web page that is open in the steward's browser.

@@ -142,6 +142,18 @@ class SiteFolder(StudyShelf):
         if before != [settings]:
             self._append("serve", settings)
 
+    def engine_port(self) -> int | None:
+        """Return the port that the engine of the last start may connect to, on any machine; None if there was none.
+
+        A ledger that cannot be read says nothing; no engine is started on it either.
+        """
+        try:
+            noted = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
+        except LedgerRefused:
+            return None
+        port = str(noted[0].get("server", "")).rpartition(":")[2] if noted else ""
+        return int(port) if port.isdigit() else None
+
     def pin(self, name: str, public_key_hex: str) -> None:
         """Fix the identity of another site, or of the coordinator; a change is a row of the ledger like any other."""
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dpcape.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
+from dpcape.site.page_port import forget_page, note_page
 from dpcape.steward.request_handler import StewardRequest
 from dpcape.steward.routes import Routes
 from dpcape.steward.sign_in import SignIn
@@ -44,6 +45,7 @@ class StewardServer(ThreadingHTTPServer):
     many or slow connections of other users    bounded in number and time; they see nothing
     Ctrl-C while a decision is being written   the decision is finished, then the server ends
     the ledger refuses                         every page says so, and nothing can be decided
+    a port that the site's engine may use      refused: the engine could reach the page
     =========================================  ==================================================
     """
 
@@ -66,12 +68,22 @@ class StewardServer(ThreadingHTTPServer):
         self._stopped = threading.Event()
         self._arriving: dict[socket.socket, float] = {}
         self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        if port and port == folder.engine_port():
+            raise InvalidParameter(
+                f"The page's port must not be the federation's, which the site's engine may connect to; got {port}. "
+                "Leave out --port to use any."
+            )
+        self._folder = folder.path
         try:
             super().__init__((LOOPBACK, port), StewardRequest)
         except OSError as error:
             raise InvalidParameter(
                 f"The page's port must be free; got {port} ({type(error).__name__}). Leave out --port to use any."
             ) from error
+        if self.port == folder.engine_port():
+            self.server_close()
+            raise InvalidParameter("The system offered the federation's port for the page. Start it again.")
+        note_page(self._folder, self.port)
 
     @property
     def port(self) -> int:
@@ -97,6 +109,7 @@ class StewardServer(ThreadingHTTPServer):
         finally:
             # A decision that is being written is finished first.
             with self.desk.lock:
+                forget_page(self._folder, self.port)
                 self.server_close()
         return not self._stopped.is_set()
 

@@ -10,6 +10,7 @@ import msgspec
 
 from dpcape.analyses.enclosed import PublicNumbers
 from dpcape.facts import PublicFacts
+from dpcape.site.vault.self_test import Probes
 from dpcape.transport.messages import Array
 
 LENGTH_BYTES = 8
@@ -42,7 +43,13 @@ class ContributeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid
     public: dict[str, int | float | str | bool | Array]
 
 
-Task = DescribeTask | OutlineTask | ContributeTask
+class ProbeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Tell what can be reached from a child; no code of a package is loaded."""
+
+    probes: Probes
+
+
+Task = DescribeTask | OutlineTask | ContributeTask | ProbeTask
 
 
 class NoAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):

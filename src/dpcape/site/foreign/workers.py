@@ -28,6 +28,7 @@ from dpcape.site.foreign.tasks import (
     ContributeTask,
     DescribeTask,
     OutlineTask,
+    ProbeTask,
     Task,
     read_exactly,
     read_written,
@@ -36,6 +37,7 @@ from dpcape.site.foreign.tasks import (
 )
 from dpcape.site.foreign.zygote import END, START, ZygoteReport, ZygoteSettings
 from dpcape.site.vault.sandbox import clean_environment
+from dpcape.site.vault.self_test import NotSeparated, Probes
 from dpcape.statistics.enclosed import Block, Enclosed
 from dpcape.transport.messages import Array, public_arrays
 
@@ -88,6 +90,17 @@ class Workers:
             return None
         # A copy: nothing that the child could still change.
         return np.frombuffer(answer, dtype="<f8").reshape(n_answers, statistic.size).copy()
+
+    def reached(self, probes: Probes) -> list[str]:
+        """Return what a child reaches of that which must be out of its reach."""
+        with self._lock:
+            answer = self._answer(ProbeTask(probes=probes), b"", time.monotonic() + _PLAIN_SECONDS, _plain)
+        if answer is None:
+            raise NotSeparated(
+                "Nothing is served because the self-test of the sandbox for other packages had no answer. Look at "
+                "'dpcape doctor', or disallow the packages."
+            )
+        return msgspec.msgpack.decode(answer, type=list[str])
 
     def analysis(self, name: str, package: str) -> PlainAnalysis:
         """Return what must be known of an analysis, from a child."""

@@ -32,12 +32,12 @@ class Mode:
     reached: frozenset[str] = frozenset()
 
 
-_SIGNAL, _CONNECT = "signal the vault", "connect elsewhere"
+_SIGNAL, _CONNECT, _PAGE = "signal the vault", "connect elsewhere", "reach the steward's page"
 
 ACCOUNT = Mode("account", LINES["account"])
 CONFINED = Mode("confined", LINES["confined"])
 SIGNALS = Mode("signals", LINES["signals"], frozenset({_SIGNAL}))
-PORTS = Mode("ports", LINES["ports"], frozenset({_SIGNAL, _CONNECT}))
+PORTS = Mode("ports", LINES["ports"], frozenset({_SIGNAL, _CONNECT, _PAGE}))
 NONE = Mode("none", LINES["none"])
 
 MODES = {mode.name: mode for mode in (ACCOUNT, CONFINED, SIGNALS, PORTS, NONE)}

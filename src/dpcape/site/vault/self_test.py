@@ -16,8 +16,14 @@ from pathlib import Path
 
 import msgspec
 
+from dpcape.errors import TransportError
+
 _IO_URING_SETUP = 425
 _SECONDS = 2.0
+
+
+class NotSeparated(TransportError):
+    """The self-test reached something that must be out of reach, so nothing is served."""
 
 
 class Probes(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +43,8 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
         Path of a listening Unix socket.
     port : int
         A listening TCP port of this machine that the engine has no business with.
+    page : int
+        Port of the steward's page, or of a stand-in where none is served.
     package : str
         A file of the Python environment that must not be written.
     """
@@ -47,6 +55,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     vault: int
     unix: str
     port: int
+    page: int
     package: str
 
 
@@ -64,6 +73,7 @@ def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
         "look at the vault's process": lambda: _opened(f"/proc/{probes.vault}/status", os.O_RDONLY),
         "use a Unix socket": lambda: _connected(socket.AF_UNIX, probes.unix),
         "connect elsewhere": lambda: _connected(socket.AF_INET, ("127.0.0.1", probes.port)),
+        "reach the steward's page": lambda: _connected(socket.AF_INET, ("127.0.0.1", probes.page)),
         "use UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close(),
         "use io_uring": _io_uring,
         "write the Python environment": lambda: _opened(probes.package, os.O_WRONLY),

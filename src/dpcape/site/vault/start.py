@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from dpcape.errors import TransportError
-from dpcape.site.foreign.workers import start_zygote
+from dpcape.site.foreign.workers import Workers, start_zygote
 from dpcape.site.vault.sandbox import clean_environment
+from dpcape.site.vault.self_test import NotSeparated, Probes
 from dpcape.site.vault.server import VaultSettings
 
 Process = subprocess.Popen[bytes]
@@ -24,6 +25,7 @@ def start_vault(
     python: str,
     options: Mapping[str, Any],
     packages: Sequence[str],
+    probes: Callable[[int], Probes],
     say: Callable[[str], None],
 ) -> tuple[Process, Process | None]:
     """Start a vault, and a zygote if ``packages`` are allowed; where that cannot be confined, the vault refuses them.
@@ -40,6 +42,8 @@ def start_vault(
         What starts a process under the vault's account.
     packages : sequence of str
         Distributions whose code may run in sandboxes.
+    probes : callable
+        Returns what such code must not reach, given the vault's process.
     say : callable
         Told why there is no zygote.
     """
@@ -52,7 +56,21 @@ def start_vault(
             say(str(error))
         lines = [control.fileno(), *([] if zygote is None else [ours.fileno()])]
         told = msgspec.structs.replace(settings, control=lines[0], workers=None if zygote is None else lines[1])
-        return _launched(told, lines, python, options), zygote
+        vault = _launched(told, lines, python, options)
+        if zygote is not None:
+            # The vault has the same line, and no reason to use it before there is an engine.
+            _test_child(Workers(ours), probes(vault.pid))
+        return vault, zygote
+
+
+def _test_child(workers: Workers, probes: Probes) -> None:
+    """Refuse to serve if a child for code of other packages reaches anything."""
+    reached = workers.reached(probes)
+    if reached:
+        raise NotSeparated(
+            f"Nothing is served because the sandbox for code of other packages failed its self-test: it could "
+            f"{reached[0]}. Look at 'dpcape doctor', or disallow the packages."
+        )
 
 
 def _launched(settings: VaultSettings, lines: Sequence[int], python: str, options: Mapping[str, Any]) -> Process:

@@ -23,13 +23,14 @@ from typing import Any
 import msgspec
 
 from dpcape.errors import TransportError
+from dpcape.site.page_port import page_port
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import LINE_VARIABLE
 from dpcape.site.vault.launch import GO, Launch, Report
 from dpcape.site.vault.modes import NONE, Mode
 from dpcape.site.vault.processes import adopt_descendants, end_descendants, pass_on, reap
 from dpcape.site.vault.sandbox import clean_environment
-from dpcape.site.vault.self_test import Probes
+from dpcape.site.vault.self_test import NotSeparated, Probes
 from dpcape.site.vault.server import SELF_TEST_FILE, VaultSettings
 from dpcape.site.vault.start import start_vault
 
@@ -109,10 +110,6 @@ class Serving:
     packages: tuple[str, ...] = ()
     most_abi: int | None = None
     with_seccomp: bool = True
-
-
-class NotSeparated(TransportError):
-    """The self-test reached something that must be out of reach, so nothing is served."""
 
 
 class Supervisor:
@@ -211,14 +208,16 @@ class Supervisor:
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
         serving = self._serving
-        vault, self._zygote = start_vault(
-            serving.settings,
-            control,
-            python=serving.vault_python,
-            options=_options(serving.accounts.vault),
-            packages=() if serving.mode is NONE else serving.packages,
-            say=self._say,
-        )
+        with _Elsewhere(serving) as elsewhere:
+            vault, self._zygote = start_vault(
+                serving.settings,
+                control,
+                python=serving.vault_python,
+                options=_options(serving.accounts.vault),
+                packages=() if serving.mode is NONE else serving.packages,
+                probes=elsewhere.probes,
+                say=self._say,
+            )
         return vault
 
     def _start_engine(self, work: Path, port: int, line: socket.socket, vault: int) -> subprocess.Popen[bytes]:
@@ -316,13 +315,14 @@ _MUST_SUCCEED_OUTSIDE = (
     "look at the vault's process",
     "use a Unix socket",
     "connect elsewhere",
+    "reach the steward's page",
     "use UDP",
     "run a shell",
 )
 
 
 class _Elsewhere:
-    """What the self-test tries to reach: a listening port and a Unix socket."""
+    """What the self-test tries to reach: listening ports and a Unix socket."""
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
@@ -331,6 +331,8 @@ class _Elsewhere:
     def __enter__(self) -> _Elsewhere:
         self._place.chmod(0o711)
         self._tcp = socket.create_server(("127.0.0.1", 0))
+        # Stands in for the steward's page where that is not served now.
+        self._page = socket.create_server(("127.0.0.1", 0))
         self._unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._unix.bind(str(self._place / "probe"))
         self._unix.listen()
@@ -339,6 +341,7 @@ class _Elsewhere:
 
     def __exit__(self, *args: object) -> None:
         self._tcp.close()
+        self._page.close()
         self._unix.close()
         shutil.rmtree(self._place, ignore_errors=True)
 
@@ -350,6 +353,7 @@ class _Elsewhere:
             vault=vault,
             unix=str(self._place / "probe"),
             port=int(self._tcp.getsockname()[1]),
+            page=page_port(self._serving.guarded.folder) or int(self._page.getsockname()[1]),
             package=str(Path(__file__).resolve()),
         )
 
