@@ -42,7 +42,7 @@ def fit(held: Mapping[str, Any], protocol: str, seed: int, **options: Any) -> tu
     federation = Federation(in_process(held, noise=Replay(seed)), protocol=PROTOCOLS[protocol])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UtilityWarning)
-        model = JointICA(20, delta=DELTA, **options).fit(federation)
+        model = JointICA(20, delta=DELTA, insist=True, **options).fit(federation)
     return model, len(caught)
 
 
@@ -146,7 +146,7 @@ def _abide_fit(held: Any, protocol: str, seed: int, n_components: int, epsilon: 
     federation = Federation(in_process(held, noise=Replay(seed)), protocol=PROTOCOLS[protocol])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UtilityWarning)
-        model = JointICA(n_components, epsilon=epsilon, delta=DELTA, n_timepoints=180).fit(federation)
+        model = JointICA(n_components, epsilon=epsilon, delta=DELTA, n_timepoints=180, insist=True).fit(federation)
     return model, len(caught)
 
 

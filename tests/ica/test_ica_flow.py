@@ -9,9 +9,12 @@ import pytest
 from scipy.stats import chi2
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, rows, subjects
+from dpcape.analyses.description import Public
+from dpcape.analyses.joint_ica import least_subjects
 from dpcape.datasets import simulated_fmri
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
+from dpcape.privacy import mu_of
 from dpcape.statistics import fourth_moment
 
 K, SHAPE = 4, (8, 8)
@@ -74,7 +77,7 @@ def test_private_runs_find_the_maps_and_say_what_is_protected():
 def test_every_declared_round_is_paid_for_even_if_infomax_stops_early(unit):
     simulated = simulation(n_subjects=8)
     fed = federation(simulated, unit, Cape(n_colluding=1))
-    options = {"basis": np.linalg.qr(simulated.mixing)[0], "n_timepoints": 120}
+    options = {"basis": np.linalg.qr(simulated.mixing)[0], "n_timepoints": 120, "insist": True}
     short, full = (
         JointICA(K, epsilon=3.0, delta=1e-5, solver="infomax", n_iter=12, tolerance=tolerance, **options).fit(fed)
         for tolerance in (1e9, 0.0)
@@ -108,7 +111,7 @@ def test_noise_on_the_tensor_has_the_scale_that_was_planned():
 
 def test_warnings_come_when_noise_must_win():
     simulated = simulation(n_subjects=12)
-    model = JointICA(K, epsilon=0.1, delta=1e-5, n_timepoints=120)
+    model = JointICA(K, epsilon=0.1, delta=1e-5, n_timepoints=120, insist=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(federation(simulated, "subject", Cape(n_colluding=1)))
@@ -118,12 +121,41 @@ def test_warnings_come_when_noise_must_win():
     assert any("Do not interpret these maps" in text for text in texts)
 
 
+def test_too_few_people_are_refused_before_anything_is_charged(monkeypatch):
+    fed = federation(simulation(n_subjects=12), "subject", Cape(n_colluding=1))
+    model = JointICA(K, epsilon=1.0, delta=1e-5, n_timepoints=120)
+    monkeypatch.setattr(Federation, "allow", lambda *_, **__: pytest.fail("an allowance was asked for"))
+    with pytest.raises(InvalidParameter, match=r"Subjects must number at least \d+ .* got 12.*insist=True"):
+        model.fit(fed)
+
+
+@pytest.mark.parametrize(
+    ("n_components", "columns", "epsilon", "n_subjects", "found"),
+    [
+        # Measured: q_NGI .35 and .035, .12 and .03, .07 and .02; with a private PCA maps of .80 and .96, ABIDE .25.
+        (5, 5, 1.0, 200, False),
+        (5, 5, 1.0, 400, True),
+        (10, 10, 1.0, 450, False),
+        (10, 10, 1.0, 700, True),
+        (20, 20, 1.0, 1024, False),
+        (20, 20, 1.5, 1024, True),
+        (20, 144, 1.0, 1024, False),
+        (20, 144, 2.0, 1024, True),
+        (5, 200, 2.0, 374, False),
+    ],
+)
+def test_the_rule_divides_what_was_found_from_what_was_not(n_components, columns, epsilon, n_subjects, found):
+    public = Public({"n_components": n_components, "n_features": columns, "n_basis": None, "mu": mu_of(epsilon, 1e-5)})
+    assert (n_subjects >= least_subjects(public)) is found
+
+
 def test_infomax_warns_when_its_rounds_are_too_noisy():
     simulated = simulation(n_subjects=40)
     basis = np.linalg.qr(simulated.mixing)[0]
     for unit in ("record", "subject"):
         for epsilon, expected in ((0.1, True), (200.0, False)):
-            model = JointICA(K, epsilon=epsilon, delta=1e-5, solver="infomax", n_iter=4, basis=basis, n_timepoints=120)
+            options = {"solver": "infomax", "n_iter": 4, "basis": basis, "n_timepoints": 120, "insist": True}
+            model = JointICA(K, epsilon=epsilon, delta=1e-5, **options)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 model.fit(federation(simulated, unit, Cape(n_colluding=1)))
@@ -172,7 +204,7 @@ def test_save_and_load(tmp_path):
 def refusal(match, held, n_components=2, **options):
     def attempt():
         fed = Federation(in_process(held(), noise=Replay(0)), protocol=Independent())
-        JointICA(n_components, epsilon=1.0, delta=1e-5, **options).fit(fed)
+        JointICA(n_components, epsilon=1.0, delta=1e-5, insist=True, **options).fit(fed)
 
     with warnings.catch_warnings():
         # So few subjects are also warned of, before a site refuses them.

@@ -32,7 +32,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         {"mixing_": 0.2},
     ),
     "JointICA-subject": (
-        lambda e, d: JointICA(2, epsilon=e, delta=d, n_timepoints=20),
+        lambda e, d: JointICA(2, epsilon=e, delta=d, n_timepoints=20, insist=True),
         lambda: _subjects("subject"),
         {},
     ),
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         {},
     ),
     "JointICA-infomax-subject": (
-        lambda e, d: JointICA(2, epsilon=e, delta=d, solver="infomax", n_iter=3, n_timepoints=20),
+        lambda e, d: JointICA(2, epsilon=e, delta=d, solver="infomax", n_iter=3, n_timepoints=20, insist=True),
         lambda: _subjects("subject"),
         {},
     ),

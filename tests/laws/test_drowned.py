@@ -51,7 +51,9 @@ def test_joint_ica_survives_singular_whitening(unit: str, solver: str, kurtosis:
             )
             for name in "abc"
         }
-        model = JointICA(3, epsilon=0.01, delta=1e-9, solver=solver, kurtosis=kurtosis, n_timepoints=12, n_iter=3)
+        model = JointICA(
+            3, epsilon=0.01, delta=1e-9, solver=solver, kurtosis=kurtosis, n_timepoints=12, n_iter=3, insist=True
+        )
         fitted = fit(model, held, Cape(n_colluding=0), seed)
         assert np.isfinite(fitted.mixing_).all()
         assert np.isfinite(fitted.unmixing_).all()

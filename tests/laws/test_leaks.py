@@ -143,7 +143,7 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[[], Any]]] =
     "people": (
         PEOPLE,
         lambda X, **o: subjects(X, bound=3.0, unit="subject", rows_per_subject=20, **o),
-        lambda: JointICA(2, n_timepoints=12, **BUDGET),
+        lambda: JointICA(2, n_timepoints=12, insist=True, **BUDGET),
     ),
     "time points": (
         POINTS,

@@ -102,9 +102,13 @@ EXACT = [
     (JointICA(2, **PRIVACY), "subjects", "joint-ica"),
     (JointICA(2, **PRIVACY, basis=np.eye(5, 2)), "subjects", "joint-ica"),
     (JointICA(2, **PRIVACY, basis=np.eye(5, 4), solver="infomax", **ROUNDS), "subjects", "infomax-joint-ica"),
-    (JointICA(2, **PRIVACY, n_timepoints=12), "people", "subject-joint-ica"),
-    (JointICA(2, **PRIVACY, n_timepoints=12, basis=np.eye(5, 2)), "people", "subject-joint-ica"),
-    (JointICA(2, **PRIVACY, n_timepoints=12, solver="infomax", **ROUNDS), "people", "subject-infomax-joint-ica"),
+    (JointICA(2, **PRIVACY, n_timepoints=12, insist=True), "people", "subject-joint-ica"),
+    (JointICA(2, **PRIVACY, n_timepoints=12, insist=True, basis=np.eye(5, 2)), "people", "subject-joint-ica"),
+    (
+        JointICA(2, **PRIVACY, n_timepoints=12, insist=True, solver="infomax", **ROUNDS),
+        "people",
+        "subject-infomax-joint-ica",
+    ),
 ]
 NAMES = [f"{name}-{number}" for number, (*_, name) in enumerate(EXACT)]
 

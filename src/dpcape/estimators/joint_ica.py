@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers
+from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, least_subjects
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
@@ -56,6 +56,9 @@ class JointICA(FederatedEstimator):
         Step size of infomax.
     tolerance : float
         Infomax stops when the squared change falls below this; unused rounds stay charged.
+    insist : bool
+        Whether to fit at the subject unit even where public numbers say that noise hides the maps; otherwise that is
+        refused before anything is charged.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class JointICA(FederatedEstimator):
     ----------
     ==========================================  =============================================================
     one subject at the subject unit             refused
+    too few subjects for epsilon and components refused before anything is charged, unless ``insist=True``
     no more time points than components         refused
     constant voxels                             maps are noise or zero there; UtilityWarning if noise dominates
     subjects with different voxels or masks     refused when records or the federation are built
@@ -117,6 +121,7 @@ class JointICA(FederatedEstimator):
         n_iter: int = 200,
         learning_rate: float = 1.0,
         tolerance: float = 1e-6,
+        insist: bool = False,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -128,6 +133,20 @@ class JointICA(FederatedEstimator):
         self.n_iter = n_iter
         self.learning_rate = learning_rate
         self.tolerance = tolerance
+        self.insist = insist
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        """Check the parameters, refuse a fit that noise would hide, and return the shares of mu^2."""
+        shares = super()._shares(federation)
+        if federation.facts.unit == "subject" and not self.insist:
+            least = least_subjects(self.public(federation))
+            if federation.n_records < least:
+                raise InvalidParameter(
+                    f"Subjects must number at least {least} for {self.n_components} components at this epsilon; got "
+                    f"{federation.n_records}. Noise would hide the maps, and nothing was charged. Use more subjects, a "
+                    "larger epsilon, fewer components or a public basis, or write insist=True."
+                )
+        return shares
 
     def _rounds(self, federation: Federation) -> range:
         n_releases = len(self._shares(federation))

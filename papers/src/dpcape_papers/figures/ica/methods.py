@@ -112,7 +112,7 @@ def joint_ica(
     }
     protocol = {"CAPE": Cape(n_colluding=N_COLLUDING), "exact": Exact()}.get(scheme, Independent())
     federation = Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
-    model = JointICA(n_components, epsilon=epsilon, delta=delta, n_timepoints=series.n_timepoints)
+    model = JointICA(n_components, epsilon=epsilon, delta=delta, n_timepoints=series.n_timepoints, insist=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
         model.fit(federation)
