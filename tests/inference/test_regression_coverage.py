@@ -164,6 +164,24 @@ def test_widths_do_not_fall_when_noise_grows() -> None:
     assert math.isinf(medians[-1])
 
 
+def test_widths_of_log_odds_do_not_fall_when_noise_grows() -> None:
+    """The same standardised draws at smaller epsilon, for logistic regression."""
+
+    def median(epsilon: float) -> float:
+        source, widths = np.random.default_rng(15), []
+        for _ in range(20):
+            x = features("normal", (3000, 3), source)
+            y = (source.random(3000) < 1 / (1 + np.exp(-x @ [2.0, -1.0, 0.0]))).astype(int)
+            rounds = SumRounds(x, y, 1.0, mu_of(epsilon, 1e-5), LOGISTIC_SHARES, source)
+            low, high = ends(logistic_inference(rounds, confidence=0.95), 1.0)
+            widths.append(high - low)
+        return float(np.median(widths))
+
+    medians = [median(epsilon) for epsilon in (10.0, 3.0, 1.0, 0.3, 0.1, 0.02)]
+    assert medians == sorted(medians)
+    assert math.isinf(medians[-1])
+
+
 def test_intervals_of_a_protocol_with_private_scaling_cover() -> None:
     """Ranges three times too wide, four sites of unequal size, one colluding: through the federation itself."""
     beta, held = np.array([3.0, -1.0, 0.0]), []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from dpcape import (
     subjects,
 )
 from dpcape.errors import UndeterminedWarning
+from dpcape.estimators.kmeans import centre_errors
+from dpcape.estimators.network_classifier import gradient_of_noise
 from dpcape.postprocessing.verdicts import (
     DETERMINED,
     NOT_DETERMINED,
@@ -31,6 +36,7 @@ from dpcape.postprocessing.verdicts import (
     Verdict,
     at_most_uncertain,
     numbered,
+    of_centres,
     of_clearance,
     of_coefficients,
     of_parts,
@@ -40,6 +46,21 @@ from dpcape.postprocessing.verdicts import (
     summary,
     warning_of,
 )
+from dpcape.statistics.clusters import ClusterMeans
+
+
+def _experiment() -> Any:
+    path = Path(__file__).parents[2] / "experiments" / "intervals" / "verdicts.py"
+    spec = importlib.util.spec_from_file_location("dpcape_verdict_cells", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+STUDIES = _experiment()
 
 
 def _words(verdicts: list[Verdict]) -> list[str]:
@@ -106,6 +127,87 @@ def test_neither_topics_nor_components_are_found_in_noise() -> None:
             made = Federation(in_process({"here": held}, noise=Replay(seed)), protocol=Independent())
             found = JointICA(2, epsilon=epsilon, delta=1e-5, basis=np.eye(2)).fit(made)
             assert DETERMINED not in _words(found.verdicts_)
+
+
+def test_centres_are_compared_with_the_way_to_the_next() -> None:
+    centres = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 5.0]])
+    found = of_centres(list("abc"), centres, np.array([0.1, 0.1, 0.1]), farthest=6.0)
+    assert _words(found) == [DETERMINED, DETERMINED, DETERMINED]
+    found = of_centres(list("abc"), centres, np.array([0.3, 0.4, 0.1]), farthest=6.0)
+    assert _words(found) == [UNCERTAIN, UNCERTAIN, DETERMINED]
+    found = of_centres(list("abc"), centres, np.array([0.7, 0.4, math.inf]), farthest=6.0)
+    assert _words(found) == [NOT_DETERMINED, NOT_DETERMINED, NOT_DETERMINED]
+    # Two at the same place, and one that has nothing to be compared with.
+    assert _words(of_centres(list("ab"), np.zeros((2, 3)), np.zeros(2), farthest=1.0)) == [NOT_DETERMINED] * 2
+    assert _words(of_centres(["a"], np.zeros((1, 3)), np.array([0.1]), farthest=1.0)) == [DETERMINED]
+
+
+def test_the_error_of_a_centre_holds_for_all_together() -> None:
+    """Simulated rounds of four clusters in three columns: some centre is off by more in 5% of rounds at most.
+
+    Of 2,000 rounds 150 or more would be off with a probability below 1e-6 if 5% are.
+    """
+    generator, scale, length = np.random.default_rng(8), 0.01, 1.0
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    places = generator.normal(size=(4, 3))
+    places /= np.linalg.norm(places, axis=1)[:, None]
+    off = 0
+    for _ in range(2000):
+        released = ClusterMeans(
+            shares + scale / length * generator.normal(size=4),
+            places * shares[:, None] + scale * generator.normal(size=(4, 3)),
+        )
+        errors = centre_errors(released, scale=scale, length=length)
+        moved = np.linalg.norm(released.sums / released.shares[:, None] - places, axis=1)
+        off += bool((moved > errors).any())
+    assert off < 150
+
+
+def test_gradients_of_noise_are_as_long_as_is_said() -> None:
+    """Noise alone: the mean gradient of some number of rounds is longer in 5% of studies at most.
+
+    Of 2,000 studies 150 or more would be longer with a probability below 1e-6 if 5% are.
+    """
+    generator = np.random.default_rng(9)
+    reached = gradient_of_noise(12, 20, scale=1.0, sampling=0.0)
+    assert list(reached) == [1, 2, 4, 8, 16]
+    longer = 0
+    for _ in range(2000):
+        means = np.cumsum(generator.normal(size=(20, 12)), axis=0) / np.arange(1, 21)[:, None]
+        longer += any(np.linalg.norm(means[number - 1]) > length for number, length in reached.items())
+    assert longer < 150
+
+
+QUICK = [
+    ("kmeans", "all rows equal", 3, 500, 1.0, False),
+    ("kmeans", "all rows equal", 12, 2000, 10.0, False),
+    ("mixture", "one component", 3, 500, 1.0, False),
+    ("mixture", "one component", 12, 5000, 10.0, False),
+    ("network", "linear, random labels", 3, 500, 1.0, False),
+    ("network", "linear, random labels", 3, 500, 30.0, False),
+]
+THERE = [
+    ("kmeans", "three clusters", 3, 5000, 3.0, True),
+    ("mixture", "two components", 3, 5000, 3.0, True),
+    ("network", "linear, a linear rule", 3, 5000, 3.0, True),
+]
+
+
+@pytest.mark.parametrize("cell", QUICK, ids=str)
+def test_clusters_mixtures_and_networks_are_not_found_in_noise(cell: tuple[Any, ...]) -> None:
+    """Thirty studies without anything to find: nine or more false findings have a probability of 1e-5 at 5%."""
+    assert STUDIES.run(STUDIES.Cell(*cell), 30, seed=7) < 9
+
+
+@pytest.mark.parametrize("cell", THERE, ids=str)
+def test_what_is_there_is_found(cell: tuple[Any, ...]) -> None:
+    assert STUDIES.run(STUDIES.Cell(*cell), 3, seed=7) == 3
+
+
+def test_no_stored_cell_has_too_many_false_findings() -> None:
+    results = [row for row in json.loads(STUDIES.FILE.read_text("utf-8")) if not row["there"]]
+    assert {row["cell"] for row in results} == {cell.label for cell in STUDIES.grid() if not cell.there}
+    assert min(row["p_value"] for row in results) >= 0.01 / len(results)
 
 
 def test_unknown_influences_leave_nothing_determined() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpcape import labelled, rows, views
-from dpcape.errors import InvalidParameter
-from dpcape.postprocessing.scaling import Scaling, centre_from, radius_from, scale_from, top_of
+from dpcape import PCA, Federation, Independent, LinearRegression, Replay, in_process, labelled, rows, views
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.postprocessing.scaling import Scaling, centre_from, lengths_hidden, radius_from, scale_from, top_of
 from dpcape.statistics import build
 from dpcape.statistics.scaling import Scaled, Standardised, bin_ends, bins_of
 
@@ -173,3 +174,40 @@ def test_a_scale_is_never_zero_and_a_centre_within_the_bound() -> None:
     assert centre_from(np.array([9.0, -9.0, 0.1]), (1.0, 2.0), (1, 2)).tolist() == [1.0, -2.0, 0.1]
     top = top_of(np.zeros(2), np.array([1.0, 0.5]), (1.0,), (2,))
     assert top.tolist() == [2.0]
+
+
+def test_lengths_that_noise_hides_clip_nothing() -> None:
+    assert lengths_hidden(np.zeros(32), noise=1.0, quantile=0.9)
+    assert radius_from(np.zeros(32), 3.0, noise=1.0, quantile=0.9) == 3.0
+    assert not lengths_hidden(np.full(32, 1 / 32), noise=0.0, quantile=0.9)
+
+
+def _centred(n_records: int, spread: float, epsilon: float) -> list[str]:
+    X = 0.5 + spread * np.random.default_rng(6).normal(size=(n_records, 4))
+    held = rows(X, bound=2.0, invalid="refuse")
+    federation = Federation(in_process({"here": held}, noise=Replay(3)), protocol=Independent())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        return PCA(1, epsilon=epsilon, delta=1e-5, center=True).fit(federation).warnings_
+
+
+@pytest.mark.parametrize(
+    ("n_records", "spread", "epsilon", "expected"),
+    [
+        pytest.param(60, 0.2, 0.5, "Rows are not recentred", id="too few records"),
+        pytest.param(3000, 1e-4, 0.5, "released centre is mostly noise", id="rows closer than the noise"),
+        pytest.param(3000, 0.2, 5.0, "", id="enough"),
+    ],
+)
+def test_recentring_that_cannot_help_says_so(n_records: int, spread: float, epsilon: float, expected: str) -> None:
+    texts = [text for text in _centred(n_records, spread, epsilon) if "recentred" in text or "released centre" in text]
+    assert len(texts) == bool(expected)
+    assert all(expected in text for text in texts)
+
+
+def test_columns_whose_scale_is_noise_are_counted() -> None:
+    X = np.random.default_rng(7).normal(size=(2000, 3)) * [1.0, 1.0, 1e-6]
+    held = labelled(X, X[:, 0], bound=10.0, response=(-5, 5), invalid="refuse")
+    federation = Federation(in_process({"here": held}, noise=Replay(2)), protocol=Independent())
+    with pytest.warns(UtilityWarning, match="The scale of 1 of 3 columns is that of noise"):
+        LinearRegression(epsilon=1.0, delta=1e-5, scale="private").fit(federation)

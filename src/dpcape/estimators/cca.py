@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
-from dpcape.analyses.scaling import deviations_found, lengths_found, scaling_used
+from dpcape.analyses.scaling import deviations_found, lengths_found
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
-from dpcape.estimators.scaling import by_bounds, private_scaling, scaled, warn_of_no_scaling
+from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, scaled, warn_of_no_scaling
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import (
     MomentNoise,
@@ -175,7 +175,7 @@ class CCA(FederatedEstimator):
             return scaling, np.zeros(facts.n_features), moment
         public = self.public(federation)
         if self.scale is None:
-            if scaling_used(public, wanted=True):
+            if recentred_or_warned(public):
                 scaling = private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
         elif deviations_found(public):
             found = bool(lengths_found(public))

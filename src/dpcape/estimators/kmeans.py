@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtri, ndtri
 from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
@@ -17,6 +18,7 @@ from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, 
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
+from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.statistics.clusters import (
     ClusterMeans,
     cluster_sums,
@@ -28,6 +30,8 @@ from dpcape.statistics.moments import centred_moments, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
+# How often noise may move some centre farther than is said.
+_ERROR = 0.05
 
 
 class _Draws(Protocol):
@@ -86,6 +90,11 @@ class KMeans(FederatedEstimator):
     more clusters than records   refused
     ===========================  ====================================================================
 
+    Notes
+    -----
+    A centre is judged by how far the noise of the last round may have moved it, against the way to the next one.
+    Whether the records form clusters is another question: any records can be divided.
+
     References
     ----------
     A. Blum et al., *Practical privacy: the SuLQ framework*, 2005 (private Lloyd rounds).
@@ -133,15 +142,21 @@ class KMeans(FederatedEstimator):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         source = check_random_state(self.random_state)
         if self._reduces(federation):
-            means = self._fit_in_few_coordinates(federation, private, source)
+            means, length = self._fit_in_few_coordinates(federation, private, source)
         else:
-            means = self._fit_in_all_columns(federation, private, source)
+            means, length = self._fit_in_all_columns(federation, private, source)
         positive = np.maximum(means.shares, 0.0)
         n_clusters = len(means.shares)
         self.shares_ = positive / positive.sum() if positive.any() else np.full(n_clusters, 1 / n_clusters)
         self.noise_scale_ = private.releases[-1].scale
+        errors = centre_errors(means, scale=self.noise_scale_ / private.valid, length=length)
+        names = numbered("centre", n_clusters)
+        self.verdicts_ = of_centres(names, self.cluster_centers_, errors, farthest=length)
 
-    def _fit_in_all_columns(self, federation: Federation, private: Allowance, source: _Draws) -> ClusterMeans:
+    def _fit_in_all_columns(
+        self, federation: Federation, private: Allowance, source: _Draws
+    ) -> tuple[ClusterMeans, float]:
+        """Set the centres; return the last means, and the largest length of a row in them."""
         bound = row_bound(federation.facts)
         if self.init is None or isinstance(self.init, str):
             assert self.init in (None, SPREAD)
@@ -152,9 +167,12 @@ class KMeans(FederatedEstimator):
             means: ClusterMeans = private.mean(cluster_sums(federation.facts, centres=centres))
             centres = _moved(centres, means, scale=private.releases[-1].scale, bound=bound, source=source)
         self.cluster_centers_ = centres
-        return means
+        return means, bound
 
-    def _fit_in_few_coordinates(self, federation: Federation, private: Allowance, source: _Draws) -> ClusterMeans:
+    def _fit_in_few_coordinates(
+        self, federation: Federation, private: Allowance, source: _Draws
+    ) -> tuple[ClusterMeans, float]:
+        """Set the centres; return the last means, and the largest length of a row in them."""
         bound = row_bound(federation.facts)
         mean, moment = private.mean(centred_moments(federation.facts))
         space = cluster_space(mean, moment, scale=private.releases[-1].scale, bound=bound)
@@ -172,7 +190,7 @@ class KMeans(FederatedEstimator):
         scale = private.releases[-1].scale
         empty = means.shares <= _EMPTY_LEVEL * scale / space.whole_radius
         self.cluster_centers_ = _within(last_centres(space, centres, means, empty, before=before, scale=scale), bound)
-        return means
+        return means, space.whole_radius
 
     def _round(
         self, federation: Federation, private: Allowance, space: ClusterSpace, centres: FloatArray, source: _Draws
@@ -205,6 +223,30 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draw
         distances = np.minimum(distances, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
     points: FloatArray = candidates[chosen]
     return points
+
+
+def centre_errors(means: ClusterMeans, *, scale: float, length: float) -> FloatArray:
+    """Return how far noise may have moved each centre, at 95% for all together; infinite for an empty cluster.
+
+    A centre is (n m + e) / (n + e') for a share n of records with mean m; it is off by (e - e' m) / (n + e'), where the
+    divisor is the released share, e has D entries of this scale, and e' times m, which is at most ``length`` long, has
+    at most the same scale.
+
+    Parameters
+    ----------
+    means : ClusterMeans
+        Result of the last round.
+    scale : float
+        Standard deviation of the noise of each sum.
+    length : float
+        Largest length of a row in that round.
+    """
+    n_clusters, n_features = means.sums.shape
+    level = _ERROR / n_clusters / 2
+    reach = math.sqrt(float(chdtri(n_features, level))) + float(ndtri(1 - level / 2))
+    empty = means.shares <= _EMPTY_LEVEL * scale / length
+    errors: FloatArray = np.where(empty, np.inf, scale * reach / np.where(empty, 1.0, means.shares))
+    return errors
 
 
 def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: _Draws) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
 from dpcape.arrays import FloatArray
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
+from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.mixture_steps import moved, within_ball
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
@@ -26,6 +28,7 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
     whitened_coordinates,
 )
+from dpcape.postprocessing.verdicts import numbered, of_parts
 from dpcape.statistics import mixture_step, second_moment, third_moment, whitened_third_moment
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.packing import packed_tensor_size
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 # Clipping in whitened coordinates causes a small bias. Where noise in the whole third moment is below this share of an
 # average strength, the root of n_components, that bias would be larger than the noise (experiments/topics).
 _NEGLIGIBLE = 0.06
+# How often noise and sampling may exceed what a verdict allows for.
+_FAILURE = 0.05
 
 
 class MixtureModel(FederatedEstimator):
@@ -160,6 +165,7 @@ class MixtureModel(FederatedEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = private.mean(second_moment(federation.facts))
+        floor = self._floor(federation, private)
         moment = released - self.noise_variance * np.eye(federation.n_features)
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, private, whitening)
@@ -172,6 +178,20 @@ class MixtureModel(FederatedEstimator):
         self._set_components(found.strengths, found.halves)
         for _ in range(private.left):
             self._step(federation, private)
+        names = numbered("component", self.n_components)
+        # Strengths moved with their components; eigenvalues belong to all of them.
+        self.verdicts_ = of_parts(names, self.strengths_, self.noise_level_, eigenvalues=self.eigenvalues_, floor=floor)
+
+    def _floor(self, federation: Federation, private: Allowance) -> float:
+        """Return the eigenvalue that noise and sampling reach in 5% of studies at most, where a component lacks.
+
+        The second moment of N rows of noise of variance v is off by v (2 sqrt(D/N) + D/N) in norm; half as much again
+        covers its fluctuation.
+        """
+        release, size = private.releases[-1], federation.n_features
+        share = size * effective_share(federation, release.survivors) / private.valid
+        sampling = 1.5 * float(self.noise_variance) * (2 * math.sqrt(share) + share)
+        return noise_norm(release.scale / private.valid, size, _FAILURE) + sampling
 
     def _rounds(self, federation: Federation) -> range:
         return range(2, len(self._shares(federation)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, softmax
+from scipy.special import chdtri, expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,8 +17,9 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER
 from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.verdicts import Verdict, of_strengths
 from dpcape.statistics.feature_maps import feature_map, n_inputs
 from dpcape.statistics.gradients import (
     LARGEST_WEIGHT,
@@ -36,6 +38,9 @@ _LINEAR_MOMENTUM = 0.9
 _HIDDEN_SPREAD, _OUTPUT_SPREAD = 0.1, 0.5
 # The weights of this last part of the rounds are averaged.
 _AVERAGED = 0.5
+# How often noise and sampling may exceed what a verdict allows for.
+_ERROR = 0.05
+_NOT_ACCURACY = "accuracy must be measured on other rows"
 
 
 class NetworkClassifier(FederatedEstimator):
@@ -98,6 +103,12 @@ class NetworkClassifier(FederatedEstimator):
     weights diverging by noise      limited to 1e6
     ==============================  ================================================
 
+    Notes
+    -----
+    The direction of training is judged by whether the mean gradient of the first rounds is longer than noise and
+    sampling make it. Classes of unequal size, and random initial weights, make it long without any relation between
+    rows and labels: measure accuracy on rows that were not used, and compare it with the share of the largest class.
+
     References
     ----------
     H. Imtiaz, dissertation, section 3.4; M. Abadi et al., *Deep learning with differential privacy*, 2016 (clipping).
@@ -151,8 +162,11 @@ class NetworkClassifier(FederatedEstimator):
         average, kept, n_kept = np.zeros_like(weights), np.zeros_like(weights), 0
         n_rounds, momentum = private.left, self._momentum
         first_kept = n_rounds - math.ceil(_AVERAGED * n_rounds)
+        total, lengths = np.zeros_like(weights), []
         for step in range(n_rounds):
             released = private.mean(self._gradient(federation, weights, hidden_size, scale))
+            total = total + released
+            lengths.append(float(np.linalg.norm(total)) / (step + 1))
             average = momentum * average + (1 - momentum) * released
             weights = np.clip(weights - self._step * average, -LARGEST_WEIGHT, LARGEST_WEIGHT)
             # Averaging the later iterates removes much of their noise (Polyak and Juditsky 1992).
@@ -164,6 +178,17 @@ class NetworkClassifier(FederatedEstimator):
         self.input_scale_ = scale
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
+        self.verdicts_ = self._judged(federation, private, lengths, len(weights))
+
+    def _judged(self, federation: Federation, private: Allowance, lengths: list[float], size: int) -> list[Verdict]:
+        """Return the verdict on the direction of training, from the lengths of the mean gradients so far."""
+        share = effective_share(federation, private.releases[-1].survivors)
+        reached = gradient_of_noise(
+            size, len(lengths), scale=self.noise_scale_ / private.valid, sampling=float(self.clip) * math.sqrt(share)
+        )
+        ratio = max(lengths[rounds - 1] / length for rounds, length in reached.items())
+        judged = of_strengths(["direction of training"], [ratio], 1.0, what="mean gradient")
+        return [replace(entry, reason=f"{entry.reason}; {_NOT_ACCURACY}") for entry in judged]
 
     @property
     def _step(self) -> float:
@@ -235,3 +260,27 @@ class NetworkClassifier(FederatedEstimator):
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
+
+
+def gradient_of_noise(n_weights: int, n_rounds: int, *, scale: float, sampling: float) -> dict[int, float]:
+    """Return the length that the mean gradient of the first 1, 2, 4, ... rounds has by noise and sampling alone.
+
+    Some of them is longer in 5% of studies at most. The mean of N contributions that are at most clip long, and whose
+    expectation is zero, is longer than (1 + sqrt(2 log(1/a))) clip / sqrt(N) in the share a of samples at most
+    (McDiarmid); the mean over rounds is not longer than the longest.
+
+    Parameters
+    ----------
+    n_weights : int
+        Entries of a gradient.
+    n_rounds : int
+        Number of rounds.
+    scale : float
+        Standard deviation of the noise of each entry in one round.
+    sampling : float
+        The clip over the root of the effective number of records.
+    """
+    numbers = [2**power for power in range(n_rounds.bit_length())]
+    level = _ERROR / 2 / len(numbers)
+    noise, sampled = scale * math.sqrt(float(chdtri(n_weights, level))), 1 + math.sqrt(-2 * math.log(level))
+    return {number: noise / math.sqrt(number) + sampled * sampling for number in numbers}

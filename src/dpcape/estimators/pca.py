@@ -14,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
 from dpcape.analyses.pca import PCA as DESCRIPTION
-from dpcape.analyses.scaling import scaling_used
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
-from dpcape.estimators.scaling import private_scaling, scaled
+from dpcape.estimators.scaling import private_scaling, recentred_or_warned, scaled
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import noise_norm, top_eigen
@@ -170,7 +169,9 @@ class PCA(FederatedEstimator):
 
     def _scaling(self, federation: Federation, private: Allowance) -> Scaling | None:
         """Release mean and radius if rows are recentred."""
-        if not self.center or not scaling_used(self.public(federation), wanted=federation.facts.kind != "views"):
+        # The rows of two views would be divided by a radius each, which changes their relative units.
+        wanted = self.center and federation.facts.kind != "views"
+        if not wanted or not recentred_or_warned(self.public(federation)):
             return None
         return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
 

@@ -8,14 +8,25 @@ import numpy as np
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import scaling_used
-from dpcape.arrays import FloatArray
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.scaling import Scaling, centre_from, radius_from, scale_from, top_of, usual_radius
+from dpcape.postprocessing.scaling import (
+    Scaling,
+    centre_from,
+    lengths_hidden,
+    radius_from,
+    scale_from,
+    top_of,
+    usual_radius,
+)
 from dpcape.statistics import build, first_moments
-from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, deviation_caps
+from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, deviation_caps, views_of
 from dpcape.statistics.statistic import AnyStatistic, PublicValue
+
+# A centre whose noise is longer than this share of the radius is mostly noise.
+_MOSTLY = 0.7
 
 
 def private_scaling(
@@ -38,10 +49,14 @@ def private_scaling(
     """
     facts = federation.facts
     centre = centre_from(_mean(facts, private), facts.bounds, facts.widths)
+    centre_noise = private.releases[-1].scale * _mean_units(facts)
     scale = np.ones(facts.n_features)
     if not keep_units:
         deviations = private.mean(AbsoluteDeviations(facts, centre=centre))
-        scale = scale_from(deviations, private.releases[-1].scale * deviation_caps(facts))
+        noise_of_each = private.releases[-1].scale * deviation_caps(facts)
+        scale = scale_from(deviations, noise_of_each)
+        # Deviations are measured from the released centre: its noise is part of them.
+        _warn_of_hidden_scales(deviations < 2 * np.hypot(noise_of_each, centre_noise))
     if not lengths:
         warnings.warn(
             "The lengths of standardised rows were not released because noise would hide them; they are taken to be "
@@ -53,9 +68,49 @@ def private_scaling(
     top = top_of(centre, scale, facts.bounds, facts.widths, keep_units=keep_units)
     shares = private.mean(RadiusHistogram(facts, centre=centre, scale=scale, top=top))
     noise = private.releases[-1].scale
+    _warn_of_hidden_lengths(any(lengths_hidden(part, noise=noise, quantile=quantile) for part in shares))
     each = zip(shares, top, strict=True)
-    radius = [radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each]
-    return Scaling(centre, scale, np.array(radius), facts.widths)
+    radius = np.array([radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each])
+    _warn_of_a_noisy_centre(centre_noise / scale, radius, facts.widths)
+    return Scaling(centre, scale, radius, facts.widths)
+
+
+def _warn_of_hidden_scales(hidden: BoolArray) -> None:
+    """Warn of columns whose deviation is below two standard deviations of its noise: their scale is that of noise."""
+    if hidden.any():
+        warnings.warn(
+            f"The scale of {hidden.sum()} of {hidden.size} columns is that of noise, which hides their deviations. "
+            "These columns count for less than others. Narrow their ranges, or use more records or a larger epsilon.",
+            UtilityWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_hidden_lengths(hidden: bool) -> None:
+    """Warn that the histogram of lengths shows none."""
+    if hidden:
+        warnings.warn(
+            "No radius was found because noise hides the lengths of the rows; the largest possible length is used, so "
+            "that nothing is clipped and noise is large. Use more records or a larger epsilon.",
+            UtilityWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_a_noisy_centre(noise: FloatArray, radius: FloatArray, widths: tuple[int, ...]) -> None:
+    """Warn of a centre that is mostly noise.
+
+    Lengths are measured from the released centre, so that noise as long as most of the radius is what they consist of.
+    """
+    lengths = np.array([float(np.linalg.norm(noise[view])) for view in views_of(widths)])
+    if (lengths > _MOSTLY * radius).any():
+        warnings.warn(
+            "The released centre is mostly noise: rows lie hardly closer to it than its noise is long. Recentring then "
+            "does not help. Use more records or a larger epsilon, narrow the ranges, or fit without centring or "
+            "private scaling.",
+            UtilityWarning,
+            stacklevel=4,
+        )
 
 
 def _mean(facts: PublicFacts, private: Allowance) -> FloatArray:
@@ -66,6 +121,11 @@ def _mean(facts: PublicFacts, private: Allowance) -> FloatArray:
     divided = by_bounds(facts)
     mean, _ = private.mean(scaled(facts, divided, "first_moments"))
     return divided.rows(mean)
+
+
+def _mean_units(facts: PublicFacts) -> FloatArray:
+    """Return the units in which the mean is released: the bounds for two views."""
+    return np.ones(facts.n_features) if len(facts.widths) == 1 else np.repeat(facts.bounds, facts.widths)
 
 
 def by_bounds(facts: PublicFacts) -> Scaling:
@@ -79,6 +139,20 @@ def used_or_warned(public: Public, wanted: bool | None = None) -> bool:
     used = bool(scaling_used(public, wanted))
     if not used and (public.scale == "private" if wanted is None else wanted):
         warn_of_no_scaling()
+    return used
+
+
+def recentred_or_warned(public: Public) -> bool:
+    """Return whether rows are recentred before their moments are released; warn if they should be and are not."""
+    used = bool(scaling_used(public, wanted=True))
+    if not used:
+        warnings.warn(
+            "Rows are not recentred because the noise would hide the lengths of so few records: mean and second moment "
+            "are released together, and a mean far from zero multiplies their noise. Use more records or a larger "
+            "epsilon, or ranges whose middle is near the mean.",
+            UtilityWarning,
+            stacklevel=4,
+        )
     return used
 
 

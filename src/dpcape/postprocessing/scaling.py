@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.statistics.scaling import bin_ends, views_of
 
 # The standard deviation of a normal variable over its mean absolute deviation.
@@ -131,8 +131,20 @@ def radius_from(shares: FloatArray, top: float, *, noise: float, quantile: float
     quantile : float
         Share of records that should be inside.
     """
+    beyond = _beyond(shares, noise, quantile)
+    # Where noise hides all lengths, nothing is clipped: the caller warns.
+    stop = int(beyond[0]) if beyond.size else 0
+    return float(bin_ends(top)[::-1][stop])
+
+
+def lengths_hidden(shares: FloatArray, *, noise: float, quantile: float) -> bool:
+    """Return whether noise hides all lengths, so that :func:`radius_from` has nothing to go by."""
+    return _beyond(shares, noise, quantile).size == 0
+
+
+def _beyond(shares: FloatArray, noise: float, quantile: float) -> IntArray:
+    """Return the bins, from the longest, from which on more records are longer than there should be."""
     longer = np.cumsum(shares[::-1])
     allowed = 1 - quantile + 2 * noise * np.sqrt(np.arange(1, len(shares) + 1))
-    beyond = np.flatnonzero(longer > allowed)
-    stop = int(beyond[0]) if beyond.size else len(shares) - 1
-    return float(bin_ends(top)[::-1][stop])
+    found: IntArray = np.flatnonzero(longer > allowed)
+    return found

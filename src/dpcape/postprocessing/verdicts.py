@@ -22,6 +22,7 @@ LEVEL = 0.05
 _HOPELESS = 0.2
 # Shares of its range that the interval of a mean takes: up to the first it is determined, from the second it is not.
 _NARROW, _WIDE = 0.1, 0.5
+_NOT_CLUSTERS = "any records can be divided, also without clusters"
 # How many quantities a sentence names.
 _NAMED = 3
 
@@ -210,6 +211,42 @@ def of_clearance(quantities: Sequence[str], clearance: float, least: float, clea
     word = NOT_DETERMINED if clearance < least else UNCERTAIN if clearance < max(least, clear) else DETERMINED
     reason = f"clearance {clearance:.2f}; noise and sampling reach {least:.2f}"
     return [Verdict(quantity, word, reason) for quantity in quantities]
+
+
+def of_centres(quantities: Sequence[str], centres: FloatArray, errors: FloatArray, *, farthest: float) -> list[Verdict]:
+    """Return verdicts on centres by how far noise may have moved them, against the way to the next centre.
+
+    A centre is determined if it and any other are together off by less than half of the way between them, and not
+    determined if they might be the same. With errors that hold for all centres together at 95%, centres that are the
+    same without noise are told apart in 5% of studies at most. Whether records form clusters at all is another
+    question: any records can be divided.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the centres.
+    centres : array of shape (K, D)
+        The centres.
+    errors : array of shape (K,)
+        How far noise may have moved each; infinite for one that has no records above noise.
+    farthest : float
+        How far from another a centre can be at most; the way to the next one where there is only one.
+    """
+    between = np.linalg.norm(centres[:, np.newaxis] - centres, axis=2)
+    together = errors[:, np.newaxis] + errors
+    np.fill_diagonal(between, farthest)
+    np.fill_diagonal(together, errors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(between > 0, together / between, np.inf).max(axis=1)
+    verdicts = []
+    for quantity, share, error in zip(quantities, shares, errors, strict=True):
+        if math.isinf(error):
+            verdicts.append(Verdict(quantity, NOT_DETERMINED, "its records cannot be told from noise"))
+            continue
+        word = DETERMINED if share < 0.5 else UNCERTAIN if share < 1 else NOT_DETERMINED
+        reason = f"noise takes up to {100 * share:.2g}% of the way to another centre; {_NOT_CLUSTERS}"
+        verdicts.append(Verdict(quantity, word, reason))
+    return verdicts
 
 
 def numbered(noun: str, count: int) -> list[str]:
