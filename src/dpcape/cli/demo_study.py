@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ from rich.progress import Progress
 from rich.table import Table as TerminalTable
 
 from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning
+from dpcape.errors import DpcapeWarning, UndeterminedWarning
 from dpcape.estimators import CCA, PCA
 from dpcape.federation import Federation
 from dpcape.guarantee.card import card_of, card_terminal
 from dpcape.metrics import captured_ratio
 from dpcape.noise import NoiseSource, OsNoise, Replay
 from dpcape.pages.numbers import round_up
+from dpcape.postprocessing.verdicts import Verdict
 from dpcape.protocols import Cape, Exact, Independent, Protocol
 from dpcape.records import rows, views
 from dpcape.report.page import Picture, ReportSection, Table, write_page
@@ -56,16 +58,30 @@ def run_demo(out: Path, replay: int | None = None) -> None:
         task = progress.add_task("running studies", total=n_runs)
         energy = _compare(noise, _pca_score(pixels), lambda: progress.advance(task))
         correlation = _compare(noise, _cca_score(pixels), lambda: progress.advance(task))
-    pca = _pca(pixels, 4, Cape(n_colluding=1), EPSILON, noise)
-    cca = _cca(pixels, 4, Cape(n_colluding=1), EPSILON, noise)
-    exact = _pca(pixels, 1, Exact(), EPSILON, noise)
+    with warnings.catch_warnings():
+        # Verdicts are printed below.
+        warnings.simplefilter("ignore", UndeterminedWarning)
+        pca = _pca(pixels, 4, Cape(n_colluding=1), EPSILON, noise)
+        cca = _cca(pixels, 4, Cape(n_colluding=1), EPSILON, noise)
+        exact = _pca(pixels, 1, Exact(), EPSILON, noise)
     _print_table(console, f"PCA: energy of {N_COMPONENTS} components", energy)
     _print_table(console, f"CCA: correlation of {N_CORRELATIONS} pairs", correlation)
+    console.print(f"CAPE at epsilon {EPSILON:g}: {_said(pca.verdicts_)}; {_said(cca.verdicts_)}.")
     _write_report(out / "report.html", pixels, pca, cca, exact, energy, correlation)
     pca.save(out / "pca.npz")
     (out / "guarantee.json").write_text(pca.guarantee_.to_json() + "\n", encoding="utf-8")
     console.print(card_terminal(card_of(pca.guarantee_, releases=pca.releases_)))
     console.print(f"Report: {out / 'report.html'}", soft_wrap=True)
+
+
+def _said(verdicts: Sequence[Verdict]) -> str:
+    """Return verdicts on numbered quantities in words, those that are alike together."""
+    parts = []
+    for word, found in itertools.groupby(verdicts, lambda verdict: verdict.word):
+        names = [verdict.quantity.rpartition(" ") for verdict in found]
+        (noun, _, first), (_, _, last) = names[0], names[-1]
+        parts.append(f"{noun} {first} {word}" if first == last else f"{noun}s {first} to {last} {word}")
+    return ", ".join(parts)
 
 
 def _digits() -> FloatArray:
