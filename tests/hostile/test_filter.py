@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
+from dpcape.site.foreign.child import CHILD_FILTER
 from dpcape.site.vault.seccomp import ALLOW, ARCHITECTURES, KILL, Filter, Instruction, program
-from dpcape.site.vault.syscalls import DENIED, IGNORED, NUMBERS, OWN_PROCESS
+from dpcape.site.vault.syscalls import ARITHMETIC, DENIED, IGNORED, NUMBERS, OWN_PROCESS
 
 EPERM, NOTHING, ENOSYS = 0x00050000 | errno.EPERM, 0x00050000, 0x00050000 | errno.ENOSYS
 ENGINE, CHILD = Filter(network=True), Filter(network=False, pairs=False, denied=("execve", "kill"))
@@ -92,6 +93,17 @@ def test_a_child_without_network_makes_no_socket_and_starts_nothing() -> None:
     code = program(CHILD, "x86_64")
     for name, arguments in (("socket", (2, 1, 0)), ("socketpair", (1, 1, 0)), ("execve", ()), ("kill", ())):
         assert interpret(code, arch, NUMBERS[name][column], *arguments) == EPERM
+
+
+@pytest.mark.parametrize("machine", sorted(ARCHITECTURES))
+def test_a_child_for_other_packages_has_the_calls_of_arithmetic_alone(machine: str) -> None:
+    arch, column = ARCHITECTURES[machine]
+    code = program(CHILD_FILTER, machine)
+    allowed = {NUMBERS[name][column] for name in ARITHMETIC} - {None}
+    for number in range(600):
+        assert interpret(code, arch, number) == (ALLOW if number in allowed else EPERM), number
+    assert not set(ARITHMETIC) & {*DENIED, *IGNORED, *OWN_PROCESS, "fcntl", "ioctl", "prctl", "open", "openat", "clone"}
+    assert interpret(code, arch ^ 1, 0) == KILL
 
 
 def test_calls_of_the_32_bit_table_are_refused() -> None:

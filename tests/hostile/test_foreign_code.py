@@ -169,6 +169,35 @@ def test_the_self_test_of_a_child_reaches_nothing_and_a_loosened_one_is_noticed(
     assert not {"connect elsewhere", "reach the steward's page", "use a Unix socket", "run a shell"} & reached
 
 
+def test_no_mark_of_one_child_is_found_by_the_next(workers: Workers) -> None:
+    facts = rows(DATA, bound=1.0).facts()
+    found = [workers.contributions(enclosed("f_marker"), facts, (DATA[:6],)) for _ in range(3)]
+    assert [answer.tolist() for answer in found] == [[[0.0, 0.0, 0.0]]] * 3
+
+
+def test_marks_are_found_by_processes_that_share_descriptors(installed: Path) -> None:
+    """The positive control: in ordinary processes the second finds what the first left."""
+    code = (
+        "import os, sys, foreign_code\n"
+        "def look():\n"
+        "    found = 0\n"
+        "    for attempt, number in foreign_code.marks():\n"
+        "        try: found += attempt(number)\n"
+        "        except Exception: pass\n"
+        "    return found\n"
+        "child = os.fork()\n"
+        "if not child: look(); os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "sys.exit(look())\n"
+    )
+    environment = {"PYTHONPATH": str(installed), "OPENBLAS_NUM_THREADS": "1"}
+    nothing = subprocess.DEVNULL
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, stdin=nothing, stdout=nothing, stderr=nothing, check=False
+    )
+    assert done.returncode >= 5
+
+
 def test_every_attempt_of_the_escaper_succeeds_outside(installed: Path) -> None:
     """The positive control: in an ordinary process each attempt does what it says."""
     code = (

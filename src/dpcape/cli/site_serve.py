@@ -111,6 +111,8 @@ def serve(
     )
     _say(f"{facts.name} serves approved studies. Identity {facts.fingerprint}. Ctrl-C ends it.")
     os.umask(0o077)
+    # Compiled modules would be readable by this account alone, and the engine's account would compile them every time.
+    sys.dont_write_bytecode = True
     sys.exit(Supervisor(serving, engine, _say).run())
 
 

@@ -26,6 +26,8 @@ def environment() -> dict[str, str]:
     preset = {
         "PATH": os.pathsep.join([here, os.environ.get("PATH", os.defpath)]),
         "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": str(PRESET.outcome_wait),
+        # Compiled modules that only their owner can read would be compiled again at every start by other accounts.
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
     defaults = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return {**defaults, **os.environ, **preset}

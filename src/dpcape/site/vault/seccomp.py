@@ -47,11 +47,15 @@ class Filter:
         Pairs of connected Unix sockets.
     denied : tuple of str
         Further system calls to refuse, by name.
+    allowed : tuple of str or None
+        The only system calls to let through, by name, whatever else is said here; None lets through all that are not
+        refused.
     """
 
     network: bool = False
     pairs: bool = True
     denied: tuple[str, ...] = ()
+    allowed: tuple[str, ...] | None = None
 
 
 class _Program:
@@ -139,6 +143,10 @@ def program(rules: Filter, machine: str) -> list[Instruction]:
     made.code += [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, audit), (_RETURN, 0, 0, KILL), (_LOAD, 0, 0, _NUMBER)]
     if machine == "x86_64":
         made.code += [(_JUMP_SET, 0, 1, _X32), _REFUSE]
+    if rules.allowed is not None:
+        for name in rules.allowed:
+            made.on(name, [_PERMIT])
+        return [*made.code, _REFUSE]
     for name in (*DENIED, *rules.denied):
         made.on(name, [_REFUSE])
     for name in IGNORED:

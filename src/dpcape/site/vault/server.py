@@ -193,8 +193,12 @@ def _exactly(line: socket.socket, n_bytes: int) -> bytes:
 
 
 def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
-    prefix = len(reply) | (LAST_REPLY if is_last else 0)
-    line.sendall(prefix.to_bytes(REPLY_LENGTH_BYTES, "big"))
+    prefix = (len(reply) | (LAST_REPLY if is_last else 0)).to_bytes(REPLY_LENGTH_BYTES, "big")
+    if len(reply) <= _PART_BYTES:
+        # At once, so that the engine wakes once.
+        line.sendall(prefix + reply)
+        return
+    line.sendall(prefix)
     line.sendall(reply)
 
 
