@@ -21,6 +21,7 @@ _WHERE = {
     "Dealer": "protocols",
     "Exact": "protocols",
     "Replay": "noise",
+    "Quantile": "analyses.scaling",
     "Ledger": "privacy",
     "Mean": "estimators",
     "PCA": "estimators",
@@ -36,6 +37,7 @@ _WHERE = {
 }
 
 if TYPE_CHECKING:
+    from dpcape.analyses.scaling import Quantile
     from dpcape.estimators import (
         CCA,
         PCA,
@@ -74,6 +76,7 @@ __all__ = [
     "MixtureModel",
     "NetworkClassifier",
     "PolynomialLoss",
+    "Quantile",
     "Replay",
     "Schema",
     "SecureSum",

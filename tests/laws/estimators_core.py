@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import CCA, PCA, Mean, rows, views
+from dpcape import CCA, PCA, Mean, Quantile, rows, views
 
 SITES = ("ava", "bob", "cid", "dot")
 
@@ -55,6 +55,11 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Mean": (lambda e, d: Mean(epsilon=e, delta=d), _rows, {"mean_": 1e-2, "variance_": 2e-2}),
     "Mean-ranges": (lambda e, d: Mean(epsilon=e, delta=d), _ranged, {"mean_": 2e-2, "original_mean_": 2e-2}),
     "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_": 1e-2}),
+    "PCA-clipped": (
+        lambda e, d: PCA(2, epsilon=e, delta=d, clip=Quantile(0.9, share=0.1)),
+        _rows,
+        {"components_": 1e-1, "explained_": 1e-2},
+    ),
     "PCA-centred": (
         lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
         _rows,

@@ -14,6 +14,7 @@ from dpcape import (
     MixtureModel,
     NetworkClassifier,
     PolynomialLoss,
+    Quantile,
     TopicModel,
     documents,
     labelled,
@@ -113,6 +114,18 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, init=np.array([[0.1, 0.0], [-0.1, 0.0]])),
         _clusters,
         {"cluster_centers_": 5e-2},
+    ),
+    "KMeans-clipped": (
+        lambda e, d: KMeans(
+            2, epsilon=e, delta=d, n_iter=3, init=np.array([[0.1, 0.0], [-0.1, 0.0]]), clip=Quantile(0.95, share=0.1)
+        ),
+        _clusters,
+        {},
+    ),
+    "KMeansInManyColumns-clipped": (
+        lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, clip=Quantile(0.95, share=0.1)),
+        _wide_clusters,
+        {},
     ),
     "KMeansInManyColumns": (lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3), _wide_clusters, {}),
     "TopicModel": (lambda e, d: TopicModel(2, epsilon=e, delta=d), _documents, {}),

@@ -7,6 +7,7 @@ import numpy as np
 from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed
 from dpcape.analyses.release import RELATIVE, Release, Steps
+from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Condition, Number, both, negation
 
@@ -38,18 +39,19 @@ def n_first_rounds(n_iter: Number) -> Number:
 
 def _schedule(p: Public) -> Steps:
     few = reduces(p.n_features, p.init)
-    moments = {"n_features": p.n_features, "bound": p.bound}
-    yield Release("centred_moments", moments, _MOMENTS_SHARE, when=few)
+    plan = yield from clipping(p)
+    moments = {"n_features": p.n_features, "bound": plan.bound}
+    yield from only(scaled_release(plan, "centred_moments", moments, _MOMENTS_SHARE), few)
     reduced = {"n_features": p.n_features, "n_columns": N_COORDINATES, "clip": 1.0}
-    first, share = n_first_rounds(p.n_iter), _ROUNDS_SHARE / p.n_iter
+    first, share = n_first_rounds(p.n_iter), plan.left * _ROUNDS_SHARE / p.n_iter
     many, own = reduced | {"n_clusters": MANY * p.n_clusters}, reduced | {"n_clusters": p.n_clusters}
     yield Release("reduced_cluster_sums", many, share, first, known=RELATIVE, when=few)
     more = both(few, lambda: p.n_iter > first)
     yield Release("reduced_cluster_sums", own, share, p.n_iter - first, known=RELATIVE, when=more)
     whole = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
-    yield Release("recentred_cluster_sums", whole, _LAST_SHARE, known=RELATIVE, when=few)
-    numbers = {"n_features": p.n_features, "bound": p.bound, "n_clusters": p.n_clusters}
-    yield Release("cluster_sums", numbers, 1 / p.n_iter, p.n_iter, when=negation(few))
+    yield Release("recentred_cluster_sums", whole, plan.left * _LAST_SHARE, known=RELATIVE, when=few)
+    numbers = {"n_features": p.n_features, "bound": plan.bound, "n_clusters": p.n_clusters}
+    yield from only(scaled_release(plan, "cluster_sums", numbers, 1 / p.n_iter, p.n_iter), negation(few))
 
 
 def _refuse_start(init: object, p: Public) -> None:
@@ -79,6 +81,7 @@ KMEANS = Analysis(
         Parameter("n_clusters", WHOLE, least=1, most=lambda p: p.n_records, planned=5, title="Clusters"),
         Parameter("n_iter", WHOLE, 8, 1, 10_000, title="Rounds"),
         Parameter("init", OTHER, None, optional=True, refuse=_refuse_start),
+        CLIP,
         SEED,
     ),
     schedule=_schedule,
@@ -87,6 +90,7 @@ KMEANS = Analysis(
     sections=("sizes", "centres"),
     audit=(
         AuditCase("kmeans", {"n_clusters": 2, "n_iter": 3, "init": ((0.1, 0.0, 0.0), (-0.1, 0.0, 0.0))}, "rows", 3),
+        AuditCase("clipped-kmeans", {"n_clusters": 2, "n_iter": 2, "clip": (0.9, 0.05)}, "rows", 3),
         AuditCase("kmeans-in-many-columns", {"n_clusters": 2, "n_iter": 3}, "rows", N_COORDINATES + 2),
     ),
     standing=VERIFIED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
-from dpcape.analyses.release import Release, Steps
-from dpcape.analyses.scaling import scaled_release, scaling
+from dpcape.analyses.release import Refusal, Steps
+from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
 
 CENTER = Parameter("center", FLAG, False)
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
@@ -15,10 +15,18 @@ ONE_MOMENT = (
 )
 
 
+_ALREADY = (
+    "clip must be None with center=True, which clips rows around their mean to a released radius; got a quantile. "
+    "Leave clip out."
+)
+
+
 def _schedule(p: Public) -> Steps:
     if not p.center:
-        yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound})
+        plan = yield from clipping(p)
+        yield from scaled_release(plan, "second_moment", {"n_features": p.n_features, "bound": plan.bound})
         return
+    yield Refusal(p.clip is not None, _ALREADY)
     # Two views would be divided by a radius each, which changes their relative units.
     plan = yield from scaling(p, wanted=p.kind != "views", keep_units=True)
     yield from scaled_release(plan, "centred_moments", {"n_features": p.n_features, "bound": plan.bound})
@@ -42,6 +50,7 @@ PCA = Analysis(
             title="Components",
         ),
         CENTER,
+        CLIP,
     ),
     schedule=_schedule,
     variants=(
@@ -53,6 +62,7 @@ PCA = Analysis(
     audit=(
         AuditCase("pca", {"n_components": 1}, "rows", 3),
         AuditCase("centred-pca", {"n_components": 1, "center": True}, "rows", 3),
+        AuditCase("clipped-pca", {"n_components": 1, "clip": (0.9, 0.05)}, "rows", 3),
     ),
     standing=VERIFIED,
     reason=ONE_MOMENT,

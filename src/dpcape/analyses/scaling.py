@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.parameters import CHOICE, Parameter
+from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Step
+from dpcape.errors import InvalidParameter
 from dpcape.formula import Condition, Number, both, choose, negation, sqrt
 from dpcape.statistics.scaling import N_BINS
 
@@ -19,6 +20,40 @@ MEAN_SHARE, DEVIATION_SHARE, RADIUS_SHARE = 0.04, 0.05, 0.04
 """Shares of mu^2 of the three releases."""
 MOST_NOISE = 0.2
 """With more noise than this share of the records in the whole histogram of lengths, scaling is not tried."""
+
+
+class Quantile(NamedTuple):
+    """A length that about a share of the records does not exceed, found by a release of its own.
+
+    Attributes
+    ----------
+    quantile : float
+        Share of the records that should not be clipped, from 0.5 to 0.999.
+    share : float
+        Share of mu^2 that finding it takes, from 0.01 to 0.5.
+    """
+
+    quantile: float
+    share: float = 0.05
+
+
+def _refuse_clip(value: object, p: Public) -> None:
+    if value is None:
+        return
+    pair = isinstance(value, tuple | list) and len(value) == 2 and all(is_number(entry) for entry in value)
+    if not pair or not 0.5 <= float(value[0]) <= 0.999 or not 0.01 <= float(value[1]) <= 0.5:  # type: ignore[index]
+        raise InvalidParameter(
+            "clip must be None, or a quantile from 0.5 to 0.999 and a share of the budget from 0.01 to 0.5; got "
+            f"{shown(value)}. Write Quantile(0.9, share=0.05)."
+        )
+    if p.kind == "views":
+        raise InvalidParameter(
+            f"clip must be None for two views, whose relative units it would change; got {shown(value)}. Choose bounds."
+        )
+
+
+CLIP = Parameter("clip", OTHER, None, optional=True, refuse=_refuse_clip)
+"""Whether rows are clipped to a privately found quantile of their lengths (:class:`Quantile`), or not again (None)."""
 
 
 class ScalingPlan(NamedTuple):
@@ -58,10 +93,15 @@ def scaling_used(p: Public, wanted: Condition | None = None) -> Condition:
     return both(asked, lengths_found(p))
 
 
-def lengths_found(p: Public) -> Condition:
+def lengths_found(p: Public, share: float = RADIUS_SHARE) -> Condition:
     """Return whether the noise of the whole histogram of lengths is at most a fifth of the records."""
-    found: Condition = math.sqrt(2 * n_views(p) * N_BINS / RADIUS_SHARE) / (p.mu * p.n_records) <= MOST_NOISE
+    found: Condition = math.sqrt(2 * n_views(p) * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
     return found
+
+
+def clip_used(p: Public) -> Condition:
+    """Return whether rows are clipped to a quantile of their lengths: if asked for, and if noise does not hide them."""
+    return False if p.clip is None else lengths_found(p, Quantile(*p.clip).share)
 
 
 def deviations_found(p: Public) -> Condition:
@@ -126,6 +166,23 @@ def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
     spent = MEAN_SHARE + DEVIATION_SHARE
     left = choose(measured, 1 - spent - RADIUS_SHARE, choose(used, 1 - spent, 1.0))
     return ScalingPlan(used, left, choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+
+
+def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:
+    """Yield the release of lengths for an analysis with the parameter :data:`CLIP`, and return what follows from it.
+
+    Rows keep their place and their relative units: they are divided by the length found and clipped to 1.
+
+    Parameters
+    ----------
+    p : Public
+        Public numbers of the study.
+    """
+    if p.clip is None:
+        return ScalingPlan(False, 1.0, p.bound)
+    used, share = clip_used(p), Quantile(*p.clip).share
+    yield Release("radius_histogram", {"n_features": p.n_features, "n_views": n_views(p)}, share, when=used)
+    return ScalingPlan(used, choose(used, 1 - share, 1.0), choose(used, 1.0, p.bound))
 
 
 def _radius_release(p: Public, used: Condition) -> Release:

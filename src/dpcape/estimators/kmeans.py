@@ -13,20 +13,22 @@ from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
+from dpcape.analyses.scaling import Quantile, clip_used
 from dpcape.arrays import FloatArray
 from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.scaling import clipped_or_warned, scaled
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
+from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.statistics.clusters import (
     ClusterMeans,
-    cluster_sums,
     nearest,
     recentred_cluster_sums,
     reduced_cluster_sums,
 )
-from dpcape.statistics.moments import centred_moments, row_bound
+from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
@@ -63,6 +65,9 @@ class KMeans(FederatedEstimator):
     init : array_like, "spread" or None
         Public initial centres, of shape (n_clusters, n_features). "spread" spreads points over the ball of the bound,
         and None does so in up to ten columns.
+    clip : Quantile or None
+        Rows are clipped to this quantile of their lengths, which is found by a release of its own inside the same
+        allowance; None clips them to their bound alone.
     random_state : int or None
         Public seed of the initial centres and of the positions of empty clusters; None uses a new one each time.
 
@@ -80,7 +85,9 @@ class KMeans(FederatedEstimator):
     ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters jointly, diameter 2
     B, which is the diameter of the sums alone. In many columns mean and second moment (35% of mu^2), ``n_iter``
     rounds in few coordinates (45%) and one in all columns (20%): rows are recentred and then shortened to a length
-    that follows from the first release, r, and the diameter is 2 r. Everything else is post-processing.
+    that follows from the first release, r, and the diameter is 2 r. With ``clip`` a histogram of the lengths of the
+    rows comes first (sqrt(2)); rows are then divided by the length found and clipped to 1, so B is 1 whatever was
+    found. Everything else is post-processing.
 
     Edge cases
     ----------
@@ -122,6 +129,7 @@ class KMeans(FederatedEstimator):
         delta: float,
         n_iter: int = 8,
         init: ArrayLike | str | None = None,
+        clip: Quantile | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -129,53 +137,62 @@ class KMeans(FederatedEstimator):
         self.delta = delta
         self.n_iter = n_iter
         self.init = init
+        self.clip = clip
         self.random_state = random_state
 
     def _rounds(self, federation: Federation) -> range:
+        before = 1 if clip_used(self.public(federation)) else 0
         if self._reduces(federation):
-            return range(1 + int(computed(n_first_rounds(self.n_iter))), 1 + self.n_iter)
-        return range(self.n_iter)
+            return range(before + 1 + int(computed(n_first_rounds(self.n_iter))), before + 1 + self.n_iter)
+        return range(before, before + self.n_iter)
 
     def _reduces(self, federation: Federation) -> bool:
         return bool(reduces(federation.n_features, self.init))
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         source = check_random_state(self.random_state)
+        clipped = clipped_or_warned(federation, private, self.public(federation))
         if self._reduces(federation):
-            means, length = self._fit_in_few_coordinates(federation, private, source)
+            means, length = self._fit_in_few_coordinates(federation, private, clipped, source)
         else:
-            means, length = self._fit_in_all_columns(federation, private, source)
+            means, length = self._fit_in_all_columns(federation, private, clipped, source)
         positive = np.maximum(means.shares, 0.0)
         n_clusters = len(means.shares)
         self.shares_ = positive / positive.sum() if positive.any() else np.full(n_clusters, 1 / n_clusters)
-        self.noise_scale_ = private.releases[-1].scale
+        # Rows that were divided by a length are sums in units of it.
+        unit = 1.0 if clipped is None or self._reduces(federation) else length
+        self.noise_scale_ = private.releases[-1].scale * unit
         errors = centre_errors(means, scale=self.noise_scale_ / private.valid, length=length)
         names = numbered("centre", n_clusters)
         self.verdicts_ = of_centres(names, self.cluster_centers_, errors, farthest=length)
 
     def _fit_in_all_columns(
-        self, federation: Federation, private: Allowance, source: _Draws
+        self, federation: Federation, private: Allowance, clipped: Scaling | None, source: _Draws
     ) -> tuple[ClusterMeans, float]:
         """Set the centres; return the last means, and the largest length of a row in them."""
-        bound = row_bound(federation.facts)
+        length = row_bound(federation.facts) if clipped is None else float(clipped.radius[0])
+        unit = 1.0 if clipped is None else length
+        bound = length / unit
         if self.init is None or isinstance(self.init, str):
             assert self.init in (None, SPREAD)
             centres = spread_points(self.n_clusters, federation.n_features, bound=bound, source=source)
         else:
-            centres = np.array(self.init, dtype=np.float64)
+            centres = np.array(self.init, dtype=np.float64) / unit
         for _ in range(private.left):
-            means: ClusterMeans = private.mean(cluster_sums(federation.facts, centres=centres))
+            means: ClusterMeans = private.mean(scaled(federation.facts, clipped, "cluster_sums", centres=centres))
             centres = _moved(centres, means, scale=private.releases[-1].scale, bound=bound, source=source)
-        self.cluster_centers_ = centres
-        return means, bound
+        self.cluster_centers_ = centres * unit
+        return ClusterMeans(means.shares, means.sums * unit), length
 
     def _fit_in_few_coordinates(
-        self, federation: Federation, private: Allowance, source: _Draws
+        self, federation: Federation, private: Allowance, clipped: Scaling | None, source: _Draws
     ) -> tuple[ClusterMeans, float]:
         """Set the centres; return the last means, and the largest length of a row in them."""
         bound = row_bound(federation.facts)
-        mean, moment = private.mean(centred_moments(federation.facts))
-        space = cluster_space(mean, moment, scale=private.releases[-1].scale, bound=bound)
+        mean, moment = private.mean(scaled(federation.facts, clipped, "centred_moments", mean_weight=MEAN_WEIGHT))
+        unit = 1.0 if clipped is None else float(clipped.radius[0])
+        noise = private.releases[-1].scale * unit**2
+        space = cluster_space(mean * unit, moment * unit**2, scale=noise, bound=bound)
         centres, weights = first_points(space, self.n_clusters, self.random_state), np.empty(0)
         for _ in range(int(computed(n_first_rounds(self.n_iter)))):
             centres, weights = self._round(federation, private, space, centres, source)

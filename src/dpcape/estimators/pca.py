@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
 from dpcape.analyses.pca import PCA as DESCRIPTION
+from dpcape.analyses.scaling import Quantile
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
-from dpcape.estimators.scaling import private_scaling, recentred_or_warned, scaled
+from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import noise_norm, top_eigen
@@ -48,6 +49,9 @@ class PCA(FederatedEstimator):
     center : bool
         False decomposes the second moment, as the papers do. True decomposes the covariance: the mean and the radius
         of the rows around it are released first, then the moments of the rows minus that mean.
+    clip : Quantile or None
+        Without centring, rows are clipped to this quantile of their lengths, which is found by a release of its own
+        inside the same allowance; None clips them to their bound alone.
 
     Attributes
     ----------
@@ -66,14 +70,16 @@ class PCA(FederatedEstimator):
         Lower and upper end for each eigenvalue of the sample's clipped rows, at 95% for all together. Sampling is not
         part of it.
     radius_ : float
-        Length to which rows minus the mean were clipped; the bound if they were not recentred.
+        Length to which rows (minus the mean, if centred) were clipped; the bound if none was released.
 
     Privacy
     -------
-    One release: x x' (diameter sqrt(2) B^2). With ``center`` three: the mean (2 B), a histogram of the lengths of the
-    rows minus that mean (sqrt(2)), and jointly the mean and second moment of these rows, divided by a radius and
-    clipped to 1 (diameter 1.59 whatever the mean and the radius are). With so few records that no radius can be found,
-    one: jointly (B x / 2, x x') (diameter 1.59 B^2). Everything else is post-processing.
+    One release: x x' (diameter sqrt(2) B^2). With ``clip`` two: a histogram of the lengths of the rows (sqrt(2)), then
+    x x' of the rows divided by the length found and clipped to 1 (sqrt(2), whatever was found). With ``center`` three:
+    the mean (2 B), a histogram of the lengths of the rows minus that mean (sqrt(2)), and jointly the mean and second
+    moment of these rows, divided by a radius and clipped to 1 (diameter 1.59 whatever the mean and the radius are).
+    With so few records that no radius can be found, one: jointly (B x / 2, x x') (diameter 1.59 B^2). Everything else
+    is post-processing.
 
     Notes
     -----
@@ -120,11 +126,13 @@ class PCA(FederatedEstimator):
         epsilon: float | Mapping[str, float],
         delta: float,
         center: bool = False,
+        clip: Quantile | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.center = center
+        self.clip = clip
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         covariance, noise, share_scale = self._covariance(federation, private)
@@ -155,7 +163,7 @@ class PCA(FederatedEstimator):
             mean, moment = private.mean(statistic)
             self.mean_ = mean if found is None else found.rows(mean)
         else:
-            statistic = second_moment(facts)
+            statistic = scaled(facts, found, "second_moment")
             mean, moment = np.zeros(federation.n_features), private.mean(statistic)
         release = private.releases[-1]
         scale = release.scale / private.counted.divisor
@@ -168,10 +176,12 @@ class PCA(FederatedEstimator):
         return (moment - np.outer(mean, mean)) * unit**2, noise, private.counted.scale
 
     def _scaling(self, federation: Federation, private: Allowance) -> Scaling | None:
-        """Release mean and radius if rows are recentred."""
+        """Release mean and radius if rows are recentred, or the radius if they are clipped to a quantile."""
+        public = self.public(federation)
+        if not self.center:
+            return clipped_or_warned(federation, private, public)
         # The rows of two views would be divided by a radius each, which changes their relative units.
-        wanted = self.center and federation.facts.kind != "views"
-        if not wanted or not recentred_or_warned(self.public(federation)):
+        if federation.facts.kind == "views" or not recentred_or_warned(public):
             return None
         return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
 
@@ -204,7 +214,7 @@ class PCA(FederatedEstimator):
         Parameters
         ----------
         federation : Federation
-            Its sizes and protocol determine the noise; with ``center``, for a radius as long as the bound.
+            Its sizes and protocol determine the noise; if a radius is released, for one as long as the bound.
         spectrum : array_like
             Eigenvalues of the second moment in descending order, from public knowledge; padded with zeros.
         failure : float

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.scaling import scaling_used
+from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.facts import PublicFacts
@@ -66,13 +66,54 @@ def private_scaling(
         )
         return Scaling(centre, scale, usual_radius(facts.widths), facts.widths)
     top = top_of(centre, scale, facts.bounds, facts.widths, keep_units=keep_units)
+    radius = _radius(facts, private, centre, scale, top, quantile=quantile)
+    _warn_of_a_noisy_centre(centre_noise / scale, radius, facts.widths)
+    return Scaling(centre, scale, radius, facts.widths)
+
+
+def private_clip(federation: Federation, private: Allowance, clip: Quantile) -> Scaling:
+    """Release the lengths of the rows and return the scaling that divides them by a quantile of it.
+
+    Parameters
+    ----------
+    federation : Federation
+        The sites.
+    private : Allowance
+        Its next release is used.
+    clip : Quantile
+        Share of the records that should not be clipped.
+    """
+    facts = federation.facts
+    centre, scale = np.zeros(facts.n_features), np.ones(facts.n_features)
+    radius = _radius(facts, private, centre, scale, np.array(facts.bounds), quantile=clip.quantile)
+    return Scaling(centre, scale, radius, facts.widths)
+
+
+def clipped_or_warned(federation: Federation, private: Allowance, public: Public) -> Scaling | None:
+    """Clip the rows to a quantile of their lengths if that is asked for; warn if it is and noise would hide it."""
+    if public.clip is None:
+        return None
+    if clip_used(public):
+        return private_clip(federation, private, Quantile(*public.clip))
+    warnings.warn(
+        "Rows are not clipped to a quantile of their lengths because noise would hide the lengths of so few records; "
+        "the bound is used, and the whole allowance goes to the analysis. Use more records, a larger epsilon or a "
+        "closer bound.",
+        UtilityWarning,
+        stacklevel=4,
+    )
+    return None
+
+
+def _radius(
+    facts: PublicFacts, private: Allowance, centre: FloatArray, scale: FloatArray, top: FloatArray, *, quantile: float
+) -> FloatArray:
+    """Release the lengths of scaled rows, and return the radius of each view."""
     shares = private.mean(RadiusHistogram(facts, centre=centre, scale=scale, top=top))
     noise = private.releases[-1].scale
     _warn_of_hidden_lengths(any(lengths_hidden(part, noise=noise, quantile=quantile) for part in shares))
     each = zip(shares, top, strict=True)
-    radius = np.array([radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each])
-    _warn_of_a_noisy_centre(centre_noise / scale, radius, facts.widths)
-    return Scaling(centre, scale, radius, facts.widths)
+    return np.array([radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each])
 
 
 def _warn_of_hidden_scales(hidden: BoolArray) -> None:
