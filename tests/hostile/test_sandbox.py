@@ -189,6 +189,36 @@ except OSError as error:
 """
 
 
+BY_DESCRIPTOR = """
+import fcntl, os, socket, struct, sys, time
+from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.sandbox import Sandbox, confine
+from dpcape.site.vault.seccomp import Filter
+victim = int(sys.argv[1])
+confine(Sandbox(Rules(), Filter(network=True), most_abi=int(sys.argv[2])))
+line, other = socket.socketpair()
+if sys.argv[3] == "fcntl":
+    fcntl.fcntl(line, fcntl.F_SETOWN, victim)
+else:
+    fcntl.ioctl(line, 0x8901, struct.pack("i", victim))
+fcntl.fcntl(line, 10, 9)
+fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC)
+other.send(b"x")
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("way", ["fcntl", "ioctl"])
+@pytest.mark.parametrize(("version", "is_killed"), [(7, False), (6, False), (5, True)])
+def test_a_descriptor_whose_owner_is_the_vault_brings_it_no_signal(
+    around: Surroundings, version: int, is_killed: bool, way: str
+) -> None:
+    """The kernel sends SIGKILL when data arrive; without scopes (version 5) it does: the positive control."""
+    arguments = [str(around.vault.pid), str(version), way]
+    subprocess.run([sys.executable, "-c", BY_DESCRIPTOR, *arguments], check=True)
+    assert (around.vault.poll() is not None) == is_killed
+
+
 def test_opening_a_connection_while_sending_is_refused(around: Surroundings) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PAST_LANDLOCK, str(around.probes.port), "with"],

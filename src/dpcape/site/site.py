@@ -48,6 +48,7 @@ from dpcape.transport.messages import (
     decode_to_site,
     encode,
 )
+from dpcape.transport.plain_text import one_line
 
 _log = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class Site:
             allowance, message = decode_to_site(data)
             reply = self._answer(allowance, message)
         except DpcapeError as error:  # dpcape's own words hold nothing about records
-            reply = Refused(error=type(error).__name__, text=str(error))
+            reply = Refused(error=type(error).__name__, text=one_line(str(error)))
         except Exception as error:  # fail closed: an unexpected error must not carry data out
             # The reason stays at the site, in its log.
             _log.exception("%s could not answer", self.name)

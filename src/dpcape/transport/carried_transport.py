@@ -17,6 +17,7 @@ from dpcape.secure_sum import Identity
 from dpcape.transport.carrier import Carrier, Delivery
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.frames import Ask, Kind, Reply, decode_reply, request_digest, signed, split
+from dpcape.transport.plain_text import one_line
 from dpcape.transport.timing import Timing
 from dpcape.transport.transport import Transport
 
@@ -246,8 +247,10 @@ class CarriedTransport(Transport):
     def _accept(self, site: str, reply: Reply) -> Reply:
         """Raise a site's refusal under its name."""
         if reply.state == "refused":
-            self._status.site(site, "refused", reply.text)
-            raise error_named(reply.error)(f"{site}: {reply.text}")
+            # A site may write anything.
+            text = one_line(reply.text)
+            self._status.site(site, "refused", text)
+            raise error_named(reply.error)(f"{site}: {text}")
         return reply
 
     def _lose(self, site: str, why: str, *, for_good: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dpcape.errors import ProtocolError, error_named
 from dpcape.transport.messages import FromSite, Refused, ToSite, decode_from_site, encode
+from dpcape.transport.plain_text import one_line
 from dpcape.transport.transport import Transport
 
 
@@ -43,7 +44,7 @@ class SiteMessenger:
     def _reply(self, site: str, answer: bytes) -> FromSite:
         allowance, reply = decode_from_site(answer)
         if isinstance(reply, Refused):
-            raise error_named(reply.error)(f"{site}: {reply.text}")
+            raise error_named(reply.error)(f"{site}: {one_line(reply.text)}")
         if allowance != self._allowance:
             raise ProtocolError(
                 f"The reply of {site} was refused because it is for a different allowance. Start a new run."

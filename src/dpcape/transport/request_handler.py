@@ -26,6 +26,7 @@ from dpcape.transport.frames import (
     unsigned_reply,
 )
 from dpcape.transport.messages import VERSION
+from dpcape.transport.plain_text import one_line
 
 _log = logging.getLogger(__name__)
 
@@ -169,8 +170,8 @@ def about_here() -> dict[str, str | float]:
 def refusal_of(error: Exception) -> Reply:
     """Return the reply that reports an error, in words that hold nothing about records."""
     # The reason stays in the site's own log, which is not streamed.
-    _log.error("refused: %s: %s", type(error).__name__, error)
+    _log.error("refused: %s: %s", type(error).__name__, one_line(str(error)))
     if isinstance(error, _SPEAKABLE):
-        return Reply(state="refused", number=0, error=type(error).__name__, text=str(error))
+        return Reply(state="refused", number=0, error=type(error).__name__, text=one_line(str(error)))
     kind = type(error).__name__ if isinstance(error, DpcapeError) else "ProtocolError"
     return Reply(state="refused", number=0, error=kind, text=f"the site stopped at {kind}; its own log says why.")

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 _WORDS = {
     "awaited": "not connected yet",
@@ -47,7 +48,9 @@ def table(title: str, state: dict[str, Any]) -> Table:
     now = time.time()
     for name, site in sorted(state["sites"].items()):
         since = site.get("since") or now
-        shown.add_row(name, _WORDS.get(site["state"], site["state"]), f"{max(0.0, now - since):.0f} s", site["note"])
+        # Not a str: what a site writes must not be read as markup.
+        note = Text(str(site["note"]))
+        shown.add_row(name, _WORDS.get(site["state"], site["state"]), f"{max(0.0, now - since):.0f} s", note)
     return shown
 
 

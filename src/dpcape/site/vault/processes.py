@@ -12,8 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from dpcape.transport.plain_text import one_line
+
 _PR_SET_CHILD_SUBREAPER = 36
 _LINE_BYTES = 2000
+_LINES_PER_MINUTE = 2000
+_MARK = "engine: "
 _PASSES = 50
 
 
@@ -69,12 +73,21 @@ def reap() -> list[int]:
 
 
 def pass_on(stream: IO[bytes], write: Callable[[str], None]) -> threading.Thread:
-    """Pass lines of an engine on as plain text: its logs are written by others and may hold anything."""
+    """Pass lines of an engine on as plain text, marked as its own, and not too many.
+
+    Its logs are written by others. They may hold anything, for instance what looks like a line of the supervisor.
+    """
 
     def read() -> None:
+        begun, n_lines = time.monotonic(), 0
         while line := stream.readline(_LINE_BYTES):
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
-            write("".join(sign if sign.isprintable() else "?" for sign in text))
+            if time.monotonic() - begun > 60:
+                if n_lines > _LINES_PER_MINUTE:
+                    write(f"{_MARK}({n_lines - _LINES_PER_MINUTE} lines were left out)")
+                begun, n_lines = time.monotonic(), 0
+            n_lines += 1
+            if n_lines <= _LINES_PER_MINUTE:
+                write(_MARK + one_line(line.decode("utf-8", "replace").rstrip("\r\n")))
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
