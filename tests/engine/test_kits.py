@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from dpcape.cli import main
 from dpcape.cli.diagnosis import examine
 from dpcape.engines.flare.config import CONTROLLER, EXECUTOR, authorization
 from dpcape.engines.flare.job import JobSettings, read_heads, write_job
 from dpcape.engines.flare.kits import FederationFolder, check_names
+from dpcape.engines.flare.workspace import SiteKit
 from dpcape.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
 from dpcape.study import Study
@@ -138,6 +144,37 @@ def test_a_registration_that_its_identity_did_not_sign_is_refused(tmp_path: Path
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("name", ["rootCA.pem", "client.crt"])
+def test_a_link_in_a_kit_does_not_bring_a_secret_to_the_engine(tmp_path: Path, name: str) -> None:
+    """A certificate with a secret after it, and a file that holds a secret alone."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lyon")])
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), 1, begin, begin + timedelta(days=9999))
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    startup = tmp_path / "kit" / "startup"
+    startup.mkdir(parents=True)
+    server = {"identity": "coordinator", "service": {"target": "localhost:8002"}}
+    (startup / "fed_client.json").write_text(json.dumps({"servers": [server]}))
+    for other in ("rootCA.pem", "client.crt"):
+        (startup / other).write_bytes(pem)
+    secret = tmp_path / "identity.key"
+    (startup / name).unlink()
+    (startup / name).symlink_to(secret)
+    for content, is_refused in ((b"secret words", True), (pem + b"secret words", False)):
+        secret.write_bytes(content)
+        work = tmp_path / f"work-{is_refused}"
+        work.mkdir()
+        kit = SiteKit(tmp_path / "kit", "lyon")
+        if is_refused:
+            with pytest.raises(InvalidParameter, match=name):
+                kit.fill(work, tls_key="", port=1)
+        else:
+            kit.fill(work, tls_key="", port=1)
+            assert (work / "startup" / name).read_bytes() == pem
+        assert not [path for path in work.rglob("*") if path.is_file() and b"secret words" in path.read_bytes()]
+
+
 def test_kits_are_provisioned_hardened_added_and_replaced(tmp_path: Path) -> None:
     pytest.importorskip("nvflare")
     place = tmp_path / "federation"

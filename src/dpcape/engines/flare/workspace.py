@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from dpcape.engines.flare.config import authorization, comm_config, site_resources
 from dpcape.errors import InvalidParameter
@@ -17,6 +19,7 @@ from dpcape.files import write_private
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _DNS_PORT = 53
 _CERTIFICATES = ("client.crt", "rootCA.pem")
+_MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class SiteKit:
         for name in ("startup", "local", "transfer", "tmp"):
             (work / name).mkdir(mode=0o700)
         for name in _CERTIFICATES:
-            shutil.copyfile(self.path / "startup" / name, work / "startup" / name)
+            write_private(work / "startup" / name, _certificates(self.path / "startup" / name))
         write_private(work / "startup" / "client.key", tls_key)
         _write(work / "startup" / "fed_client.json", self._client())
         _write(work / "local" / "resources.json", site_resources())
@@ -90,6 +93,22 @@ class SiteKit:
 
 # Name look-ups over TCP through libc, since the sandbox has no UDP.
 ENVIRONMENT = {"GRPC_DNS_RESOLVER": "native", "RES_OPTIONS": "use-vc"}
+
+
+def _certificates(path: Path) -> bytes:
+    """Return the certificates in a file of a kit, written anew: nothing else gets into reach of the engine.
+
+    A kit comes from elsewhere. A link in it may lead to a secret, which this process can read and the engine cannot.
+    """
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            raise ValueError("no file of certificates")
+        found = x509.load_pem_x509_certificates(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidParameter(
+            f"A kit must hold certificates in startup/{path.name}; got none. Ask for a new kit."
+        ) from error
+    return b"".join(entry.public_bytes(Encoding.PEM) for entry in found)
 
 
 def _org(site: str) -> str:
