@@ -111,6 +111,36 @@ def test_an_allowed_package_can_be_reviewed_and_is_conditional(study_file: Path,
         place.allow_package("somebody-else", allowed=False)
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "is_refused"),
+    [
+        ("run.pth", "import os; os.environ['SOMEBODY_RAN'] = 'yes'\n", True),
+        ("paths.pth", "/somewhere\n# import this\n", False),
+        ("sitecustomize.py", "", True),
+        ("numpy/linalg/_umath.py", "", True),
+        ("dpcape/site/extra.py", "", True),
+        ("somebody_else_more/sitecustomize.py", "", False),
+    ],
+)
+def test_a_package_that_python_runs_at_every_start_is_refused(
+    study_file: Path, place: SiteFolder, file: str, content: str, is_refused: bool
+) -> None:
+    """Its code would run in the vault, whose Python it is installed in."""
+    installed = study_file.parent / "installed"
+    (installed / file).parent.mkdir(parents=True, exist_ok=True)
+    (installed / file).write_text(content)
+    (installed / "somebody_else-1.dist-info" / "RECORD").write_text(f"somebody_else.py,,\n{file},,\n")
+    if is_refused:
+        with pytest.raises(InvalidParameter, match="where the vault does"):
+            place.allow_package("somebody-else")
+        assert place.state().packages == set()
+    else:
+        place.allow_package("somebody-else")
+    # What was allowed can always be taken back.
+    place._append("allow", {"package": "somebody-else"})
+    place.allow_package("somebody-else", allowed=False)
+
+
 def test_the_steward_allows_it_by_command_and_the_log_says_so(place: SiteFolder) -> None:
     runner = CliRunner()
     words = ["site", "allow-analysis", "somebody-else", "--folder", str(place.path)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dpcape.errors import InvalidParameter, LedgerRefused
 from dpcape.files import NAME_RULE, is_name
+from dpcape.site.foreign.installed import require_inert
 from dpcape.site.foreign.workers import OwnWorkers, Workers
 from dpcape.site.hash_chain import RowBody
 from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
@@ -38,6 +39,8 @@ class StudyShelf(ABC):
         if not is_name(package) or not (allowed or package in self.state().packages):
             rule = NAME_RULE if allowed else "one that was allowed"
             raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
+        if allowed:
+            require_inert(package)
         accepted = {"record_by_record": True} if record_by_record and allowed else {}
         self._append("allow" if allowed else "disallow", {"package": package, **accepted})
 

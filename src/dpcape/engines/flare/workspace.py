@@ -96,7 +96,7 @@ ENVIRONMENT = {"GRPC_DNS_RESOLVER": "native", "RES_OPTIONS": "use-vc"}
 
 
 def _certificates(path: Path) -> bytes:
-    """Return the certificates in a file of a kit, written anew: nothing else gets into reach of the engine.
+    """Return the certificates in a file of a kit, and nothing else of it: the engine can read what is copied.
 
     A kit comes from elsewhere. A link in it may lead to a secret, which this process can read and the engine cannot.
     """
@@ -106,7 +106,7 @@ def _certificates(path: Path) -> bytes:
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
         raise InvalidParameter(
-            f"A kit must hold certificates in startup/{path.name}; got none. Ask for a new kit."
+            f"The kit was refused because startup/{path.name} is not a file of certificates. Ask for a new kit."
         ) from error
     return b"".join(entry.public_bytes(Encoding.PEM) for entry in found)
 

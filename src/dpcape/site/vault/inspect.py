@@ -42,12 +42,17 @@ def facts_of(question: Question) -> SiteFacts:
     from cryptography.hazmat.primitives import serialization
 
     from dpcape.site.folder import SiteFolder
+    from dpcape.site.foreign.installed import require_inert
     from dpcape.site.tls import require_own_certificate, tls_key
 
     place = SiteFolder(question.folder)
     place.coordinator()
     key = tls_key(place.keys)
     require_own_certificate(Path(question.kit), place.name, key)
+    packages = sorted(place.state().packages)
+    for package in packages:
+        # It may have been replaced since it was allowed.
+        require_inert(package)
     place.note_serving(question.settings)
     encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     files = [place.keys / "identity.key", place.keys / "ledger.head", place.path / "ledger.sqlite"]
@@ -57,7 +62,7 @@ def facts_of(question: Question) -> SiteFacts:
         keys=str(place.keys.resolve()),
         secret_files=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
         tls_key=key.private_bytes(*encoding).decode("ascii"),
-        packages=sorted(place.state().packages),
+        packages=packages,
     )
 
 
