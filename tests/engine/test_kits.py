@@ -91,7 +91,7 @@ def test_doctor_without_anything_looks_at_this_machine() -> None:
 @pytest.mark.parametrize(
     ("kind", "rest", "message"),
     [
-        ("cape", "", "folder of"),
+        ("cape", "", "DPCAPE_FEDERATION"),
         ("cape", 'carrier = "pigeon"', "carrier"),
         ("cape", "start = 0", "start"),
         ("cape", 'kit = "x"', "fields"),
