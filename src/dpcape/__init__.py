@@ -12,6 +12,7 @@ _WHERE = {
     "labelled": "records",
     "documents": "records",
     "subjects": "records",
+    "table": "records",
     "Schema": "records.schema",
     "in_process": "site.in_process",
     "Federation": "federation",
@@ -33,6 +34,7 @@ _WHERE = {
     "LinearRegression": "estimators",
     "CCA": "estimators",
     "MixtureModel": "estimators",
+    "Summary": "estimators",
     "TopicModel": "estimators",
 }
 
@@ -49,13 +51,14 @@ if TYPE_CHECKING:
         MixtureModel,
         NetworkClassifier,
         PolynomialLoss,
+        Summary,
         TopicModel,
     )
     from dpcape.federation import Federation
     from dpcape.noise import Replay
     from dpcape.privacy import Ledger
     from dpcape.protocols import Cape, Dealer, Exact, Independent, SecureSum
-    from dpcape.records import documents, labelled, rows, subjects, views
+    from dpcape.records import documents, labelled, rows, subjects, table, views
     from dpcape.records.schema import Schema
     from dpcape.site.in_process import in_process
 
@@ -80,6 +83,7 @@ __all__ = [
     "Replay",
     "Schema",
     "SecureSum",
+    "Summary",
     "TopicModel",
     "__version__",
     "documents",
@@ -87,6 +91,7 @@ __all__ = [
     "labelled",
     "rows",
     "subjects",
+    "table",
     "views",
 ]
 

@@ -30,13 +30,63 @@ class PublicRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: float
 
 
+class PublicColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Public description of one raw column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : str
+        "number", "date" (a number of days since 1970) or "category".
+    low, high : float
+        Ends of the range of a number or a date.
+    levels : tuple of str
+        Levels of a category, as text.
+    """
+
+    name: str
+    kind: str
+    low: float = 0.0
+    high: float = 0.0
+    levels: tuple[str, ...] = ()
+
+
+class PublicEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two columns of a table that together are a time to an event.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pair.
+    time : str
+        Column with the time to the event or to the end of observation.
+    event : str
+        Column that says whether the event occurred.
+    occurred : str
+        Level of that column which says that it did, as text.
+    """
+
+    name: str
+    time: str
+    event: str
+    occurred: str
+
+
+class TypedColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Public columns of a table, and which of them are a time to an event."""
+
+    columns: tuple[PublicColumn, ...]
+    events: tuple[PublicEvent, ...] = ()
+
+
 class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Public description of one site's records.
 
     Attributes
     ----------
     kind : str
-        "rows" | "views" | "labelled" | "documents" | "subjects".
+        "rows" | "views" | "labelled" | "documents" | "subjects" | "table".
     unit : str
         What one neighbouring data set replaces: "record" or "subject".
     n_records : int
@@ -44,7 +94,7 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     widths : tuple of int
         Columns per view; one entry except for two views.
     bounds : tuple of float
-        Largest Euclidean norm of a row, per view; for documents (1.0,).
+        Largest Euclidean norm of a row, per view; (1.0,) for documents and tables.
     response : tuple[float, float] or None
         Public (low, high) of the response of labelled records, else None.
     classes : tuple of str or None
@@ -64,6 +114,8 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     invalid : str
         What happens to records that cannot be read: "zero" counts them with a contribution of zero, which tells nobody
         that there are any; "refuse" makes it public that there are none.
+    typed : TypedColumns or msgspec.UNSET
+        Columns of a table; not set, and not sent, for other kinds.
     """
 
     kind: str
@@ -80,6 +132,17 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ranges: tuple[PublicRange, ...] = ()
     longest: tuple[float, ...] = ()
     invalid: str = "zero"
+    typed: TypedColumns | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def columns(self) -> tuple[PublicColumn, ...]:
+        """Columns of a table; empty for other kinds."""
+        return () if self.typed is msgspec.UNSET else self.typed.columns
+
+    @property
+    def events(self) -> tuple[PublicEvent, ...]:
+        """Times to an event of a table; empty for other kinds."""
+        return () if self.typed is msgspec.UNSET else self.typed.events
 
     @property
     def n_features(self) -> int:

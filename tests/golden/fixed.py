@@ -36,6 +36,10 @@ VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\nfeatures = 4\n[data.y]\n
 RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 30'
+TABLE = (
+    'kind = "table"\n[data.columns]\nage = { range = [18, 90] }\nseen = { range = ["2020-01-01", "2024-12-31"] }\n'
+    'sex = { levels = ["F", "M"] }\ndied = { time = "days", event = "dead", range = [0, 900] }'
+)
 TIME_POINTS = 'kind = "subjects"\nunit = "record"\nfeatures = 6\nbound = 3.0'
 PEOPLE = 'kind = "subjects"\nunit = "subject"\nrows_per_subject = 40\nfeatures = 6\nbound = 3.0'
 BASIS = "basis = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]]"
@@ -71,6 +75,9 @@ STUDIES: list[tuple[str, str, str]] = [
     ("joint_ica", "n_components = 1", PEOPLE),
     ("topic_model", "n_components = 31", DOCUMENTS),
     ("kmeans", "n_clusters = 4\nrounds = 11", ROWS),
+    ("summary", "", TABLE),
+    ("summary", 'by = ["sex"]\nbins = 16\nweights = [1, 1, 2, 1]', TABLE),
+    ("summary", 'by = ["age"]', TABLE),
 ]
 PROTOCOLS = {
     "secure-sum": 'kind = "secure-sum"\nn_colluding = 1\nminimum_sites = 4',

@@ -26,6 +26,8 @@ def _studies() -> list[Study]:
         add("pca", [width], [bound], n_components=1)
         add("centred-pca", [width], [bound], n_components=1)
     add("pca", [100], [1.0])
+    for width, groups in ((8, 3), (1, 1), (30, 12)):
+        add("summary", [width], [1.0], n_groups=groups)
     add("centred-pca", [12], [3.0], n_components=3)
     for widths, bounds in (([60, 40], [1.0, 1.0]), ([3, 9], [1.0, 2.5]), ([1, 2], [0.1, 7.0])):
         add("cca", widths, bounds, n_components=1)

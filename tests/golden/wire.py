@@ -276,9 +276,20 @@ def _clusters() -> dict[str, Any]:
     return {site: dpcape.rows(centres + sixteenths(generator, (300, 2), 2), bound=1.0) for site in SITES[:4]}
 
 
+def _people() -> dict[str, Any]:
+    generator = np.random.default_rng(8)
+    columns: dict[str, Any] = {"age": (0, 64), "stage": {"levels": [0, 1, 2]}, "arm": {"levels": [0, 1]}}
+    made = {}
+    for site in SITES[:4]:
+        levels = {name: generator.integers(0, count, 200) for name, count in (("stage", 3), ("arm", 2))}
+        made[site] = dpcape.table({"age": generator.integers(0, 65, 200), **levels}, columns=columns)
+    return made
+
+
 _START = np.array([[0.125, 0.0], [-0.125, 0.0]])
 FITS: dict[str, tuple[Any, Any, Any]] = {
     "mean": (dpcape.Mean, {}, lambda: _tables("rows")),
+    "summary": (dpcape.Summary, {"by": ["arm"], "bins": 8}, _people),
     "pca": (dpcape.PCA, {"n_components": 2}, lambda: _tables("rows")),
     "pca, centred": (dpcape.PCA, {"n_components": 2, "center": True}, lambda: _tables("rows")),
     "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),

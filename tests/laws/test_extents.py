@@ -70,11 +70,22 @@ def _shortened(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return found | {"clip": public["clip"]}
 
 
+def _grouped(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    cells = [
+        len(facts.columns[at].levels) + 1 if facts.columns[at].levels else public["n_bins"] + 2
+        for at in public["columns"]
+    ]
+    n_groups = math.prod(len(facts.columns[at].levels) + 1 for at in public["by"])
+    length = math.sqrt(math.fsum(weight**2 for weight in public["weights"]))
+    return {"n_cells": n_groups * sum(cells), "length": length, "most_cells": max(cells)}
+
+
 # What a plan knows of a statistic before there are any arrays, from facts and public values.
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
     "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
     "second_moment": _row,
+    "grouped_counts": lambda facts, public: _grouped(facts, public),
     "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "sampled": _enclosed,
     "record_by_record": _enclosed,
@@ -152,6 +163,8 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
 RECORDED = {
     "sampled-block1": (3, 3.0, 1.5, 3.543832188142914e-10),
     "record_by_record-block4": (3, 3.0, 1.5, 3.543832188142914e-10),
+    "grouped_counts-one-group": (24, 1.7320508075688772, 1.224744871391589, 1.3609093318722573e-08),
+    "grouped_counts-weights": (48, 2.29128784747792, 1.6201851746019649, 1.798587008310931e-08),
     "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),
     "clipped_means-ranges": (7, 1.788854381999832, 1.2000000000000002, 3.4452440900167863e-10),
     "scaled_first_moments-views": (8, 2.8284271247461903, 1.5811388300841898, 4.5535510087439816e-10),

@@ -171,6 +171,9 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "diameter": float(10 ** generator.uniform(-2, 2)),
         "degree": int(generator.integers(1, 6)),
         "count_weight": float(10 ** generator.uniform(-2, 1)),
+        "n_cells": int(generator.integers(1, 10**5)),
+        "most_cells": int(generator.integers(2, 1026)),
+        "length": float(10 ** generator.uniform(-2, 2)),
     }
 
 

@@ -15,7 +15,7 @@ from dpcape.records import Records
 from dpcape.records.readers.files import mapped_arrays
 from dpcape.study import Study
 
-from .texts import HEAD
+from .texts import HEAD, TABLE
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(40, 3)) * 0.4
@@ -265,3 +265,48 @@ def test_nifti_series_of_a_mask(tmp_path: Path) -> None:
     nibabel.save(nibabel.Nifti1Image(volume, 2 * np.eye(4)), tmp_path / "sub.nii.gz")
     with pytest.raises(InvalidParameter, match="on the grid of the mask"):
         study.records_for("lyon", tmp_path / "sub.nii.gz")
+
+
+def test_a_typed_table_is_the_same_from_every_format(tmp_path: Path) -> None:
+    import polars
+
+    from dpcape import table
+
+    people = {
+        "age": [50.5, None, 20.0],
+        "sex": ["M", None, "F"],
+        "seen": ["2020-07-02", "2023-01-01", None],
+        "arm": ["new", "old", "old"],
+        "days": [100.0, 2500.0, 0.0],
+        "died": [1.0, 0.0, None],
+        "name": ["not", "in the", "study"],
+    }
+    study = study_of(TABLE, tmp_path, "summary", 'by = ["arm"]')
+    frame = polars.DataFrame(people)
+    frame.write_csv(tmp_path / "x.csv")
+    frame.write_csv(tmp_path / "x.tsv", separator="\t")
+    frame.write_parquet(tmp_path / "x.parquet")
+    frame.with_columns(polars.col("seen").str.to_date()).write_parquet(tmp_path / "dates.parquet")
+    columns = study.data.tables[0].ranges
+    assert columns is not None
+    expected = table(frame, columns=columns)
+    assert expected.facts().shape_facts() == study.facts()
+    for name in ("x.csv", "x.tsv", "x.parquet", "dates.parquet"):
+        records = study.records_for("lyon", tmp_path / name)
+        assert records.facts() == expected.facts()
+        np.testing.assert_array_equal(np.concatenate(content(records)), np.concatenate(content(expected)))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ('kind = "table"\nfeatures = 3', "a table from name to range or levels"),
+        ('kind = "table"\ncolumns = ["age"]', "a table from name to range or levels"),
+        ('kind = "table"\ninvalid = "refuse"\n[data.columns]\nage = { range = [0, 9] }', "counts as missing"),
+        ('kind = "table"\nbound = 1.0\n[data.columns]\nage = { range = [0, 9] }', "bound"),
+        ('kind = "table"\n[data.columns]\nage = { range = ["x", "y"] }', "must be a date"),
+    ],
+)
+def test_a_table_is_described_by_ranges_and_levels_and_nothing_else(tmp_path: Path, data: str, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        study_of(data, tmp_path, "summary")

@@ -27,10 +27,18 @@ VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\nfeatures = 4\n[data.y]\n
 RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 30'
+TABLE = """kind = "table"
+[data.columns]
+age = { range = [18, 90] }
+sex = { levels = ["F", "M"] }
+seen = { range = ["2020-01-01", "2024-12-31"] }
+arm = { levels = ["new", "old"] }
+survival = { time = "days", event = "died", range = [0, 2000] }"""
 SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
 
 # analysis -> (parameters, data)
 ANALYSES = {
+    "summary": ('by = ["arm"]', TABLE),
     "mean": ("", ROWS),
     "pca": ("n_components = 2", ROWS),
     "cca": ("n_components = 2", VIEWS),

@@ -35,6 +35,7 @@ _WORDS = {
     "labelled": "labelled",
     "documents": "documents",
     "subjects": "subjects",
+    "table": "a table",
 }
 BUILDERS = {
     "rows": "rows(X, bound=...)",
@@ -42,6 +43,7 @@ BUILDERS = {
     "labelled": "labelled(X, y, bound=..., response=(low, high))",
     "documents": "documents(counts)",
     "subjects": "subjects(arrays, bound=..., unit=...)",
+    "table": "table(data, columns={...})",
 }
 Planner = Callable[[tuple[float, ...], int, Release], float]
 """Maps all shares, the number of a release and the release to the noise scale on its mean."""

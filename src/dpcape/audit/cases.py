@@ -18,7 +18,7 @@ from dpcape.audit.adversaries import SITES, VICTIM
 from dpcape.federation import Federation
 from dpcape.planning.estimator import Estimator
 from dpcape.protocols import Protocol
-from dpcape.records import Records, documents, labelled, rows, subjects, views
+from dpcape.records import Records, documents, labelled, rows, subjects, table, views
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.transport import Transport
 
@@ -104,6 +104,16 @@ def _time_points(numbers: FloatArray) -> Records:
     return subjects([numbers], bound=3.0, unit="record")
 
 
+def _typed(numbers: FloatArray) -> Records:
+    """Return a table of two numbers, a category and a group; large numbers are missing values."""
+    columns = {"first": (-1, 1), "second": (-1, 1), "third": ["a", "b", "c"], "group": ["x", "y"]}
+    held = np.where(np.abs(numbers) < 20, numbers, np.nan)
+    levels = np.clip(np.nan_to_num(held[:, 2:]) + 1, 0, 1.99)
+    third = np.array(["a", "b", "c"], dtype=object)[(levels[:, 0] * 1.5).astype(int)]
+    group = np.array(["x", "y"], dtype=object)[levels[:, 1].astype(int)]
+    return table({"first": held[:, 0], "second": held[:, 1], "third": third, "group": group}, columns=columns)
+
+
 _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "rows": _plain,
     "views": _two_views,
@@ -113,6 +123,7 @@ _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "counts": _count_response,
     "time_points": _time_points,
     "people": _people,
+    "table": _typed,
 }
 
 

@@ -23,6 +23,7 @@ from cryptography import x509
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, InvalidParameter, UtilityWarning
+from dpcape.records import Records
 from dpcape.records.policy import MOST_INVALID
 from dpcape.secure_sum import fingerprint_of
 from dpcape.site.folder import SiteFolder
@@ -135,12 +136,24 @@ def _data(folder: Path, study: Study) -> str:
             f"at most {100 * MOST_INVALID:g}% of the records may be invalid; got {n_invalid} of {records.n_records}, "
             "which contribute zero. Correct them, or declare missing= in the study. This number stays here."
         )
+    _require_usable(records)
     if facts.shape_facts() != study.facts():
         raise InvalidParameter(
             "Records must have the columns and bounds the study declares; got different ones. Check "
             "the study's [data] table against the file."
         )
     return f"data set {name} can be read; columns and bounds are the study's"
+
+
+def _require_usable(records: Records) -> None:
+    """Refuse a table in which many entries of a column are not on the list of levels, or cannot be read."""
+    for name, count in getattr(records, "unusable", {}).items():
+        if count > MOST_INVALID * records.n_records:
+            raise InvalidParameter(
+                f"at most {100 * MOST_INVALID:g}% of the entries of column {name!r} may be outside its levels or "
+                f"unreadable; got {count} of {records.n_records}, which count as missing. Correct them, or the columns "
+                "of the study. This number stays here."
+            )
 
 
 def _permissions(kit: Path) -> str:

@@ -11,6 +11,7 @@ from dpcape.estimators.mixture_model import MixtureModel
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
 from dpcape.estimators.polynomial_loss import PolynomialLoss
+from dpcape.estimators.summary import Summary
 from dpcape.estimators.topic_model import TopicModel
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "MixtureModel",
     "NetworkClassifier",
     "PolynomialLoss",
+    "Summary",
     "TopicModel",
 ]

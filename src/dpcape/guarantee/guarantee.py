@@ -154,6 +154,7 @@ def _without_infinities(value: Any) -> Any:
     return value
 
 
+RANGES_AND_LEVELS = "ranges and levels of columns"
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 
 
@@ -205,6 +206,7 @@ def guarantee_of(
         protocol=type(protocol).__name__,
         public=(
             *PUBLIC_FACTS,
+            *((RANGES_AND_LEVELS,) if terms.facts.columns else ()),
             *((ALL_VALID,) if terms.facts.invalid == "refuse" else ()),
             *((LEDGER_HEADS,) if shows_heads else ()),
         ),

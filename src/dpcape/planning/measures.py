@@ -18,6 +18,7 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
 from dpcape.analyses.regression import AVERAGED, LOGISTIC_UNIT, residual_unit
+from dpcape.analyses.summary import chosen_columns
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
@@ -29,6 +30,7 @@ from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
 from dpcape.statistics import polynomial_coefficients
 from dpcape.statistics.feature_maps import n_inputs
+from dpcape.statistics.grouped_counts import n_groups_of
 from dpcape.statistics.packing import packed_size4
 
 # Expected errors, or relative sizes of noise: up to the first a result is determined, from the second it is not.
@@ -87,6 +89,18 @@ def measure_of(
 def _noise_of_mean(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     bound = math.hypot(*facts.bounds)
     return Measure("noise of each entry of the mean, against the bound", "bound", lambda s: s[0] / bound)
+
+
+def _noise_of_sizes(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the noise of one count: a cell's row is 1/sqrt(2) long, so a count has sqrt(2) times the noise."""
+    n_groups = _whole(options, "n_groups") if "n_groups" in options else _groups_of(facts, options.get("by"))
+    title = "noise of the count of a level, against the records of a group (groups of equal size)"
+    return _noise(title, lambda s: math.sqrt(2) * s[0] * n_groups, "share")
+
+
+def _groups_of(facts: PublicFacts, by: object) -> int:
+    places = chosen_columns(facts, by, None)[1]
+    return n_groups_of([facts.columns[at] for at in places])
 
 
 def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -271,6 +285,7 @@ def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, object], de
 
 MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Measure]] = {
     "noise_of_mean": _noise_of_mean,
+    "noise_of_sizes": _noise_of_sizes,
     "energy_lost": _energy_lost,
     "correlation_of_noise": _correlation_of_noise,
     "variance_lost": _variance_lost,

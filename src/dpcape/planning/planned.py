@@ -192,7 +192,7 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
         n_records=1,
         rows_per_unit=0 if unit == "subject" else 1,
         widths=tuple(widths),
-        bounds=(1.0,) if kind == "documents" else tuple(bounds),
+        bounds=(1.0,) if kind in ("documents", "table") else tuple(bounds),
         response=(0.0, 1.0) if kind == "labelled" and n_classes is None else None,
         classes=None if n_classes is None else tuple(f"class-{index + 1}" for index in range(n_classes)),
         owner_note=MANY_TIME_POINTS if kind == "subjects" and unit == "record" else "",

@@ -23,6 +23,7 @@ from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import Columns, DataPlan
+from dpcape.records.from_numbers import schema_of
 from dpcape.statistics.statistic import AnyStatistic
 from dpcape.study.made_up import MadeUp
 from dpcape.transport.messages import Describe, Described, decode_to_site, encode
@@ -177,6 +178,10 @@ class RecordingAllowance(Allowance):
 
 def made_up_records(facts: PublicFacts, n_records: int) -> Records:
     """Return synthetic records with these public facts; raw columns are not mapped."""
+    if facts.kind == "table":
+        columns = Columns(names=facts.feature_names, n_columns=facts.n_features, ranges=schema_of(facts))
+        plan = DataPlan(kind="table", tables=(columns,))
+        return plan.records(MadeUp(plan, n_records, 0))
     splits = np.cumsum((0, *facts.widths))
     tables = tuple(
         Columns(names=facts.feature_names[low:high], n_columns=high - low)

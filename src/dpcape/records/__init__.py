@@ -7,6 +7,7 @@
     labelled(X, y, bound=..., response=(low, high))     a table and a response, or classes=[...]
     documents(counts)                                   word counts
     subjects(arrays, bound=..., unit=...)               one time series per person
+    table(data, columns={...})                          typed columns: numbers, dates, categories, times to an event
 
 Bounds, ranges, levels, classes and fill values are public: agree on them before looking at records. Nothing
 here takes any of them from the data. Arrays and tables are kept as they are (memory maps stay mapped), never
@@ -30,6 +31,7 @@ from dpcape.records.labels import Codes, Response
 from dpcape.records.policy import checked_policy, warned
 from dpcape.records.schema.schema import Ranges
 from dpcape.records.series import longest_of, series_of
+from dpcape.records.typed_table import TypedTable, table
 
 __all__ = [
     "Documents",
@@ -37,11 +39,13 @@ __all__ = [
     "Records",
     "Rows",
     "Subjects",
+    "TypedTable",
     "Views",
     "documents",
     "labelled",
     "rows",
     "subjects",
+    "table",
     "views",
 ]
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
-from dpcape.records import Records, documents, labelled, rows, subjects, views
+from dpcape.records import Records, documents, labelled, rows, subjects, table, views
 from dpcape.records.schema import Schema
 
 
@@ -38,11 +40,13 @@ class Columns:
     array: str | None = None
 
     def is_text(self, name: str) -> bool:
-        """Tell whether a column holds text: its public levels do."""
+        """Tell whether a column is read as text: its public levels are, or it holds dates."""
         if not isinstance(self.ranges, Schema):
             return False
-        levels = next((column.levels for column in self.ranges.columns if column.name == name), None)
-        return levels is not None and isinstance(levels[0], str)
+        column = next((column for column in self.ranges.columns if column.name == name), None)
+        if column is None or column.levels is None:
+            return column is not None and column.dates
+        return isinstance(column.levels[0], str)
 
 
 class Holding(Protocol):
@@ -91,6 +95,8 @@ class DataPlan:
                 feature_names=first.names or None,
                 invalid=self.invalid,
             )
+        if self.kind == "table":
+            return self._typed(holding)
         if self.kind == "documents":
             return documents(holding.counts(first), feature_names=first.names or None, invalid=self.invalid)
         if self.kind == "subjects":
@@ -104,6 +110,14 @@ class DataPlan:
                 invalid=self.invalid,
             )
         return self._pairs(holding)
+
+    def _typed(self, holding: Holding) -> Records:
+        columns = self.tables[0]
+        assert isinstance(columns.ranges, Schema)
+        found = holding.table(columns)
+        if isinstance(found, np.ndarray):
+            found = {name: found[:, place] for place, name in enumerate(columns.names)}
+        return table(found, columns=columns.ranges, missing=columns.missing)
 
     def _pairs(self, holding: Holding) -> Records:
         if self.kind == "views":
@@ -134,7 +148,7 @@ class DataPlan:
         )
 
 
-KINDS = ("rows", "views", "labelled", "documents", "subjects")
+KINDS = ("rows", "views", "labelled", "documents", "subjects", "table")
 
 
 def checked_shape(array: AnyArray, columns: Columns, *, subject: str) -> AnyArray:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.facts import PublicFacts
-from dpcape.records import documents, labelled, rows, subjects, views
+from dpcape.records import documents, labelled, rows, subjects, table, views
 from dpcape.records.kinds import Records
+from dpcape.records.schema import Column, Schema
 
 # Time points of a synthetic subject.
 TIME_POINTS = 8
 # Words of a synthetic document for a number of size 1.
 _WORDS = 8
+# A number of at least this size stands for a missing value of a table.
+_ABSENT = 20.0
 
 
 def numbers_per_unit(facts: PublicFacts) -> int:
@@ -37,7 +40,7 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
     Parameters
     ----------
     facts : PublicFacts
-        Kind, widths, bounds, response or classes, unit.
+        Kind, widths, bounds, response or classes, unit; of a table the columns.
     numbers : FloatArray
         (units, numbers per unit). One means a length of about the bound; the last number of labelled records is the
         response, from -1 to 1, or picks the class.
@@ -51,14 +54,51 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
         series = [scaled] if facts.unit == "record" else list(scaled.reshape(len(scaled), -1, width))
         longest = max(len(entry) for entry in series) if facts.unit == "subject" else None
         return subjects(series, bound=facts.bounds[0], unit=facts.unit, rows_per_subject=longest)
+    if facts.kind == "table":
+        return table(table_values(facts, numbers), columns=schema_of(facts))
     if facts.kind == "views":
         first = facts.widths[0]
         tables = numbers[:, :first] * facts.bounds[0], numbers[:, first:] * facts.bounds[1]
         return views(*tables, bounds=(facts.bounds[0], facts.bounds[1]))
-    table = numbers[:, :width] * facts.bounds[0]
+    features = numbers[:, :width] * facts.bounds[0]
     if facts.kind == "rows":
-        return rows(table, bound=facts.bounds[0])
-    return _labelled(facts, table, np.clip(numbers[:, width], -1.0, 1.0))
+        return rows(features, bound=facts.bounds[0])
+    return _labelled(facts, features, np.clip(numbers[:, width], -1.0, 1.0))
+
+
+def schema_of(facts: PublicFacts) -> Schema:
+    """Return a schema with the public columns of a table; levels are text, and dates are numbers of days."""
+    columns = [
+        Column(name=entry.name, levels=entry.levels)
+        if entry.kind == "category"
+        else Column(name=entry.name, range=(entry.low, entry.high))
+        for entry in facts.columns
+    ]
+    return Schema(tuple(columns), events=facts.events)
+
+
+def table_values(facts: PublicFacts, numbers: FloatArray) -> dict[str, AnyArray]:
+    """Return raw columns of a table: numbers from -1 to 1 are in the range, and a large one is a missing value.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    numbers : FloatArray
+        One row per record, one number per column.
+    """
+    found: dict[str, AnyArray] = {}
+    for entry, values in zip(facts.columns, numbers.T, strict=True):
+        is_there = np.abs(values) < _ABSENT
+        if entry.kind == "category":
+            codes = np.clip((np.where(is_there, values, 0.0) + 1) / 2 * len(entry.levels), 0, len(entry.levels) - 1)
+            levels: AnyArray = np.array(entry.levels, dtype=object)[codes.astype(int)]
+            levels[~is_there] = None
+            found[entry.name] = levels
+        else:
+            middle, half = entry.low / 2 + entry.high / 2, entry.high / 2 - entry.low / 2
+            found[entry.name] = np.where(is_there, middle + half * np.where(is_there, values, 0.0), np.nan)
+    return found
 
 
 def _labelled(facts: PublicFacts, table: FloatArray, last: FloatArray) -> Records:

@@ -29,7 +29,7 @@ class Records:
         Number of protected units.
     n_features : int
         Columns, all views together.
-    kind : "rows", "views", "labelled", "documents" or "subjects"
+    kind : "rows", "views", "labelled", "documents", "subjects" or "table"
     unit : str
         What is protected: "record" or "subject".
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from dpcape.report.loading_sections import (
 )
 from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
+from dpcape.report.table_one import FittedSummary, compact_rows, interval_rows, notes
 
 _SHOWN_MEANS, _SHOWN_VERDICTS, _DRAWN = 60, 60, 30
 _VERDICTS = (
@@ -227,6 +229,17 @@ def _network(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     return weights_section(hidden, labels, "Weights of the hidden units", row="unit")
 
 
+def _table_one(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    if not (hasattr(model, "rows_") and hasattr(model, "groups_") and hasattr(model, "table_")):
+        return None
+    fitted = cast("FittedSummary", model)
+    tables = [
+        Table(*compact_rows(fitted)),
+        Table(*interval_rows(fitted), f"All figures with {_level(model)} intervals."),
+    ]
+    return ReportSection("Table 1", text=notes(fitted), tables=tables)
+
+
 def _shape(value: object) -> str:
     array = np.asarray(value)
     if array.ndim == 0:
@@ -248,4 +261,5 @@ SECTIONS: dict[str, Maker] = {
     "y_directions": directions("y_weights_", "Directions in the second view", second=True),
     "hidden_units": _network,
     "strengths": _strengths,
+    "table_one": _table_one,
 }

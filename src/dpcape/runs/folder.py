@@ -8,6 +8,7 @@
     guarantee.json      what may be claimed
     participants.json   sites that took part, with identity and ledger head
     releases/           each release as it arrived: the result can be rebuilt from them
+    results.csv         the figures of a table, with intervals, for analyses that have one
     report.html         the report
 
 The charge of a run that did not finish stays. ``--resume`` continues it where it stopped; ``--again`` starts a new run,
@@ -250,6 +251,8 @@ class RunFolder:
         draft = self.path / "model.new.npz"
         model.save(draft)
         draft.replace(self.path / "model.npz")
+        if hasattr(model, "to_csv"):
+            write_text(self.path / "results.csv", model.to_csv())
         sync_folder(self.path)
         self.log("saved")
 

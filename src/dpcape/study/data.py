@@ -22,7 +22,7 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan["bounds"] = _bounds(section, plan["tables"])
     else:
         plan["tables"] = (_columns(section, folder, files),)
-        plan["bounds"] = () if kind == "documents" else (_bound(section, plan["tables"][0]),)
+        plan["bounds"] = () if kind in ("documents", "table") else (_bound(section, plan["tables"][0]),)
         _check_preparation(section, kind, plan["tables"][0])
     if kind == "labelled":
         plan |= _target(section)
@@ -40,6 +40,10 @@ def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
         given = next(key for key in ("ranges", "schema", "columns") if key in section)
         wanted = "a list of names" if given == "columns" else "left out"
         section.fail(given, f"{wanted} for {kind}, whose numbers are not rescaled")
+    if kind == "table" and not isinstance(columns.ranges, Schema):
+        section.fail("columns", "a table from name to range or levels, or a schema file, for records of kind table")
+    if kind == "table" and "invalid" in section:
+        section.fail("invalid", "left out for a table, in which what cannot be read counts as missing")
     if kind == "documents" and columns.missing is not None:
         section.fail("missing", "left out for documents, whose counts must be complete")
 

@@ -60,7 +60,9 @@ class MadeUp:
         if column.range is None:
             return values
         low, high = column.range
-        return np.asarray(low / 2 + high / 2 + (high / 2 - low / 2) * np.tanh(values / 2))
+        numbers = np.asarray(low / 2 + high / 2 + (high / 2 - low / 2) * np.tanh(values / 2))
+        # Read as in a file: dates as text.
+        return _as_dates(numbers) if column.dates else numbers
 
     def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return a response or labels that follow the first directions."""
@@ -93,3 +95,9 @@ class MadeUp:
     def _one_series(self, columns: Columns, length: int) -> FloatArray:
         latent = self._own.laplace(size=(length, _RANK)) * 0.8 ** np.arange(_RANK)
         return self._scaled(self._mixed(latent, columns.n_columns, 0), columns, 0)
+
+
+def _as_dates(days: FloatArray) -> AnyArray:
+    """Return days since 1970 as dates in ISO form."""
+    moments = np.floor(days).astype("datetime64[D]")
+    return moments.astype(str).astype(object)

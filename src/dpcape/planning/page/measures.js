@@ -254,6 +254,7 @@ function expectedWord(value) {
 
 // From a study and what is declared to a function of the releases' scales.
 const MEASURES = {
+  noise_of_sizes: (study) => (scales) => Math.SQRT2 * scales[0] * (study.options.n_groups || 1),
   noise_of_mean: (study) => (scales) => scales[0] / Math.hypot(...study.bounds),
   energy_lost: (study, declared) => {
     const width = sum(study.widths);

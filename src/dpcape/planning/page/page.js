@@ -261,13 +261,13 @@ function showFields() {
   const shape = byId("shape").value;
   const { spectral, explained } = CONSTANTS.analyses[analysis];
   const wanted = {
-    one: true, views: kind === "views", bounded: kind !== "documents", spectrum: spectral,
+    one: true, views: kind === "views", bounded: !["documents", "table"].includes(kind), spectrum: spectral,
     decay: ["power", "geometric"].includes(shape), energy: shape !== "own", own: shape === "own",
     explained, colluding: Boolean(n_colluding), minimum: Boolean(minimum_sites),
   };
   for (const field of document.querySelectorAll("[data-for]")) field.hidden = !wanted[field.dataset.for];
   byId("declared").hidden = !spectral;
-  byId("features-name").textContent = { views: "Features of X", documents: "Words", subjects: "Voxels" }[kind] || "Features";
+  byId("features-name").textContent = { views: "Features of X", documents: "Words", subjects: "Voxels", table: "Columns" }[kind] || "Features";
   byId("records-name").textContent = `${sentenceCase(countedUnits(analysis))} per site`;
   const bounded = kind === "subjects" ? "time point" : "record";
   byId("bound-note").textContent =

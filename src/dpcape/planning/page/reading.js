@@ -89,7 +89,7 @@ function readStudy() {
     analysis,
     widths: views ? [whole("features", "features of X"), whole("features-y", "features of Y")]
       : [whole("features", "features")],
-    bounds: kind === "documents" ? [1] : views ? [positive("bound", "bound of X"), positive("bound-y", "bound of Y")]
+    bounds: ["documents", "table"].includes(kind) ? [1] : views ? [positive("bound", "bound of X"), positive("bound-y", "bound of Y")]
       : [positive("bound", "bound")],
     sizes: readSizes(),
     protocol: readProtocol(),

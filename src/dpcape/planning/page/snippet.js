@@ -11,6 +11,7 @@ function protocolCall(protocol) {
 function analysisCall(study) {
   const { python } = CONSTANTS.analyses[study.analysis];
   const given = parametersOf(study).map(([name, value]) => `${name}=${pyValue(value)}`);
+  if (groupLevels(study).length) given.push('by=["group"]');
   if (study.options.n_basis) given.push(`basis=np.eye(${study.widths[0]}, ${study.options.n_basis})`);
   return `${python}(${[...given, `epsilon=${study.epsilon}`, `delta=${study.delta}`].join(", ")})`;
 }
@@ -24,6 +25,7 @@ function madeUp(study) {
   const table = rows(`(n, ${width})`);
   const classes = study.options.n_classes || 2;
   if (kind === "documents") return `documents(source.multinomial(60, np.full(${width}, 1 / ${width}), size=n))`;
+  if (kind === "table") return madeUpTable(study);
   const { labels } = describedAs(study);
   if (labels === "counts") return `labelled(${table}, source.integers(11, size=n), bound=${bound}, response=(0, 10))`;
   if (labels === "response") return `labelled(${table}, source.uniform(size=n), bound=${bound}, response=(0, 1))`;
@@ -32,6 +34,17 @@ function madeUp(study) {
   const series = unit === "record" ? `[${table}]` : `[${rows(`(${study.options.n_timepoints}, ${width})`)} for _ in range(n)]`;
   const longest = unit === "subject" ? `, rows_per_subject=${study.options.n_timepoints}` : "";
   return `subjects(${series}, bound=${bound}, unit="${unit}"${longest})`;
+}
+
+function madeUpTable(study) {
+  const names = `f"x{number}" for number in range(1, ${study.widths[0] + 1})`;
+  const name = names.split(" ")[0];
+  const rest = names.slice(name.length + 1);
+  const levels = groupLevels(study).join(", ");
+  const values = levels ? `, "group": source.choice(np.array([${levels}], dtype=object), n)` : "";
+  const columns = levels ? `, "group": [${levels}]` : "";
+  return `table({**{${name}: source.uniform(size=n) ${rest}}${values}}, ` +
+    `columns={**{${name}: (0, 1) ${rest}}${columns}})`;
 }
 
 function sizesText(sizes) {

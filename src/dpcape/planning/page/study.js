@@ -26,6 +26,7 @@ function parameterLines(study) {
   const { asked } = CONSTANTS.analyses[study.analysis];
   const given = parametersOf(study).map(([name, value]) =>
     `${name} = ${["positive", "number"].includes(asked[name]?.kind) ? decimal(value) : tomlValue(value)}`);
+  if (groupLevels(study).length) given.push("by = [\"group\"]");
   // Refused until it is filled in: a study without its basis would be another one.
   const basis = `basis = []  # your public basis: ${study.widths[0]} lists of ${study.options.n_basis} numbers`;
   return study.options.n_basis ? [...given, basis] : given;
@@ -58,9 +59,21 @@ function labelLines(study) {
   return ["target = \"y\"  # the column of the labels", `classes = [${names.join(", ")}]  # the public labels`];
 }
 
+// The levels of a column that makes so many groups: missing values are one of them.
+const groupLevels = (study) =>
+  Array.from({ length: (study.options.n_groups || 1) - 1 }, (_, index) => `"level-${index + 1}"`);
+
+function tableLines(study) {
+  const columns = Array.from({ length: study.widths[0] }, (_, index) => `x${index + 1} = { range = [0.0, 1.0] }`);
+  const levels = groupLevels(study);
+  return ["", "[data.columns]  # your columns: public ranges, or levels = [\"...\", ...]", ...columns,
+    ...(levels.length ? [`group = { levels = [${levels.join(", ")}] }  # the public groups`] : [])];
+}
+
 function dataLines(study) {
   const kind = CONSTANTS.analyses[study.analysis].kind;
   const lines = [`kind = "${kind}"`];
+  if (kind === "table") return [...lines, ...tableLines(study)];
   if (kind === "views") {
     return [...lines, `bounds = [${study.bounds.map(decimal).join(", ")}]`, "", "[data.x]",
       `features = ${study.widths[0]}${FEATURES_NOTE}`, "", "[data.y]", `features = ${study.widths[1]}`];

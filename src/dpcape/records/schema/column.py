@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +15,14 @@ import numpy.typing as npt
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicColumn
+from dpcape.records.schema.dates import day_of, is_date_like, to_days
 from dpcape.records.schema.table import NUMERIC_KINDS, is_missing, kind_of, to_numbers
 
 Level = str | int | float
+
+# Codes of entries that are missing, and of those that are not on the list of levels.
+_ABSENT, _UNLISTED = -1, -2
 
 NARROWEST_HALF_WIDTH = 1e-300
 """Half widths of ranges below this could not be divided by without overflow."""
@@ -31,19 +37,25 @@ class Column:
     name : str
         Name of the column.
     range : tuple[float, float] or None
-        Public (low, high), or None if the column has levels or is taken as it is.
+        Public (low, high), or None if the column has levels or is taken as it is. Two dates make it a column of dates,
+        which are numbers of days since 1970 from there on.
     levels : tuple of Level or None
         Public list of values of a categorical column, or None.
     missing : Level or None
         Replacement for a missing value, in the column's own units or levels; None refuses them.
+    dates : bool
+        Whether the column holds dates.
     """
 
     name: str
     range: tuple[float, float] | None = None
     levels: tuple[Level, ...] | None = None
     missing: Level | None = None
+    dates: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.range, tuple | list) and self.range and all(is_date_like(end) for end in self.range):
+            _take_dates(self)
         if self.range is not None and self.levels is not None:
             raise InvalidParameter(f"Column {self.name!r} must have a range or levels; got both. Keep one of them.")
         if self.range is not None:
@@ -67,13 +79,65 @@ class Column:
             np.equal(codes[:, np.newaxis], np.arange(len(self.levels)), out=out, casting="unsafe")
             return
         subject = f"column {self.name!r}"
-        out[:, 0] = to_numbers(values, subject=subject)
+        out[:, 0] = to_days(values) if self.dates else to_numbers(values, subject=subject)
         if self.missing is not None:
             out[np.isnan(out[:, 0]), 0] = self.missing
         check_finite(out, subject=subject)
         if self.range is not None:
             middle, half = middle_and_half(self.range)
             map_to_unit(out, middle=middle, half=half)
+
+    def fill_codes(self, values: AnyArray, out: FloatArray) -> int:
+        """Write one column of a table into `out`: its place in the range, from -1 to 1, or the position of its level.
+
+        What is missing, is not on the list of levels or cannot be read is NaN.
+
+        Returns
+        -------
+        int
+            Number of entries that are there and could not be used: for the site's steward, never to be sent.
+        """
+        if self.levels is not None:
+            codes = self._lenient_codes(values)
+            np.copyto(out, codes)
+            out[codes < 0] = math.nan
+            return int(np.count_nonzero(codes == _UNLISTED))
+        out[:] = to_days(values) if self.dates else _lenient_numbers(values)
+        unusable = np.isinf(out)
+        out[unusable] = math.nan
+        if self.missing is not None:
+            out[np.isnan(out) & ~unusable] = self.missing
+        assert self.range is not None
+        middle, half = middle_and_half(self.range)
+        map_to_unit(out, middle=middle, half=half)
+        return int(np.count_nonzero(unusable))
+
+    def _lenient_codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
+        """Return the position of every value among the levels, or why it has none."""
+        levels = self.levels or ()
+        absent = _ABSENT if self.missing is None else levels.index(self.missing)
+        if values.dtype.kind in NUMERIC_KINDS:
+            text = isinstance(levels[0], str)
+            return _codes_of_numbers(values, [] if text else [float(level) for level in levels], absent)
+        where: dict[object, int] = {level: code for code, level in enumerate(levels)}
+        where[None] = absent
+        entries = values.tolist()
+        try:
+            codes = [where.get(value, _UNLISTED) for value in entries]
+        except TypeError:  # Some entry cannot be looked up.
+            codes = [where.get(value, _UNLISTED) if _is_plain(value) else _UNLISTED for value in entries]
+        found = np.array(codes, dtype=np.intp)
+        for at in np.flatnonzero(found == _UNLISTED):
+            if is_missing(values[at]):
+                found[at] = absent
+        return found
+
+    def public(self) -> PublicColumn:
+        """Return the description as a public fact of a table."""
+        if self.levels is not None:
+            return PublicColumn(self.name, "category", levels=tuple(str(level) for level in self.levels))
+        assert self.range is not None
+        return PublicColumn(self.name, "date" if self.dates else "number", *self.range)
 
     def codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
         """Return the position of every value among the levels, -1 if it is not one of them."""
@@ -87,7 +151,8 @@ class Column:
 
     def content(self) -> list[object]:
         """Return the description in a form that is the same for equal descriptions, as of 0 and 0.0."""
-        return [self.name, _canonical(self.range), _canonical(self.levels), _canonical(self.missing)]
+        dates = ["dates"] if self.dates else []
+        return [self.name, _canonical(self.range), _canonical(self.levels), _canonical(self.missing), *dates]
 
 
 def column_of(name: str, spec: object) -> Column:
@@ -99,6 +164,8 @@ def column_of(name: str, spec: object) -> Column:
             f"Column {name!r} must have a (low, high) range or a list of levels; got {spec!r}. "
             "Take both from public knowledge, never from the records."
         )
+    if len(spec) == 2 and all(isinstance(entry, datetime.date) for entry in spec):
+        return Column(name=name, range=tuple(spec))
     pair_of_numbers = len(spec) == 2 and all(isinstance(entry, Real) for entry in spec)
     if pair_of_numbers and not isinstance(spec, tuple):
         raise InvalidParameter(
@@ -177,6 +244,41 @@ def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
         levels=None if levels is None else tuple(levels),
         missing=spec.get("missing"),
     )
+
+
+def _take_dates(column: Column) -> None:
+    """Turn a range of dates, and the fill, into numbers of days."""
+    subject = f"range of column {column.name!r}"
+    days = tuple(day_of(end, subject=subject) for end in column.range or ())
+    object.__setattr__(column, "range", days)
+    object.__setattr__(column, "dates", True)
+    if is_date_like(column.missing):
+        object.__setattr__(column, "missing", day_of(column.missing, subject=f"missing of column {column.name!r}"))
+
+
+def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt.NDArray[np.intp]:
+    """Return the position of numbers among numeric levels."""
+    numbers = values.astype(np.float64)
+    if not levels:
+        return np.where(np.isnan(numbers), absent, _UNLISTED)
+    order = np.argsort(levels)
+    ordered = np.array(levels)[order]
+    at = np.minimum(np.searchsorted(ordered, numbers), len(levels) - 1)
+    found = np.where(ordered[at] == numbers, order[at], _UNLISTED)
+    codes: npt.NDArray[np.intp] = np.where(np.isnan(numbers), absent, found).astype(np.intp)
+    return codes
+
+
+def _lenient_numbers(values: AnyArray) -> AnyArray:
+    """Return a column as numbers: NaN where one is missing, infinite where an entry is no number."""
+    if values.dtype.kind in NUMERIC_KINDS:
+        return values
+    return to_numbers(values.astype(object), subject="", lenient=True)
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value can be looked up among levels."""
+    return value is None or isinstance(value, str | Real | Decimal)
 
 
 def _check_levels(column: Column) -> None:

@@ -22,8 +22,9 @@ import numpy as np
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicRange
+from dpcape.facts import PublicEvent, PublicRange
 from dpcape.records.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
+from dpcape.records.schema.events import event_of
 from dpcape.records.schema.table import ArrayTable, read_table
 
 
@@ -37,6 +38,8 @@ class Schema:
         The columns: all with a range or levels, or all taken as they are.
     named : bool
         Whether columns are found in a table by name; if not, they are taken in order.
+    events : tuple of PublicEvent
+        Pairs of columns that are a time to an event.
 
     Edge cases
     ----------
@@ -65,6 +68,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     named: bool = True
+    events: tuple[PublicEvent, ...] = ()
 
     def __post_init__(self) -> None:
         names = self.feature_names
@@ -107,14 +111,15 @@ class Schema:
         ----------
         ranges : Ranges
             Mapping from column name to (low, high), to a list of levels, or to a mapping with "range" or "levels" and
-            perhaps "missing"; or one (low, high) pair per column, in order; or a schema.
+            perhaps "missing"; or one (low, high) pair per column, in order; or a schema. A range may be of two dates. A
+            mapping with "time", "event" and "range" stands for two columns that are a time to an event.
         names : sequence of str
             Column names, used with pairs only.
         """
         if isinstance(ranges, Schema):
             return ranges
         if isinstance(ranges, Mapping):
-            return cls(tuple(column_of(str(name), spec) for name, spec in ranges.items()))
+            return _of_mapping(ranges)
         if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
             raise InvalidParameter(
                 f"ranges must be a list of (low, high) pairs, a mapping from column name, or a Schema; got {ranges!r}. "
@@ -136,8 +141,8 @@ class Schema:
 
     @cached_property
     def categorical(self) -> bool:
-        """Whether some column has levels."""
-        return any(column.levels is not None for column in self.columns)
+        """Whether some column is not of numbers: it has levels, or holds dates."""
+        return any(column.levels is not None or column.dates for column in self.columns)
 
     @cached_property
     def ranges(self) -> tuple[PublicRange, ...]:
@@ -152,7 +157,9 @@ class Schema:
 
     def digest(self) -> str:
         """Return a hexadecimal SHA-256 digest of the content, equal for equal schemas on every machine."""
-        content = ["dpcape schema 1", [column.content() for column in self.columns]]
+        content: list[object] = ["dpcape schema 1", [column.content() for column in self.columns]]
+        if self.events:
+            content.append([[entry.name, entry.time, entry.event, entry.occurred] for entry in self.events])
         text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -299,6 +306,20 @@ class Schema:
 
 Ranges: TypeAlias = Mapping[str, object] | Sequence[object] | Schema
 """What users may write for ranges: see `Schema.of`."""
+
+
+def _of_mapping(ranges: Mapping[str, object]) -> Schema:
+    """Return the schema of a mapping from column name; a time to an event stands for its two columns."""
+    columns: list[Column] = []
+    events: list[PublicEvent] = []
+    for name, spec in ranges.items():
+        if isinstance(spec, Mapping) and "event" in spec:
+            event, pair = event_of(str(name), spec)
+            columns += pair
+            events.append(event)
+        else:
+            columns.append(column_of(str(name), spec))
+    return Schema(tuple(columns), events=tuple(events))
 
 
 def positional_names(n_columns: int) -> tuple[str, ...]:

@@ -1,0 +1,158 @@
+"""Description of summaries: counts, shares, quantiles, means and standard deviations, by group (Table 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.mean import CONFIDENCE
+from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, is_number, shown
+from dpcape.analyses.release import Release, Steps
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.formula import Number, choose, sqrt
+from dpcape.statistics.cells import CATEGORY
+from dpcape.statistics.grouped_counts import MOST_BINS, numbers_of, planned_numbers
+
+QUARTILES = (0.25, 0.5, 0.75)
+# Where records times mu, over the length of the weights, exceeds the first number, ranges have so many bins.
+_FINER = ((1000, 256), (400, 128), (200, 64))
+_COARSE = 32
+
+
+def names_of(value: object, name: str) -> tuple[str, ...]:
+    """Return names of columns: one, several or none."""
+    if value is None:
+        return ()
+    given = (value,) if isinstance(value, str) else value
+    if isinstance(given, list | tuple | np.ndarray) and all(isinstance(entry, str) for entry in given):
+        found = tuple(str(entry) for entry in given)
+        if len(set(found)) == len(found):
+            return found
+    raise InvalidParameter(f"{name} must be a list of different column names; got {shown(value)}.")
+
+
+def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[list[int], list[int]]:
+    """Return the positions of the columns that are summarised, and of those that form groups."""
+    places = {column.name: at for at, column in enumerate(facts.columns)}
+    groups = [_place(places, name, "by") for name in names_of(by, "by")]
+    for at in groups:
+        if facts.columns[at].kind != CATEGORY:
+            raise InvalidParameter(
+                f"by must name columns with public levels; got {facts.columns[at].name!r}, a {facts.columns[at].kind}. "
+                "Declare levels for it."
+            )
+    names = names_of(columns, "columns")
+    chosen = [_place(places, name, "columns") for name in names] or [at for at in places.values() if at not in groups]
+    if not chosen or set(chosen) & set(groups):
+        raise InvalidParameter(
+            f"columns must name at least one column, and no column that is in by; got {shown(columns)}. Choose others."
+        )
+    return chosen, groups
+
+
+def checked_quantiles(value: object) -> tuple[float, ...]:
+    """Return different quantiles between 0 and 1, in order."""
+    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    numbers = [float(entry) for entry in given if is_number(entry)]
+    if not given or len(numbers) != len(given) or not all(0 < q < 1 for q in numbers) or len(given) > 99:
+        raise InvalidParameter(
+            f"quantiles must be numbers strictly between 0 and 1; got {shown(value)}. Try (0.25, 0.5, 0.75)."
+        )
+    return tuple(sorted(set(numbers)))
+
+
+def weights_of(value: object, n_columns: int) -> list[float]:
+    """Return the weight of every summarised column."""
+    if value is None:
+        return [1.0] * n_columns
+    given = list(value) if isinstance(value, list | tuple | np.ndarray) else []
+    if len(given) != n_columns or not all(is_number(entry) and 1e-3 <= float(entry) <= 1e3 for entry in given):
+        raise InvalidParameter(
+            f"weights must be {n_columns} numbers from 0.001 to 1000, one per summarised column; got {shown(value)}. "
+            "A column of twice the weight has half the noise."
+        )
+    return [float(entry) for entry in given]
+
+
+def n_bins_of(bins: Number | None, n_records: Number, mu: Number, length: Number) -> Number:
+    """Return the number of bins of a range: as given, or more the less noise there is."""
+    if bins is not None:
+        return bins
+    found: Number = _COARSE
+    for least, finer in reversed(_FINER):
+        found = choose(n_records * mu > least * length, finer, found)
+    return found
+
+
+def _schedule(p: Public) -> Steps:
+    if p.facts is None or not p.facts.columns:
+        length = sqrt(p.n_features)
+        bins = n_bins_of(p.bins, p.n_records, p.mu, length)
+        yield Release("grouped_counts", planned_numbers(p.n_features, p.n_groups, bins))
+        return
+    columns, groups = chosen_columns(p.facts, p.by, p.columns)
+    weights = np.array(weights_of(p.weights, len(columns)))
+    described: Sequence[PublicColumn] = p.facts.columns
+    counted, by = [described[at] for at in columns], [described[at] for at in groups]
+    bins = n_bins_of(p.bins, p.n_records, p.mu, math.hypot(*weights))
+    yield Release("grouped_counts", numbers_of(by, counted, weights, int(bins)))  # type: ignore[arg-type]  # a number here
+
+
+def _refuse_by(value: object, p: Public) -> None:
+    names_of(value, "by")
+    if p.facts is not None and p.facts.columns:
+        chosen_columns(p.facts, value, p.columns)
+
+
+def _refuse_columns(value: object, p: Public) -> None:
+    names_of(value, "columns")
+
+
+def _refuse_weights(value: object, p: Public) -> None:
+    if value is not None and p.facts is not None and p.facts.columns:
+        weights_of(value, len(chosen_columns(p.facts, p.by, p.columns)[0]))
+
+
+def _place(places: dict[str, int], name: str, parameter: str) -> int:
+    if name not in places:
+        raise InvalidParameter(
+            f"{parameter} must name columns of the table; got {name!r}. Choose from {', '.join(places)}."
+        )
+    return places[name]
+
+
+SUMMARY = Analysis(
+    name="summary",
+    estimator="dpcape.estimators.summary:Summary",
+    group=COMPONENTS,
+    place=0,
+    kinds=frozenset({"table"}),
+    records="table",
+    parameters=(
+        Parameter("by", OTHER, None, optional=True, refuse=_refuse_by),
+        Parameter("columns", OTHER, None, optional=True, refuse=_refuse_columns),
+        Parameter("quantiles", OTHER, QUARTILES, refuse=lambda value, public: checked_quantiles(value)),
+        Parameter(
+            "bins", WHOLE, None, 2, MOST_BINS, optional=True, title="Bins of a range", left_out="by size and noise"
+        ),
+        Parameter("weights", OTHER, None, optional=True, refuse=_refuse_weights),
+        CONFIDENCE,
+    ),
+    facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title="Groups, missing included"),),
+    derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
+    schedule=_schedule,
+    variants=(Variant("summary", "Summary (Table 1)", ("n_groups",), yardstick=RADIUS),),
+    measure="noise_of_sizes",
+    sections=("table_one",),
+    audit=(
+        AuditCase("summary", {"by": ("group",), "bins": 4}, "table", 4),
+        AuditCase("summary-without-groups", {"bins": 8, "columns": ("first", "third")}, "table", 4),
+    ),
+    standing=VERIFIED,
+    reason="the diameter of counts by group and cell is proved at GroupedCounts",
+    reference="docs/analyses/summary.md",
+)

@@ -1,0 +1,150 @@
+"""Figures of a summary from pooled counts: what stands in the rows of Table 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.facts import PublicColumn
+from dpcape.postprocessing.group_summaries import (
+    Counts,
+    Interval,
+    Level,
+    Pooled,
+    deviation_and_interval,
+    mean_and_interval,
+    quantile_and_interval,
+    share_interval,
+    shown_counts,
+    size_interval,
+)
+from dpcape.report.table_one import COUNT, DEVIATION, MEAN, MISSING, QUANTILE, RECORDS, SHARE
+from dpcape.statistics.cells import CATEGORY, encoding
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of one group: variable, statistic and level, its value and its interval."""
+
+    key: tuple[str, str, str]
+    value: float
+    ends: Interval
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table."""
+
+    key: tuple[str, str, str]
+    values: list[float]
+    ends: list[Interval]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """Public number of records and confidence."""
+
+    n_records: float
+    level: Level
+
+
+def side_by_side(made: Sequence[Sequence[Figure]]) -> list[Row]:
+    """Return the rows of a column from its figures for every group."""
+    return [
+        Row(same[0].key, [figure.value for figure in same], [figure.ends for figure in same])
+        for same in zip(*made, strict=True)
+    ]
+
+
+def unit_covariance(column: PublicColumn, weight: float, bins: int) -> FloatArray:
+    """Return the covariance of the counts of a column under noise of scale 1."""
+    rows = encoding(column, bins)
+    return np.asarray(np.linalg.inv(rows @ rows.T) / weight**2, dtype=np.float64)
+
+
+def group_names(by: Sequence[PublicColumn]) -> list[str]:
+    """Return the names of all groups: levels, or combinations of them, missing included."""
+    levels = [[*column.levels, MISSING] for column in by]
+    if len(by) == 1:
+        return levels[0]
+    return [
+        ", ".join(f"{column.name}={level}" for column, level in zip(by, chosen, strict=True))
+        for chosen in product(*levels)
+    ]
+
+
+def range_of(column: PublicColumn) -> tuple[float, float]:
+    """Return the public range of a column; 0 and 1 for a category, whose figures are shares."""
+    return (0.0, 1.0) if column.kind == CATEGORY else (column.low, column.high)
+
+
+def row_of_sizes(counts: Pooled, level: Level, n_records: float, *, grouped: bool) -> Row:
+    """Return the row of the numbers of records."""
+    sizes = [n_records, *counts.sizes.tolist()] if grouped else [n_records]
+    ends = [(n_records, n_records)]
+    if grouped:
+        ends += [size_interval(size, counts.variance, level, n_records) for size in counts.sizes.tolist()]
+    return Row(("", RECORDS, ""), [min(max(size, 0.0), n_records) for size in sizes], ends)
+
+
+def figures_of(column: PublicColumn, held: Counts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
+    """Yield the figures of one column for one group."""
+    if column.kind == CATEGORY:
+        yield from _of_levels(column, held, sized)
+    else:
+        yield from _of_range(column, held, sized, quantiles)
+    yield _count(column, held, -1, MISSING, sized)
+
+
+def _of_levels(column: PublicColumn, held: Counts, sized: Sized) -> Iterator[Figure]:
+    present = held.present
+    size = max(present.size, 1.0)
+    for cell, level in enumerate(column.levels):
+        yield _count(column, held, cell, level, sized)
+        ends = share_interval(present, cell, sized.level)
+        share = min(max(float(present.counts[cell]) / size, ends[0]), ends[1])
+        yield Figure((column.name, SHARE, level), share, ends)
+
+
+def _of_range(column: PublicColumn, held: Counts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
+    present = held.present
+    width = (column.high - column.low) / (len(present.counts) - 1)
+
+    def original(value: float) -> float:
+        return column.low + width * value
+
+    for q in quantiles:
+        value, ends = quantile_and_interval(present, q, sized.level)
+        yield Figure((column.name, QUANTILE, f"{q:g}"), original(value), (original(ends[0]), original(ends[1])))
+    if column.kind == "date":
+        return
+    value, ends = mean_and_interval(present, sized.level)
+    yield Figure((column.name, MEAN, ""), original(value), (original(ends[0]), original(ends[1])))
+    value, ends = deviation_and_interval(present, sized.level)
+    yield Figure((column.name, DEVIATION, ""), width * value, (width * ends[0], width * ends[1]))
+
+
+def _count(column: PublicColumn, held: Counts, cell: int, level: str, sized: Sized) -> Figure:
+    count, variance = float(held.counts[cell]), float(held.covariance[cell, cell])
+    ends = size_interval(count, variance, sized.level, sized.n_records)
+    return Figure((column.name, COUNT, level), min(max(count, 0.0), sized.n_records), ends)
+
+
+def cell_names(column: PublicColumn, n_cells: int) -> list[str]:
+    """Return the levels of a category, or the knots of a range, and missing."""
+    if column.kind == CATEGORY:
+        return [*column.levels, MISSING]
+    knots = np.linspace(column.low, column.high, n_cells - 1)
+    return [*(f"{knot:.10g}" for knot in knots), MISSING]
+
+
+def drawn_counts(column: PublicColumn, held: Counts) -> FloatArray:
+    """Return counts that are not negative."""
+    present = held.present.counts
+    shown = np.maximum(present, 0.0) if column.kind == CATEGORY else shown_counts(present)
+    drawn: FloatArray = np.append(shown, max(float(held.counts[-1]), 0.0))
+    return drawn

@@ -1,0 +1,49 @@
+"""A time to an event: two columns of a table and a public range of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicEvent
+from dpcape.records.schema.column import Column
+
+_KEYS = {"time", "event", "range", "levels", "occurred"}
+_EXAMPLE = "Write for example time = 'days', event = 'died', range = [0, 2000]."
+
+
+def event_of(name: str, spec: Mapping[str, object]) -> tuple[PublicEvent, tuple[Column, Column]]:
+    """Return a time to an event and its two columns.
+
+    Parameters
+    ----------
+    name : str
+        Name of the pair.
+    spec : mapping
+        "time" and "event", names of columns; "range", the public range of time, which begins at zero; and perhaps
+        "levels" of the event's column, 0 and 1 unless stated, and "occurred", the level which says that the event
+        occurred, the last one unless stated.
+    """
+    if not set(spec) <= _KEYS or not {"time", "event", "range"} <= set(spec):
+        raise InvalidParameter(
+            f"A time to an event must have time, event and range, and may have levels and occurred; got "
+            f"{sorted(map(str, spec))} for {name!r}. {_EXAMPLE}"
+        )
+    names = spec["time"], spec["event"]
+    if not all(isinstance(entry, str) and entry for entry in names) or names[0] == names[1]:
+        raise InvalidParameter(f"time and event of {name!r} must name two columns; got {names!r}. {_EXAMPLE}")
+    levels = spec.get("levels", (0, 1))
+    if not isinstance(levels, list | tuple) or len(levels) < 2:
+        raise InvalidParameter(
+            f"levels of {name!r} must be at least two values of the event's column; got {levels!r}. List all of them."
+        )
+    time = Column(name=str(names[0]), range=spec["range"])  # type: ignore[arg-type]  # checked there
+    if time.range is None or time.dates or time.range[0] != 0:
+        raise InvalidParameter(
+            f"range of {name!r} must begin at 0 and end where follow-up ends; got {spec['range']!r}. {_EXAMPLE}"
+        )
+    event = Column(name=str(names[1]), levels=tuple(levels))
+    occurred = spec.get("occurred", levels[-1])
+    if occurred not in levels:
+        raise InvalidParameter(f"occurred of {name!r} must be one of its levels; got {occurred!r}. Choose one of them.")
+    return PublicEvent(name, time.name, event.name, str(occurred)), (time, event)

@@ -1,0 +1,185 @@
+"""A table of typed columns: numbers, dates and categories, with missing values as a level of their own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpcape.arrays import AnyArray, FloatArray
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.facts import PublicFacts, TypedColumns
+from dpcape.records.kinds import Records, checked_size
+from dpcape.records.schema.column import Column
+from dpcape.records.schema.schema import Ranges, Schema
+from dpcape.records.schema.table import NUMERIC_KINDS, ArrayTable, read_table
+
+_BLOCK = 1 << 14
+
+
+def table(data: object, *, columns: Ranges, missing: object = None) -> TypedTable:
+    """Return a table with typed columns as records, for summaries and survival curves.
+
+    A number or date is moved into its public range; a category is one of its public levels. A missing value, a value
+    that is not on the list of levels, and one that cannot be read, count as missing: a level of its own, so that every
+    record is valid and none is left out.
+
+    Parameters
+    ----------
+    data : object
+        Pandas or polars table, or mapping from name to column; one row per record.
+    columns : Ranges
+        Mapping from column name to (low, high), two numbers or two dates; to a list of levels; to a mapping with
+        "range" or "levels" and perhaps "missing"; or, for a time to an event, to a mapping with "time" and "event"
+        (names of two columns), "range" from 0 to the end of follow-up, and perhaps "levels" and "occurred". Or a
+        Schema.
+    missing : object
+        Public constant, or mapping from column to constant or level, that replaces missing values.
+
+    Privacy
+    -------
+    One row is one record. Public: number of rows, names, ranges and levels of columns, fills. Values are private, also
+    which of them are missing or outside.
+
+    Edge cases
+    ----------
+    ==============================================  =============================================
+    situation                                       outcome
+    ==============================================  =============================================
+    value outside its range                         moved to the nearer end
+    value not on the list of levels                 missing; a local warning gives their number
+    infinity, or text where numbers are expected    missing; a local warning gives their number
+    column of the table that is not described       ignored
+    column absent from the table                    refused, naming the column
+    ==============================================  =============================================
+
+    Examples
+    --------
+    >>> people = {"age": [34.0, 71.0, float("nan")], "sex": ["F", "M", "F"], "seen": ["2021-05-01", None, "2023-01-31"]}
+    >>> table(people, columns={"age": (18, 90), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}})
+    TypedTable(n_records=3, columns=('age', 'sex', 'seen'))
+    """
+    return TypedTable(data, Schema.of(columns).with_missing(missing))
+
+
+class TypedTable(Records):
+    """Rows of a table of typed columns; blocks are (n, columns), one number per column.
+
+    A number or date is its place in the public range, from -1 to 1, and a category the position of its level; NaN is
+    a missing value. No record is invalid.
+
+    Parameters
+    ----------
+    data : object
+        Pandas or polars table, or mapping from name to column; kept, and copied only as the codes of columns that are
+        not of numbers.
+    schema : Schema
+        Public description of the columns.
+    """
+
+    def __init__(self, data: object, schema: Schema) -> None:
+        self._schema = schema
+        self._table = read_table(data, subject="data")
+        if not schema.named or isinstance(self._table, ArrayTable):
+            raise InvalidParameter(
+                "data must be a table with named columns, and columns a mapping from their names; got an array or a "
+                "list. Pass a pandas or polars table, or a mapping from name to column."
+            )
+        for column in schema.columns:
+            if column.range is None and column.levels is None:
+                raise InvalidParameter(f"Column {column.name!r} must have a range or levels; got neither. State one.")
+        self._places = schema.positions(self._table.names, subject="data")
+        n_columns = len(schema.columns)
+        super().__init__(
+            PublicFacts(
+                kind="table",
+                unit="record",
+                n_records=self._table.shape[0],
+                widths=(n_columns,),
+                bounds=(1.0,),
+                feature_names=tuple(column.name for column in schema.columns),
+                preparation=schema.digest(),
+                typed=TypedColumns(tuple(column.public() for column in schema.columns), schema.events),
+            )
+        )
+        self._kept: list[AnyArray | None] = []
+        self.unusable = self._read_all()
+        """Entries per column that are there and count as missing: for the site's steward, never to be sent."""
+        if self.unusable:
+            listed = ", ".join(f"{name}: {count}" for name, count in self.unusable.items())
+            warnings.warn(
+                f"some entries of {self.n_records} records are not on the list of levels, or cannot be read, and count "
+                f"as missing ({listed}). Correct them, or the columns. These numbers stay here.",
+                UtilityWarning,
+                stacklevel=4,
+            )
+
+    def blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return the same as `coded_blocks`."""
+        return self.coded_blocks(size)
+
+    def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return an iterator over blocks of at most `size` records; the buffer is used again."""
+        step = checked_size(size)
+        # By columns, which are read one at a time.
+        buffer = np.empty((min(step, self.n_records), self.n_features), order="F")
+        for start in range(0, self.n_records, step):
+            stop = min(start + step, self.n_records)
+            block = buffer[: stop - start]
+            self._fill_codes(start, stop, block)
+            yield block
+
+    @property
+    def n_invalid(self) -> int:
+        """Zero: what cannot be read is a missing value."""
+        return 0
+
+    def _fill_codes(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write some records into `out`."""
+        for at, (column, place) in enumerate(zip(self._schema.columns, self._places, strict=True)):
+            kept = self._kept[at]
+            if kept is None:
+                column.fill_codes(self._table.values(slice(start, stop), place), out[:, at])
+            else:
+                np.copyto(out[:, at], kept[start:stop])
+                if kept.dtype.kind == "i":
+                    out[kept[start:stop] < 0, at] = np.nan
+
+    def _read_all(self) -> Mapping[str, int]:
+        """Read everything once: keep what is slow to read, and return how many entries could not be used."""
+        found = {}
+        for column, place in zip(self._schema.columns, self._places, strict=True):
+            numeric = self._table.values(slice(0, 1), place).dtype.kind in NUMERIC_KINDS
+            kept: AnyArray | None = None
+            if not (numeric and column.levels is None):
+                kept = np.empty(self.n_records, dtype=np.int16 if _is_short(column) else np.float64)
+            if count := self._read_column(column, place, kept):
+                found[column.name] = count
+            self._kept.append(kept)
+        return found
+
+    def _read_column(self, column: Column, place: int, kept: AnyArray | None) -> int:
+        scratch, count = np.empty(min(_BLOCK, self.n_records)), 0
+        for start in range(0, self.n_records, _BLOCK):
+            part = scratch[: min(_BLOCK, self.n_records - start)]
+            count += column.fill_codes(self._table.values(slice(start, start + len(part)), place), part)
+            if kept is not None:
+                codes = np.nan_to_num(part, nan=-1.0) if kept.dtype.kind == "i" else part
+                kept[start : start + len(part)] = codes
+        return count
+
+    def feature_blocks(self, size: int = 1024) -> Iterator[Any]:
+        """Refuse: the columns of a table are not the entries of a row of bounded length."""
+        raise InvalidParameter(
+            "rows must be asked of records made of bounded rows; got a table. Build the records with rows(...)."
+        )
+
+    def __repr__(self) -> str:
+        return f"TypedTable(n_records={self.n_records}, columns={self.facts().feature_names})"
+
+
+def _is_short(column: Column) -> bool:
+    """Tell whether the codes of a column fit two bytes."""
+    return column.levels is not None and len(column.levels) < 2**15

@@ -1,0 +1,257 @@
+"""Table 1 in words: of a fitted summary, as rows of text, Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import math
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dpcape.arrays import AnyArray, FloatArray
+
+MISSING, ALL = "missing", "all"
+RECORDS, QUANTILE, MEAN, DEVIATION, COUNT, SHARE = "records", "quantile", "mean", "sd", "count", "share"
+FLAG = "†"
+FLAGGED = f"{FLAG} Imprecise: the interval takes more than 10% of the range."
+_TEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    FLAG: r"\dag{}",
+}
+NARROW = 0.1
+"""Share of its range that the interval of a mean may take without a flag."""
+
+
+class FittedSummary(Protocol):
+    """What the texts are made from: the fitted arrays of a summary."""
+
+    rows_: AnyArray
+    groups_: AnyArray
+    table_: FloatArray
+    intervals_: FloatArray
+    variables_: AnyArray
+    ranges_: FloatArray
+    confidence: float
+
+
+def compact_rows(model: FittedSummary) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the table as papers print it: median [quartiles], mean (SD), counts and shares.
+
+    Groups of records whose group is missing are left to the last rows.
+    """
+    shown = _shown_groups(model)
+    header = ["", *(str(model.groups_[at]) for at in shown)]
+    rows = [["records", *(_number(model, 0, at) for at in shown)]]
+    for name, kind in _variables(model):
+        rows += list(_of_category(model, name, shown) if kind == "category" else _of_number(model, name, kind, shown))
+    rest = [""] * (len(shown) - 1)
+    for at in range(len(model.groups_)):
+        if at not in shown:
+            rows.append([f"records in group {model.groups_[at]}", _number(model, 0, at), *rest])
+    return header, rows
+
+
+def interval_rows(model: FittedSummary) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of all figures with their intervals."""
+    shown = _shown_groups(model)
+    header = ["figure", *(str(model.groups_[at]) for at in shown)]
+    rows = [[_title(model, row), *(_with_interval(model, row, at) for at in shown)] for row in range(len(model.rows_))]
+    return header, rows
+
+
+def notes(model: FittedSummary) -> list[str]:
+    """Return what must be said below the table."""
+    text = [
+        f"Counts, shares, quantiles, means and standard deviations have noise; {100 * model.confidence:g}% intervals "
+        "are in the longer table. Intervals of counts are about these records, all others about the population they "
+        "come from. Shares are among values that are not missing."
+    ]
+    return [*text, FLAGGED] if any(FLAG in cell for row in compact_rows(model)[1] for cell in row) else text
+
+
+def markdown(model: FittedSummary, *, intervals: bool = False) -> str:
+    """Return the table as Markdown; with ``intervals``, all figures with their intervals."""
+    header, rows = interval_rows(model) if intervals else compact_rows(model)
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    table = "\n".join("| " + " | ".join(_escaped(cell, "|") for cell in line) + " |" for line in lines)
+    return "\n\n".join([table, *notes(model)]) + "\n"
+
+
+def latex(model: FittedSummary, *, intervals: bool = False) -> str:
+    """Return the table as a LaTeX tabular with rules of the package booktabs."""
+    header, rows = interval_rows(model) if intervals else compact_rows(model)
+    body = [" & ".join(_tex(cell) for cell in line) + r" \\" for line in rows]
+    columns = "l" + "r" * (len(header) - 1)
+    lines = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(_tex(cell) for cell in header) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par {_tex(note)}" for note in notes(model)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(model: FittedSummary) -> str:
+    """Return all figures as CSV, one per line, with the ends of their intervals; dates in ISO form."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["variable", "statistic", "level", "group", "value", "low", "high"])
+    for row, (variable, statistic, level) in enumerate(model.rows_):
+        for at, group in enumerate(model.groups_):
+            ends = model.intervals_[:, row, at]
+            figures = [_exact(model, row, value) for value in (model.table_[row, at], *ends)]
+            writer.writerow([variable, statistic, level, group, *figures])
+    return out.getvalue()
+
+
+def aligned(model: FittedSummary) -> str:
+    """Return the table as plain text in columns."""
+    header, rows = compact_rows(model)
+    widths = [max(len(line[at]) for line in (header, *rows)) for at in range(len(header))]
+    lines = [
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
+        for line in (header, *rows)
+    ]
+    return "\n".join([*lines, "", *notes(model)])
+
+
+def _of_number(model: FittedSummary, name: str, kind: str, shown: Sequence[int]) -> Iterator[list[str]]:
+    """Yield the rows of a number or date."""
+    places = _places(model, name)
+    quantiles = sorted((float(level), row) for (statistic, level), row in places.items() if statistic == QUANTILE)
+    middle = min(quantiles, key=lambda entry: abs(entry[0] - 0.5))
+    others = [entry for entry in quantiles if entry != middle]
+    title = "median" if middle[0] == 0.5 else f"{100 * middle[0]:g}% quantile"
+    spread = f" [{', '.join(f'{100 * q:g}%' for q, _ in others)}]" if others else ""
+
+    def cell(at: int) -> str:
+        ends = f" [{', '.join(_number(model, row, at) for _, row in others)}]" if others else ""
+        return f"{_number(model, middle[1], at)}{ends}{_flag(model, middle[1], at)}"
+
+    yield [f"{name}, {title}{spread}", *(cell(at) for at in shown)]
+    if kind == "number":
+        mean, deviation = places[MEAN, ""], places[DEVIATION, ""]
+        yield [
+            f"{name}, mean (SD)",
+            *(f"{_number(model, mean, at)} ({_number(model, deviation, at)}){_flag(model, mean, at)}" for at in shown),
+        ]
+    yield [f"{name}, missing", *(_number(model, places[COUNT, MISSING], at) for at in shown)]
+
+
+def _of_category(model: FittedSummary, name: str, shown: Sequence[int]) -> Iterator[list[str]]:
+    """Yield the rows of a category."""
+    for (statistic, level), row in _places(model, name).items():
+        if statistic != COUNT:
+            continue
+        if level == MISSING:
+            yield [f"{name}, missing", *(_number(model, row, at) for at in shown)]
+            continue
+        share = _places(model, name)[SHARE, level]
+        yield [
+            f"{name}: {level}, n (%)",
+            *(f"{_number(model, row, at)} ({100 * model.table_[share, at]:.1f}%)" for at in shown),
+        ]
+
+
+def _places(model: FittedSummary, name: str) -> dict[tuple[str, str], int]:
+    """Return where the figures of a variable are."""
+    return {
+        (str(statistic), str(level)): row
+        for row, (variable, statistic, level) in enumerate(model.rows_)
+        if variable == name and statistic != RECORDS
+    }
+
+
+def _variables(model: FittedSummary) -> list[tuple[str, str]]:
+    return [(str(name), str(kind)) for name, kind in model.variables_]
+
+
+def _shown_groups(model: FittedSummary) -> list[int]:
+    """Return the groups that are columns of the table: those in which nothing is missing."""
+    return [at for at, group in enumerate(model.groups_) if MISSING not in _parts(str(group))]
+
+
+def _parts(group: str) -> list[str]:
+    return [part.rpartition("=")[2] for part in group.split(", ")]
+
+
+def _title(model: FittedSummary, row: int) -> str:
+    variable, statistic, level = (str(entry) for entry in model.rows_[row])
+    if statistic == RECORDS:
+        return RECORDS
+    if statistic == QUANTILE:
+        return f"{variable}, median" if float(level) == 0.5 else f"{variable}, {100 * float(level):g}% quantile"
+    return f"{variable}, {statistic}" if not level else f"{variable}: {level}, {statistic}"
+
+
+def _kind(model: FittedSummary, row: int) -> str:
+    return dict(_variables(model)).get(str(model.rows_[row][0]), "")
+
+
+def _is_date(model: FittedSummary, row: int) -> bool:
+    return _kind(model, row) == "date" and model.rows_[row][1] == QUANTILE
+
+
+def _number(model: FittedSummary, row: int, at: int) -> str:
+    """Return a figure with as many digits as its interval supports."""
+    low, high = model.intervals_[:, row, at]
+    return _text(model, row, float(model.table_[row, at]), float(high - low) / 2)
+
+
+def _text(model: FittedSummary, row: int, value: float, half: float) -> str:
+    if _is_date(model, row):
+        return _iso(value)
+    statistic = str(model.rows_[row][1])
+    if statistic in (RECORDS, COUNT):
+        return f"{max(value, 0.0):.0f}"
+    if statistic == SHARE:
+        return f"{100 * value:.1f}%"
+    decimals = 3 if half <= 0 else min(max(1 - math.floor(math.log10(half)), 0), 6)
+    return f"{value:.{decimals}f}"
+
+
+def _with_interval(model: FittedSummary, row: int, at: int) -> str:
+    low, high = (float(end) for end in model.intervals_[:, row, at])
+    half = (high - low) / 2
+    return f"{_number(model, row, at)} ({_text(model, row, low, half)} to {_text(model, row, high, half)})"
+
+
+def _flag(model: FittedSummary, row: int, at: int) -> str:
+    """Return the mark of a figure whose interval takes much of the range."""
+    names = [name for name, _ in _variables(model)]
+    low, high = model.ranges_[names.index(str(model.rows_[row][0]))]
+    first, last = model.intervals_[:, row, at]
+    return FLAG if last - first > NARROW * (high - low) else ""
+
+
+def _exact(model: FittedSummary, row: int, value: float) -> str:
+    return _iso(float(value)) if _is_date(model, row) else f"{float(value):.10g}"
+
+
+def _iso(days: float) -> str:
+    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(days))).isoformat()
+
+
+def _escaped(text: str, marks: str) -> str:
+    for mark in marks:
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in text)
+
+
+def as_text_array(rows: Sequence[Sequence[str]]) -> AnyArray:
+    """Return texts as an array that can be saved."""
+    return np.array([list(row) for row in rows], dtype=np.str_)
