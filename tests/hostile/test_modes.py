@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import shutil
 import subprocess
@@ -18,10 +19,11 @@ import pytest
 pytest.importorskip("nvflare")
 
 from tests.engine.accounts import ENGINE_UID, engine_environment, engine_python
-from tests.engine.consortium import free_port, registration
+from tests.engine.consortium import Consortium, free_port, registration
 
 from dpcape.engines.flare.kits import FederationFolder
 from dpcape.guarantee.separation import LINES
+from dpcape.runs.in_process import finish
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.landlock import abi
 
@@ -120,3 +122,68 @@ def test_data_in_the_engines_reach_are_not_served(place: Place) -> None:
     guarded = Guarded(place.folder, place.folder / "keys", (prefix / "data" / "records.npz",))
     assert guarded.under([str(prefix)]) == [str(prefix / "data" / "records.npz")]
     assert guarded.under(["/usr/lib"]) == []
+
+
+# Version of Landlock that each site of one federation uses, and whether an ordinary user serves it.
+SERVED = {
+    "account": (7, False),
+    "confined": (7, True),
+    "signals": (5, True),
+    "ports": (3, True),
+    "none": (0, True),
+}
+
+
+@pytest.fixture
+def mixed() -> Iterator[Consortium]:
+    """A federation with one site in each mode; sites are called by their modes."""
+    made = Consortium(Path(tempfile.mkdtemp(prefix="dpcape-mixed-")), list(SERVED))
+    # Folders of other accounts are below it.
+    made.path.chmod(0o711)
+    made.create()
+    for name in ("folders", "data", "federation", "federation/kits"):
+        (made.path / name).chmod(0o711)
+    try:
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(made.path, ignore_errors=True)
+
+
+def serve_as_ordinary_user(consortium: Consortium, site: str, version: int) -> None:
+    owned = [consortium.folder(site), consortium.kit(site)]
+    for path in (consortium.path / "data" / f"{site}.npz", *owned, *(file for top in owned for file in top.rglob("*"))):
+        os.chown(path, ENGINE_UID, ENGINE_UID)
+    consortium.started[site] = time.time()
+    options = ["--unseparated"] if version == 0 else []
+    with (consortium.path / f"{site}.out").open("wb") as out:
+        consortium.running[site] = subprocess.Popen(
+            [engine_python(), *consortium.serve_command(site, consortium.kit(site))[1:], *options],
+            env={**engine_environment(), "HOME": "/", "DPCAPE_LANDLOCK_AT_MOST": str(version)},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            user=ENGINE_UID,
+            group=ENGINE_UID,
+            extra_groups=[],
+            start_new_session=True,
+        )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changes accounts")
+def test_the_line_of_each_mode_is_in_the_report_of_a_study_on_the_engine(mixed: Consortium) -> None:
+    study = mixed.study("mixed", "mean", minimum=len(SERVED), sites=list(SERVED))
+    mixed.approve(study)
+    mixed.start_one("server")
+    for site, (version, is_ordinary) in SERVED.items():
+        if is_ordinary:
+            serve_as_ordinary_user(mixed, site, version)
+        else:
+            mixed.start_one(site)
+    mixed.await_connected(list(SERVED), seconds=120)
+    run = mixed.run(study)
+    finish(run)
+    shown = " ".join(html.unescape((run.path / "report.html").read_text()).split())
+    for mode in SERVED:
+        assert f"at {mode}: {LINES[mode]}" in shown, (mixed.path / f"{mode}.out").read_text()[-2000:]
