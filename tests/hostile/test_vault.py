@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ import pytest
 
 from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
+from dpcape.site.vault import server
 from dpcape.site.vault.client import VaultClient, VaultGone
 from dpcape.site.vault.server import MAX_LINES, VaultSettings
 from dpcape.study import Study
@@ -239,3 +242,20 @@ def test_the_vault_has_no_network_no_engine_and_hides_its_memory(vault: Vault) -
     vault.process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     assert vault.process.poll() is None
+
+
+def test_a_socket_that_lingers_does_not_hold_the_vault_up() -> None:
+    """Of another kind than a line, with data that nobody takes: closing it would wait as long as its maker said."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        line = socket.create_connection(listening.getsockname())
+        peer, _ = listening.accept()
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 20))
+        line.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                line.send(bytes(2**16))
+        passed = array.array("i", [line.detach()]).tobytes()
+        begun = time.monotonic()
+        assert server._received([(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)]) == []
+        assert time.monotonic() - begun < 5
+        peer.close()

@@ -13,6 +13,7 @@ import logging.handlers
 import os
 import signal
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -168,8 +169,15 @@ def _received(ancillary: list[tuple[int, int, bytes]]) -> list[socket.socket]:
             if (line.family, line.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
                 lines.append(line)
             else:
-                line.close()
+                _drop(line)
     return lines
+
+
+def _drop(line: socket.socket) -> None:
+    """Close a socket at once: one with data left to send could keep its last holder waiting as long as it says."""
+    with contextlib.suppress(OSError):
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    line.close()
 
 
 def _exactly(line: socket.socket, n_bytes: int) -> bytes:
