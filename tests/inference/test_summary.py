@@ -236,6 +236,39 @@ def test_what_cannot_be_summarised_is_refused_before_anything_is_charged(options
         Summary(epsilon=1.0, delta=1e-5, **options).fit(federation)
 
 
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"sex": ["F", "missing"], "arm": ["new", "old"]}, "must not be called 'missing'"),
+        ({"sex": ["F", "M"], "arm": ["new", "all"]}, "must not be called 'all'"),
+    ],
+)
+def test_levels_that_could_be_mistaken_are_refused(columns: Any, words: str) -> None:
+    people = {"sex": np.array(["F"] * 30, dtype=object), "arm": np.array(["new"] * 30, dtype=object)}
+    federation = Federation(in_process({"here": table(people, columns=columns)}), protocol=Independent())
+    with pytest.raises(InvalidParameter, match=words):
+        Summary(epsilon=1.0, delta=1e-5, by="arm").fit(federation)
+
+
+@quiet
+def test_groups_of_two_columns_are_their_combinations_and_sites_have_no_weights() -> None:
+    people = _people(3000)
+    parts = np.array_split(np.arange(3000), 3)
+    held = {
+        name: table({column: values[part] for column, values in people.items()}, columns=COLUMNS)
+        for name, part in zip(("ava", "bob", "cid"), parts, strict=True)
+    }
+    line = in_process(held, noise=Replay(2))
+    federation = Federation(line, protocol=Exact())
+    model = Summary(epsilon=1.0, delta=1e-5, by=["arm", "sex"], columns=["age"]).fit(federation)
+    assert model.groups_.tolist()[:3] == ["all", "arm=new, sex=F", "arm=new, sex=M"]
+    assert model.complete_.sum() == 5
+    assert len(model.groups_) == 10
+    weighted = Federation(line, protocol=Exact(), weights={"ava": 0.8, "bob": 0.1, "cid": 0.1})
+    with pytest.raises(InvalidParameter, match="counts every record once"):
+        Summary(epsilon=1.0, delta=1e-5).fit(weighted)
+
+
 def test_a_figure_that_is_not_in_the_table_is_named() -> None:
     federation, _ = _federation(Exact(), 500, 1)
     with warnings.catch_warnings():

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.summary import QUARTILES, SUMMARY, checked_quantiles, chosen_columns, n_bins_of, weights_of
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.summary_figures import (
     Sized,
     cell_names,
@@ -30,7 +31,7 @@ from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled
 from dpcape.postprocessing.verdicts import Verdict, of_ranges
-from dpcape.report.table_one import ALL, MISSING, QUANTILE, SHARE, aligned, as_text_array, csv_text, latex, markdown
+from dpcape.report.table_one import ALL, QUANTILE, SHARE, aligned, as_text_array, csv_text, latex, markdown
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.grouped_counts import grouped_counts
 
@@ -69,6 +70,8 @@ class Summary(FederatedEstimator):
         Variable, statistic ("records", "count", "share", "quantile", "mean" or "sd") and level of each row.
     groups_ : array of shape (groups,)
         "all" and the groups, "missing" among them.
+    complete_ : array of shape (groups,)
+        Whether a group is one of public levels, with nothing missing.
     histogram_ : array of shape (cells, groups)
         Counts to be drawn, not negative: of levels, and at the knots of ranges.
     cells_ : array of shape (cells, 2)
@@ -100,6 +103,7 @@ class Summary(FederatedEstimator):
     group that noise hides             intervals reach from one end of the range to the other
     value held by many records         intervals of quantiles hold for every distribution
     a site is lost                     table of the sites that finished
+    sites with weights                 refused: counts would not be counts
     =================================  ==========================================================
 
     References
@@ -128,6 +132,7 @@ class Summary(FederatedEstimator):
         "intervals_",
         "rows_",
         "groups_",
+        "complete_",
         "histogram_",
         "cells_",
         "variables_",
@@ -137,6 +142,7 @@ class Summary(FederatedEstimator):
     intervals_: FloatArray
     rows_: AnyArray
     groups_: AnyArray
+    complete_: BoolArray
     histogram_: FloatArray
     cells_: AnyArray
     variables_: AnyArray
@@ -163,6 +169,14 @@ class Summary(FederatedEstimator):
         self.weights = weights
         self.confidence = confidence
 
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        if federation.weights:
+            raise InvalidParameter(
+                "weights of sites must be left out for Summary, which counts every record once; got weights of "
+                f"{len(federation.weights)} sites. Remove them."
+            )
+        return super()._shares(federation)
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
         chosen, groups = chosen_columns(facts, self.by, self.columns)
@@ -179,7 +193,7 @@ class Summary(FederatedEstimator):
             unit_covariance(column, weight, bins) for column, weight in zip(statistic.counted, weights, strict=True)
         ]
         counts = pooled(parts, units, n_records=n_records, scale=release.scale * n_records)
-        level = Level(self.confidence, effective_share(federation, release.survivors) * n_records)
+        level = Level(self.confidence)
         self._tabulate(statistic.counted, [facts.columns[at] for at in groups], counts, level, n_records)
 
     def _tabulate(
@@ -191,7 +205,9 @@ class Summary(FederatedEstimator):
         n_records: float,
     ) -> None:
         """Set the fitted arrays."""
-        self.groups_ = np.array([ALL, *group_names(by)] if by else [ALL], dtype=np.str_)
+        named = group_names(by) if by else {}
+        self.groups_ = np.array([ALL, *named], dtype=np.str_)
+        self.complete_ = np.array([True, *named.values()])
         self.variables_ = as_text_array([[column.name, column.kind] for column in columns])
         self.ranges_ = np.array([range_of(column) for column in columns])
         quantiles = checked_quantiles(self.quantiles)
@@ -223,8 +239,8 @@ class Summary(FederatedEstimator):
                 rows = [min(rows, key=lambda at: abs(float(self.rows_[at][2]) - 0.5))]
             widths = (self.intervals_[1, rows] - self.intervals_[0, rows]).max(axis=0)
             what = "shares" if kind == SHARE else "median"
-            for group, width in zip(self.groups_, widths, strict=True):
-                if MISSING not in str(group):
+            for group, is_complete, width in zip(self.groups_, self.complete_, widths, strict=True):
+                if is_complete:
                     whose = f" ({group})" if len(self.groups_) > 1 else ""
                     names.append(f"{what} of {column.name}{whose}")
                     halves.append(width / 2)

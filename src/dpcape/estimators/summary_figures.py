@@ -66,15 +66,15 @@ def unit_covariance(column: PublicColumn, weight: float, bins: int) -> FloatArra
     return np.asarray(np.linalg.inv(rows @ rows.T) / weight**2, dtype=np.float64)
 
 
-def group_names(by: Sequence[PublicColumn]) -> list[str]:
-    """Return the names of all groups: levels, or combinations of them, missing included."""
+def group_names(by: Sequence[PublicColumn]) -> dict[str, bool]:
+    """Return the names of all groups, levels or combinations of them, and whether nothing is missing in each."""
     levels = [[*column.levels, MISSING] for column in by]
     if len(by) == 1:
-        return levels[0]
-    return [
-        ", ".join(f"{column.name}={level}" for column, level in zip(by, chosen, strict=True))
+        return {level: level != MISSING for level in levels[0]}
+    return {
+        ", ".join(f"{column.name}={level}" for column, level in zip(by, chosen, strict=True)): MISSING not in chosen
         for chosen in product(*levels)
-    ]
+    }
 
 
 def range_of(column: PublicColumn) -> tuple[float, float]:

@@ -116,18 +116,15 @@ def pooled(parts: Sequence[FloatArray], units: Sequence[FloatArray], *, n_record
 
 @dataclass(frozen=True)
 class Level:
-    """How sure intervals are, and how much sampling error grows where sites have weights.
+    """How sure intervals are.
 
     Attributes
     ----------
     confidence : float
         Probability with which an interval contains its quantity.
-    inflation : float
-        Variance of a weighted mean over that of the plain one; 1 without weights.
     """
 
     confidence: float
-    inflation: float = 1.0
 
     @property
     def z(self) -> float:
@@ -155,7 +152,7 @@ def share_interval(present: Counts, cell: int, level: Level) -> Interval:
     of_cell[cell] = 1.0
     (count, own), (size, whole) = present.of(of_cell), present.of(of_all)
     cross = float(of_cell @ present.covariance @ of_all)
-    sampled = level.inflation * max(size, 1.0)
+    sampled = max(size, 1.0)
     square = level.z**2
     return _between_roots(
         size**2 - square * whole + square * sampled,
@@ -176,7 +173,7 @@ def mean_and_interval(present: Counts, level: Level) -> tuple[float, Interval]:
     mean = min(max(moment / size, 0.0), float(n_bins)) if size > 0 else n_bins / 2
     cross = float(knots @ present.covariance @ np.ones(n_bins + 1))
     squares, noise = present.of((knots - mean) ** 2)
-    sampled = level.inflation * (max(squares, 0.0) + math.sqrt(max(noise, 0.0)))
+    sampled = max(squares, 0.0) + math.sqrt(max(noise, 0.0))
     square = level.t(size) ** 2
     ends = _between_roots(
         size**2 - square * whole,
@@ -204,7 +201,7 @@ def deviation_and_interval(present: Counts, level: Level) -> tuple[float, Interv
     noise = present.of((gradient - variance) / size)[1]
     fourth, around = present.of(gradient**2)
     fourth = max(3 * max(variance, 0.0) ** 2, (fourth + math.sqrt(max(around, 0.0))) / size)
-    sampled = level.inflation * max(fourth - variance**2, 0.0) / size
+    sampled = max(fourth - variance**2, 0.0) / size
     half = level.t(size) * math.sqrt(max(noise, 0.0) + sampled)
     # The mean is noisy too: its square takes away as much.
     curved = level.t(size) ** 2 * present.of((knots - mean) / size)[1]
@@ -230,7 +227,7 @@ def quantile_and_interval(present: Counts, q: float, level: Level) -> tuple[floa
     q : float
         Between 0 and 1.
     level : Level
-        Confidence and inflation.
+        Confidence.
     """
     n_bins = len(present.counts) - 1
     if not present.size > 0:
@@ -250,7 +247,7 @@ def _kept_points(present: Counts, q: float, level: Level) -> FloatArray:
 
     def holds(*inequalities: _Combination) -> BoolArray:
         z = -float(ndtri((1 - level.confidence) / 4))
-        kept = [entry.value(sums) >= -z * entry.deviation(sums, covariance, level.inflation) for entry in inequalities]
+        kept = [entry.value(sums) >= -z * entry.deviation(sums, covariance) for entry in inequalities]
         found: BoolArray = np.logical_and.reduce(kept)
         return found
 
@@ -280,7 +277,7 @@ class _Combination:
         value: FloatArray = np.sum(terms, axis=0)
         return value
 
-    def deviation(self, sums: FloatArray, covariance: FloatArray, inflation: float) -> FloatArray:
+    def deviation(self, sums: FloatArray, covariance: FloatArray) -> FloatArray:
         """Return the standard deviation of noise and sampling together."""
         noise = self._squared(lambda first, second: covariance[first, second])
         # Indicators of "up to" are nested: the product of two is the smaller one.
@@ -288,7 +285,7 @@ class _Combination:
         sampled = np.maximum(squares - self.value(sums) ** 2 / max(float(sums[-1]), 1.0), 0.0)
         # What noise hides of it counts as one standard deviation of a count, and one record more.
         hidden = 1.0 + math.sqrt(max(float(np.diagonal(covariance).max()), 0.0))
-        total: FloatArray = np.sqrt(np.maximum(noise, 0.0) + inflation * (sampled + hidden))
+        total: FloatArray = np.sqrt(np.maximum(noise, 0.0) + sampled + hidden)
         return total
 
     def _squared(self, product: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:

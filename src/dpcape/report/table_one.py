@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, BoolArray, FloatArray
 
 MISSING, ALL = "missing", "all"
 RECORDS, QUANTILE, MEAN, DEVIATION, COUNT, SHARE = "records", "quantile", "mean", "sd", "count", "share"
@@ -33,6 +33,7 @@ class FittedSummary(Protocol):
 
     rows_: AnyArray
     groups_: AnyArray
+    complete_: BoolArray
     table_: FloatArray
     intervals_: FloatArray
     variables_: AnyArray
@@ -178,11 +179,7 @@ def _variables(model: FittedSummary) -> list[tuple[str, str]]:
 
 def _shown_groups(model: FittedSummary) -> list[int]:
     """Return the groups that are columns of the table: those in which nothing is missing."""
-    return [at for at, group in enumerate(model.groups_) if MISSING not in _parts(str(group))]
-
-
-def _parts(group: str) -> list[str]:
-    return [part.rpartition("=")[2] for part in group.split(", ")]
+    return [int(at) for at in np.flatnonzero(model.complete_)]
 
 
 def _title(model: FittedSummary, row: int) -> str:
