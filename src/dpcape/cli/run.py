@@ -79,8 +79,8 @@ def _default_folder(study: Study, rehearse: bool) -> Path:
 
 
 def _show(folder: RunFolder, as_json: bool) -> None:
-    guarantee = folder.guarantee()
-    verdicts = folder.model().verdicts_
+    guarantee, model = folder.guarantee(), folder.model()
+    verdicts = model.verdicts_
     if as_json:
         result = {
             "run": str(folder.path),
@@ -94,6 +94,8 @@ def _show(folder: RunFolder, as_json: bool) -> None:
         click.echo("Rehearsal on synthetic records: no data file was opened, nothing was charged.")
     if sys.stdout.isatty():
         _print_card(folder)
+    if hasattr(model, "to_text"):
+        click.echo(model.to_text())
     _print_verdicts(verdicts)
     click.echo(f"Guarantee: {guarantee['sentence']}")
     click.echo(f"Report: {folder.path / 'report.html'}")
