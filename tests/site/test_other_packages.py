@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -109,6 +110,23 @@ def test_an_allowed_package_can_be_reviewed_and_is_conditional(study_file: Path,
     assert place.state().packages == set()
     with pytest.raises(InvalidParameter, match="which is not"):
         place.allow_package("somebody-else", allowed=False)
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_the_doctor_of_a_site_loads_no_code_of_other_packages(
+    study_file: Path, place: SiteFolder, is_allowed: bool
+) -> None:
+    if is_allowed:
+        place.allow_package("somebody-else")
+    words = ["doctor", "--study", str(study_file), "--folder", str(place.path), "--json"]
+    found = json.loads(CliRunner().invoke(main, words).stdout)
+    assert "SOMEBODY_RAN" not in os.environ
+    assert "somebody_else" not in sys.modules
+    refused = [entry["text"] for entry in found["findings"] if entry["subject"] == "study"]
+    assert len(refused) == (not is_allowed)
+    assert all("allow-analysis somebody-else" in text for text in refused)
+    # The rest is looked at all the same.
+    assert {"identity", "ledger"} <= {entry["subject"] for entry in found["findings"]}
 
 
 @pytest.mark.parametrize(
