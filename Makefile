@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo docs test test-engine test-hostile test-pages test-slow check format bench lock clean reproduce-quick
+.PHONY: demo docs test test-engine test-hostile test-pages test-slow check format bench league lock clean reproduce-quick
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -68,6 +68,10 @@ format: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py
+
+# dpcape against other private methods at the same guarantee; LEAGUE holds options: make league LEAGUE="--quick".
+league: $(VENV)/.ready
+	$(BIN)/python -m experiments.league.run $(LEAGUE)
 
 # Rewrites the locked versions from pyproject.toml; needs uv.
 lock:

@@ -1,0 +1,1 @@
+"""The league: dpcape against other private methods at the same guarantee."""
