@@ -20,7 +20,7 @@ from dpcape.planning.consortium import Consortium as Setting
 from dpcape.planning.curves import scenarios
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
-from dpcape.planning.measures import measure_of
+from dpcape.planning.measures import expected_word, measure_of
 from dpcape.planning.page import write_planner
 from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of
 from dpcape.planning.study_plan import plan_study, plans_of, terms_of
@@ -297,6 +297,14 @@ def measured(study: dict[str, Any], declared: Declared) -> Any:
 
 def plain(declared: Declared) -> dict[str, Any]:
     return {**vars(declared), "values": list(declared.values)}
+
+
+def test_what_to_expect_is_said_in_the_same_word(run: Any) -> None:
+    """The closing sentence of a plan and that of the page, on both sides of each limit."""
+    values = [0.0, 0.0999, 0.1, 0.1001, 0.4999, 0.5, 0.5001, 3.0]
+    got = run("(values) => values.map((value) => expectedWord(value))", values)
+    assert got == [expected_word(value) for value in values]
+    assert run("(value) => expectedWord(value)", None) == "not determined"
 
 
 def test_expected_errors_are_the_same(run: Any) -> None:

@@ -65,6 +65,19 @@ def test_the_release_is_declared_and_paid_for() -> None:
     assert model.guarantee_.epsilon <= 1.0
 
 
+def test_the_expected_noise_of_centres_is_relative_to_the_length_that_is_found() -> None:
+    """Whatever the bound is, a plan with a quantile expects the same; without one, the same share of the bound."""
+    found = [
+        [
+            federation.plan(KMeans(2, epsilon=1.0, delta=1e-5, n_iter=4, clip=clip)).expected_error
+            for clip in (CLIP, None)
+        ]
+        for federation in (_federation(_data(), 1.0), _federation(_data(), 20.0))
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    assert found[0][0] == pytest.approx(found[0][1] / np.sqrt(0.95), rel=1e-3)
+
+
 def test_units_come_back() -> None:
     first, second = (
         PCA(2, epsilon=1.0, delta=1e-5, clip=CLIP).fit(_federation(unit * _data(), unit * 8.0))

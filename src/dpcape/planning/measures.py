@@ -202,11 +202,15 @@ def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "r
 
 def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     few = reduces(facts.n_features, options.get("init"))
-    # In many columns scales are relative to the length that rows are shortened to.
-    longest, n_clusters = 1.0 if few else math.hypot(*facts.bounds), _whole(options, "n_clusters")
-    spread = n_clusters * math.sqrt(facts.n_features + 1) / longest
+    spread = _whole(options, "n_clusters") * math.sqrt(facts.n_features + 1)
+
+    def against_the_longest(scales: Sequence[float]) -> float:
+        # In many columns, and after a release of lengths, scales are relative to the length that rows are shortened to.
+        clipped = options.get("clip") is not None and len(scales) > _whole(options, "n_iter")
+        return scales[-1] * spread / (1.0 if few or clipped else math.hypot(*facts.bounds))
+
     title = "noise of a centre in the last round, against the longest row (clusters of equal size)"
-    return _noise(title, lambda s: s[-1] * spread, "bound")
+    return _noise(title, against_the_longest, "bound")
 
 
 def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
