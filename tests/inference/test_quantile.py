@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from dpcape import PCA, Cape, Federation, Independent, KMeans, Quantile, Replay, in_process, rows, views
+from dpcape import PCA, Cape, Federation, Independent, KMeans, Mean, Quantile, Replay, in_process, rows, views
 from dpcape.errors import InvalidParameter, UtilityWarning
 
 CLIP = Quantile(0.9, share=0.05)
@@ -39,6 +40,28 @@ def test_a_bound_far_too_large_costs_little() -> None:
     truth = np.linalg.eigvalsh(shortened.T @ shortened / len(X))[::-1][:2]
     assert ((model.interval_[0] <= truth) & (truth <= model.interval_[1])).all()
     assert abs(model.components_[0, 0]) > 0.99
+
+
+@pytest.mark.parametrize("ranged", [True, False])
+def test_intervals_of_means_cover_after_clipping(ranged: bool) -> None:
+    """Skewed columns far from zero, ranges or a bound far too wide: .95 is not refused at 1e-4 by 80 intervals.
+
+    With ranges intervals are about the mean of the records; without, about that of rows clipped to the length found.
+    """
+    generator, held = np.random.default_rng(3), []
+    for seed in range(40):
+        X = 1 + generator.exponential(size=(3000, 2))
+        spec: dict[str, Any] = {"ranges": [(-30.0, 30.0)] * 2} if ranged else {"bound": 40.0}
+        federation = Federation(in_process({"here": rows(X, **spec)}, noise=Replay(seed)), protocol=Independent())
+        model = Mean(epsilon=3.0, delta=1e-5, clip=CLIP).fit(federation)
+        truth = np.full(2, 2.0)
+        if not ranged:
+            radius = float(model.about_.removeprefix("the mean of rows clipped to "))
+            many = 1 + np.random.default_rng(9).exponential(size=(200_000, 2))
+            truth = (many * np.minimum(1, radius / np.linalg.norm(many, axis=1))[:, None]).mean(axis=0)
+        low, high = model.original_interval_
+        held.append((low <= truth) & (truth <= high))
+    assert binom.cdf(int(np.sum(held)), np.size(held), 0.95) > 1e-4
 
 
 @pytest.mark.parametrize("width", [2, 12])

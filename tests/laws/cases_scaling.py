@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcape import rows, views
 
-from .cases_moments import _clipped, _first, _joint, _second
+from .cases_moments import _clipped, _clipped_means, _first, _joint, _second
 from .statistic_case import Case
 
 Vector = NDArray[np.float64]
@@ -85,6 +85,16 @@ CASES = [
         # Views divided by their bounds, as for a mean whose units must not matter.
         {"centre": np.zeros(4), "scale": np.ones(4), "radius": np.array([1.0, 0.5])},
         expected=lambda p: _first(np.hstack([_clipped(p[:, :2], 1.0), _clipped(p[:, 2:], 0.5) / 0.5])),
+    ),
+    Case(
+        "scaled_clipped_means",
+        "rows",
+        3,
+        _rows,
+        # Rows divided by a length and clipped to 1; a row loses all of itself only in the limit.
+        {"centre": np.zeros(3), "scale": np.ones(3), "radius": np.array([1.5]), "clipping_weight": 1.0},
+        reaches=0.9,
+        expected=lambda p: _clipped_means(p / 1.5, 1.0),
     ),
     Case("scaled_second_moment", "rows", 3, _rows, _ONE, expected=lambda p: _second(_seen(p))),
     Case("scaled_second_moment", "views", 4, _views, _TWO, expected=lambda p: _second(_seen_twice(p))),

@@ -54,6 +54,11 @@ def _views(n_rows: int = 150) -> dict[str, Any]:
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Mean": (lambda e, d: Mean(epsilon=e, delta=d), _rows, {"mean_": 1e-2, "variance_": 2e-2}),
     "Mean-ranges": (lambda e, d: Mean(epsilon=e, delta=d), _ranged, {"mean_": 2e-2, "original_mean_": 2e-2}),
+    "Mean-clipped": (
+        lambda e, d: Mean(epsilon=e, delta=d, clip=Quantile(0.9, share=0.1)),
+        _rows,
+        {"mean_": 1e-2},
+    ),
     "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_": 1e-2}),
     "PCA-clipped": (
         lambda e, d: PCA(2, epsilon=e, delta=d, clip=Quantile(0.9, share=0.1)),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, Parameter, check_confidence
-from dpcape.analyses.release import Release, Steps
-from dpcape.statistics.clipped_means import clipping_weight
+from dpcape.analyses.release import Steps
+from dpcape.analyses.scaling import CLIP, clipping, scaled_release
+from dpcape.formula import choose
+from dpcape.statistics.clipped_means import clipping_weight, weight_after_scaling
 
 CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: check_confidence(value))
 
 
 def _schedule(p: Public) -> Steps:
-    weight = clipping_weight(p.facts)
-    yield Release("clipped_means", {"n_features": p.n_features, "bound": p.bound, "clipping_weight": weight})
+    plan = yield from clipping(p)
+    weight = choose(plan.used, lambda: weight_after_scaling(p.facts), lambda: clipping_weight(p.facts))
+    numbers = {"n_features": p.n_features, "bound": plan.bound, "clipping_weight": weight}
+    yield from scaled_release(plan, "clipped_means", numbers)
 
 
 MEAN = Analysis(
@@ -22,12 +26,12 @@ MEAN = Analysis(
     place=1,
     kinds=frozenset({"rows", "labelled", "views", "subjects"}),
     records="rows",
-    parameters=(CONFIDENCE,),
+    parameters=(CONFIDENCE, CLIP),
     schedule=_schedule,
     variants=(Variant("mean", "Mean", yardstick=BOUND),),
     measure="noise_of_mean",
     sections=("means",),
-    audit=(AuditCase("mean", {}, "rows", 3),),
+    audit=(AuditCase("mean", {}, "rows", 3), AuditCase("clipped-mean", {"clip": (0.9, 0.05)}, "rows", 3)),
     standing=VERIFIED,
     reason="the diameter of (x, x^2, what clipping took away) is proved at ClippedMeans",
     reference="docs/analyses",

@@ -7,18 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 from scipy.special import ndtri
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mean import MEAN
+from dpcape.analyses.scaling import Quantile
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.scaling import clipped_or_warned, scaled
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.federation.allowance import ValidShare
+from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import Verdict, numbered, of_ranges
-from dpcape.statistics.clipped_means import ClippedMeans, Means, clipped_means, most_clipped
+from dpcape.statistics.clipped_means import ClippedMeans, Means, clipped_means, most_clipped, weight_after_scaling
 
 _CLIPPED = "of rows clipped to the bound, because there are no public ranges"
 
@@ -34,6 +38,9 @@ class Mean(FederatedEstimator):
         Privacy parameter delta, the same at all sites; far below one over the number of records.
     confidence : float
         Probability with which each interval contains its entry of the population mean.
+    clip : Quantile or None
+        Rows are clipped to this quantile of their lengths, which is found by a release of its own inside the same
+        allowance; None clips them to their bound alone.
 
     Attributes
     ----------
@@ -50,13 +57,15 @@ class Mean(FederatedEstimator):
     clipped_ : float
         Released mean of the part of a row that clipping took away, from 0 (nothing) to 1, with noise.
     about_ : str
-        What the intervals are about: "the mean", or without public ranges "the mean of clipped rows".
+        What the intervals are about: "the mean", or without public ranges "the mean of clipped rows" (with ``clip``,
+        of rows clipped to the length found).
 
     Privacy
     -------
     One release of ``clipped_means``: the rows, their squares for the variance, the part that
     clipping took away, and the number of valid rows. Its diameter is 2 B if public ranges allow no clipping, 2.24 B if
-    they do, and 2.06 B without ranges. The rest is post-processing.
+    they do, and 2.06 B without ranges. With ``clip`` a histogram of the lengths of the rows comes first (sqrt(2)); rows
+    are then divided by the length found and clipped to 1, so B is 1 whatever was found. The rest is post-processing.
 
     Notes
     -----
@@ -94,17 +103,24 @@ class Mean(FederatedEstimator):
         "about_",
     )
 
-    def __init__(self, *, epsilon: float | Mapping[str, float], delta: float, confidence: float = 0.95) -> None:
+    def __init__(
+        self,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        confidence: float = 0.95,
+        clip: Quantile | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.confidence = confidence
+        self.clip = clip
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        facts = federation.facts
-        statistic = clipped_means(facts)
-        means = private.mean(statistic)
+        clipped_to = clipped_or_warned(federation, private, self.public(federation))
+        facts, statistic, means, unit = _released(federation.facts, private, clipped_to)
         release = private.releases[-1]
-        found = _per_valid(means, release.scale, private.counted, statistic)
+        found = _per_valid(means, release.scale * unit, private.counted, statistic)
         low, high = _ends(facts)
         self.variance_ = np.maximum(found.squares - found.mean**2, 0.0)
         # Where noise hides the variance, count what it could be rather than nothing.
@@ -118,10 +134,28 @@ class Mean(FederatedEstimator):
         self.mean_ = np.clip(found.mean, low, high)
         self.interval_ = np.clip(np.stack([found.mean - half, found.mean + half]), low, high)
         self.clipped_ = found.clipped
-        self.about_ = "the mean" if facts.ranges else "the mean of clipped rows"
+        of_clipped = "the mean of clipped rows" if clipped_to is None else f"the mean of rows clipped to {unit:.6g}"
+        self.about_ = "the mean" if facts.ranges else of_clipped
         self.original_mean_ = original_units(facts, self.mean_)
         self.original_interval_ = original_units(facts, self.interval_)
         self.verdicts_ = _verdicts(facts, half, (high - low) / 2, clipped + reach * found.clipped_scale)
+
+
+def _released(
+    facts: PublicFacts, private: Allowance, clipped_to: Scaling | None
+) -> tuple[PublicFacts, ClippedMeans, Means, float]:
+    """Release the means; return facts and statistic of the rows as they were clipped, the means, and their unit.
+
+    Rows that were divided by a released length and clipped to 1 are, in their own units, rows clipped to that length.
+    """
+    if clipped_to is None:
+        statistic = clipped_means(facts)
+        return facts, statistic, private.mean(statistic), 1.0
+    weight, unit = weight_after_scaling(facts), float(clipped_to.radius[0])
+    means: Means = private.mean(scaled(facts, clipped_to, "clipped_means", clipping_weight=weight))
+    shorter = msgspec.structs.replace(facts, bounds=(unit,), longest=())
+    statistic = ClippedMeans(shorter, clipping_weight=weight)
+    return shorter, statistic, Means(means.mean * unit, means.squares * unit**2, means.clipped), unit
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,11 @@ def clipping_weight(facts: PublicFacts | None) -> float:
     return _WITH_RANGES if most_clipped(facts) > 0 else 0.0
 
 
+def weight_after_scaling(facts: PublicFacts | None) -> float:
+    """Return the weight of the clipped part where rows are clipped to a released length, by a public rule."""
+    return _WITHOUT if facts is None or not facts.longest else _WITH_RANGES
+
+
 def clipped_means(facts: PublicFacts) -> ClippedMeans:
     """Means of rows and of what clipping took away."""
     return ClippedMeans(facts, clipping_weight=clipping_weight(facts))

@@ -19,6 +19,7 @@ import numpy as np
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, sqrt
+from dpcape.statistics.clipped_means import ClippedMeans, Means
 from dpcape.statistics.clusters import ClusterMeans, ClusterSums
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import CentredMoments, FirstMoments, SecondMoment
@@ -93,6 +94,12 @@ class Standardised:
             rows, factors = self._standardised(block, weights)
             yield rows, targets, weights * factors
 
+    def shortened_blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Return blocks of standardised rows, and the factors by which rows were shortened in all."""
+        for block, factors in self._records.shortened_blocks(size):
+            rows, more = self._standardised(block, None)
+            yield rows, factors * more
+
     def _standardised(self, block: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return new rows inside the unit ball of each view, and the smallest factor of clipping per row."""
         factors = np.ones(len(block))
@@ -127,8 +134,8 @@ def views_of(widths: tuple[int, ...]) -> list[slice[int, int, None]]:
 
 
 def scaled_facts(facts: PublicFacts) -> PublicFacts:
-    """Return the facts of standardised records: each view is at most 1 long."""
-    return msgspec.structs.replace(facts, bounds=(1.0,) * len(facts.bounds))
+    """Return the facts of standardised records: each view is at most 1 long, and may have been of any length."""
+    return msgspec.structs.replace(facts, bounds=(1.0,) * len(facts.bounds), longest=())
 
 
 class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
@@ -192,6 +199,13 @@ class ScaledFirstMoments(Scaled[tuple[FloatArray, FloatArray]]):
     """Mean of standardised rows, and of their squared entries."""
 
     inner = FirstMoments
+
+
+@known
+class ScaledClippedMeans(Scaled[Means]):
+    """Mean of standardised rows, of their squared entries, and of the part that clipping took away."""
+
+    inner = ClippedMeans
 
 
 @known
