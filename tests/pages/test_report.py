@@ -67,9 +67,14 @@ CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses =
 THREE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b", "c"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 20'
 SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
+TABLE = (
+    'kind = "table"\n[data.columns]\nage = { range = [18, 90] }\n"<b>left</b>" = { levels = ["no", "yes"] }\n'
+    'seen = { range = ["2020-01-01", "2024-12-31"] }\narm = { levels = ["new", "old"] }'
+)
 
 # label -> (analysis, parameters, data, sections the page must have, pictures besides the card's two)
 KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
+    "summary": ("summary", 'by = ["arm"]', TABLE, ("Table 1",), 1),
     "mean": ("mean", "", ROWS, ("Means",), 2),
     "pca": ("pca", "n_components = 3", ROWS, ("Strength of the components", "Components"), 3),
     "cca": (

@@ -37,12 +37,14 @@ HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}
 TRIALS = 20_000
 ROWS = 'kind = "rows"\ncolumns = ["a", "b"]\nbound = 1.0'
 LABELLED = 'kind = "labelled"\ncolumns = ["a", "b"]\nbound = 1.0\ntarget = "y"\nresponse = [-1, 1]'
+TABLE = 'kind = "table"\n[data.columns]\nage = { range = [0, 9] }\narm = { levels = ["a", "b"] }'
 CAPE = 'kind = "cape"\nn_colluding = 1'
 STUDIES = {
     "mean": ("mean", "", 'kind = "independent"', ROWS),
     "pca": ("pca", "n_components = 1", CAPE, ROWS),
     "regression": ("linear_regression", "", 'kind = "secure-sum"\nn_colluding = 1\nminimum_sites = 3', LABELLED),
     "kmeans": ("kmeans", "n_clusters = 2\nn_iter = 2", 'kind = "dealer"\nn_colluding = 1', ROWS),
+    "summary": ("summary", 'by = ["arm"]\nbins = 4', CAPE, TABLE),
     "poisson": ("polynomial_loss", 'loss = "poisson"', CAPE, LABELLED.replace("[-1, 1]", "[0, 10]")),
 }
 
@@ -103,6 +105,7 @@ KINDS = {
     "classes": LABELLED.replace("response = [-1, 1]", 'classes = ["no", "yes"]'),
     "views": 'kind = "views"\nbounds = [1.0, 2.0]\nx = { columns = ["a", "b"] }\ny = { columns = ["c"] }',
     "documents": 'kind = "documents"\nfeatures = 5',
+    "table": f'{TABLE}\nseen = {{ range = ["2020-01-01", "2024-12-31"] }}',
     "time points": 'kind = "subjects"\nfeatures = 3\nbound = 2.0\nunit = "record"',
     "people": 'kind = "subjects"\nfeatures = 3\nbound = 2.0\nunit = "subject"\nrows_per_subject = 5',
 }
