@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo docs test test-engine test-hostile test-pages test-slow check format bench league lock clean reproduce-quick
+.PHONY: demo docs test test-engine test-hostile test-pages test-slow test-torch check format bench league lock clean reproduce-quick
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -20,7 +20,7 @@ demo: $(VENV)/.ready
 	$(BIN)/dpcape demo --out demo
 
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "not slow and not engine and not hostile and not browser" --ignore=tests/hostile
+	$(BIN)/pytest -n 2 -m "not slow and not engine and not hostile and not browser and not torch" --ignore=tests/hostile
 
 # NVIDIA FLARE is installed on demand: its versions are locked against the others'.
 $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
@@ -42,6 +42,14 @@ $(VENV)/.pages-ready: requirements/pages.txt $(VENV)/.ready
 test-pages: $(VENV)/.pages-ready
 	scripts/install-browser
 	$(BIN)/pytest -m browser tests/browser
+
+# PyTorch is installed on demand: it is large, and dpcape works without it.
+$(VENV)/.torch-ready: requirements/torch.txt $(VENV)/.ready
+	$(BIN)/pip install --quiet --requirement requirements/torch.txt
+	touch $@
+
+test-torch: $(VENV)/.torch-ready
+	$(BIN)/pytest -m torch tests/torch
 
 test-slow: $(VENV)/.ready
 	$(BIN)/pytest -n 2 -m "slow and not engine and not hostile and not browser"
@@ -78,6 +86,7 @@ lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/dev.txt
 	uv pip compile pyproject.toml --extra engine -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/engine.txt
 	uv pip compile pyproject.toml --extra pages -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/pages.txt
+	uv pip compile pyproject.toml --extra torch -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/torch.txt
 	uv pip compile pyproject.toml --extra docs -c requirements/dev.txt -c requirements/engine.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/docs.txt
 
 # Every figure and table of the papers, small: out/index.html.

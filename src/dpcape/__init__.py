@@ -36,6 +36,7 @@ _WHERE = {
     "MixtureModel": "estimators",
     "Summary": "estimators",
     "TopicModel": "estimators",
+    "TorchClassifier": "estimators",
 }
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         PolynomialLoss,
         Summary,
         TopicModel,
+        TorchClassifier,
     )
     from dpcape.federation import Federation
     from dpcape.noise import Replay
@@ -85,6 +87,7 @@ __all__ = [
     "SecureSum",
     "Summary",
     "TopicModel",
+    "TorchClassifier",
     "__version__",
     "documents",
     "in_process",

@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 
 from dpcape import Cape, Exact, Federation, Independent, NetworkClassifier, Replay, in_process, labelled
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import network_gradient
+from dpcape.statistics import deep_gradient, network_gradient
+from dpcape.statistics.gradients import DeepGradient, layers_of, n_weights
 
 Vector = NDArray[np.float64]
 
@@ -62,19 +63,59 @@ def test_unclipped_the_statistic_is_the_gradient(n_classes: int) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-7)
 
 
-def test_clipping_equals_a_loop_over_records() -> None:
+def deep_loss(weights: Vector, widths: tuple[int, ...], X: Vector, codes: NDArray[np.int64], scale: float) -> float:
+    *hidden, output = layers_of(weights, widths)
+    active = scale * X
+    for layer in hidden:
+        active = np.maximum(active @ layer[:, :-1].T + layer[:, -1], 0)
+    logits = active @ output[:, :-1].T + output[:, -1]
+    if logits.shape[1] == 1:
+        return float(np.mean(np.logaddexp(0, logits[:, 0]) - codes * logits[:, 0]))
+    return float(np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(codes)), codes]))
+
+
+@pytest.mark.parametrize("widths", [(3, 4, 3, 1), (3, 2, 4, 3, 3)])
+def test_the_gradient_of_several_layers_against_central_differences(widths: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(len(widths))
+    n_classes = max(2, widths[-1])
+    X, codes = generator.uniform(-0.5, 0.5, (40, 3)), generator.integers(0, n_classes, 40)
+    records = labelled(X, codes, bound=2.0, classes=list(range(n_classes)))
+    weights = generator.standard_normal(n_weights(widths))
+    asked = deep_gradient(records.facts(), widths=widths[1:-1], weights=weights, clip=1e6, input_scale=1.3)
+    steps = 1e-6 * np.eye(weights.size)
+    wanted = [
+        (deep_loss(weights + step, widths, X, codes, 1.3) - deep_loss(weights - step, widths, X, codes, 1.3)) / 2e-6
+        for step in steps
+    ]
+    np.testing.assert_allclose(asked.total(records) / 40, wanted, atol=1e-7)
+
+
+def test_one_of_several_layers_is_the_network_with_one_hidden_layer() -> None:
+    generator = np.random.default_rng(1)
+    records = labelled(generator.uniform(-1, 1, (50, 3)), np.arange(50) % 3, bound=2.0, classes=[0, 1, 2])
+    weights = generator.standard_normal(n_weights((3, 4, 3)))
+    hidden, output = layers_of(weights, (3, 4, 3))
+    deep = deep_gradient(records.facts(), widths=[4], weights=weights, clip=0.3, input_scale=1.0)
+    plain = network_gradient(records.facts(), hidden=hidden, output=output, clip=0.3, input_scale=1.0)
+    np.testing.assert_array_equal(deep.total(records), plain.total(records))
+
+
+@pytest.mark.parametrize("layers", ["one", "several"])
+def test_clipping_equals_a_loop_over_records(layers: str) -> None:
     generator = np.random.default_rng(0)
     X, codes = generator.uniform(-1, 1, (60, 3)), generator.integers(0, 3, 60)
-    weights = {"hidden": generator.standard_normal((4, 4)), "output": generator.standard_normal((3, 5))}
+    one = {"hidden": generator.standard_normal((4, 4)), "output": generator.standard_normal((3, 5))}
+    several = {"widths": [4, 2, 3], "weights": generator.standard_normal(n_weights((3, 4, 2, 3, 3)))}
 
     def total(rows: Any, clip: float) -> Vector:
         part = labelled(X[rows], codes[rows], bound=2.0, classes=[0, 1, 2])
-        return network_gradient(part.facts(), clip=clip, input_scale=1.0, **weights).total(part)
+        ask, weights = (network_gradient, one) if layers == "one" else (deep_gradient, several)
+        return ask(part.facts(), clip=clip, input_scale=1.0, **weights).total(part)
 
     single = np.array([total(slice(k, k + 1), 1e6) for k in range(60)])
     lengths = np.linalg.norm(single, axis=1, keepdims=True)
     clip = float(np.median(lengths))
-    wanted = (single * np.minimum(1, clip / lengths)).sum(axis=0)
+    wanted = (single * np.minimum(1, clip / np.maximum(lengths, 1e-300))).sum(axis=0)
     np.testing.assert_allclose(total(slice(None), clip), wanted, rtol=1e-9, atol=1e-12)
 
 
@@ -96,6 +137,39 @@ def test_weights_from_the_wire_are_checked(changed: dict[str, Any]) -> None:
     options = {"hidden": np.zeros((4, 4)), "output": np.zeros((1, 5)), "clip": 1.0, "input_scale": 1.0}
     with pytest.raises(InvalidParameter):
         network_gradient(records.facts(), **(options | changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"widths": np.array([4.0, 2.0])},
+        {"widths": np.array([4, 0])},
+        {"widths": np.array([], dtype=np.int64)},
+        {"widths": np.full(9, 2)},
+        {"widths": np.array([2, 4])},
+        {"weights": np.zeros(27)},
+        {"weights": np.full(29, np.inf)},
+        {"weights": np.full(29, -1e7)},
+        {"weights": np.zeros(29, dtype=np.float32)},
+        {"clip": -1.0},
+    ],
+)
+def test_several_layers_from_the_wire_are_checked(changed: dict[str, Any]) -> None:
+    records = labelled(np.zeros((4, 3)), [0, 1, 0, 1], bound=1.0, classes=[0, 1])
+    options = {"widths": np.array([4, 2]), "weights": np.zeros(29), "clip": 1.0, "input_scale": 1.0}
+    DeepGradient(records.facts(), **options)
+    with pytest.raises(InvalidParameter):
+        DeepGradient(records.facts(), **(options | changed))
+
+
+def test_the_largest_weights_of_the_most_layers_still_give_finite_totals() -> None:
+    records = labelled(np.full((6, 3), 1e40), [0, 1, 2] * 2, bound=1e40, classes=[0, 1, 2])
+    weights = np.full(n_weights((3, *[50] * 8, 3)), 1e6)
+    weights[-153:] *= np.tile([1, -1, 0.5], 51)
+    asked = deep_gradient(records.facts(), widths=[50] * 8, weights=weights, clip=1.0, input_scale=0.9e-31)
+    total = asked.total(records)
+    assert np.isfinite(total).all()
+    assert 0 < np.linalg.norm(total) <= 6
 
 
 def test_the_largest_weights_still_give_finite_totals() -> None:
@@ -129,11 +203,24 @@ def test_several_classes_are_told_apart() -> None:
     assert model.classes_.tolist() == ["0", "1", "2"]
 
 
-def test_a_network_travels_and_is_reproducible(tmp_path: Any) -> None:
+def test_several_hidden_layers_learn_what_none_cannot() -> None:
+    """Four corners, opposite ones alike: linear classifiers guess."""
+    generator = np.random.default_rng(3)
+    X = generator.uniform(-1, 1, (6000, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    deep = fitted(NetworkClassifier((12, 8), epsilon=8.0, delta=1e-5, n_iter=60), X, y, Cape(n_colluding=1), 0)
+    assert deep.score(X, y) > 0.9
+    assert [layer.shape for layer in deep.layers_] == [(12, 3), (8, 13), (1, 9)]
+    assert deep.inner_.shape == (8 * 13,)
+
+
+@pytest.mark.parametrize("n_hidden", [0, 3, (3, 2), [3, 2, 4]])
+def test_a_network_travels_and_is_reproducible(n_hidden: Any, tmp_path: Any) -> None:
     X, y = gaussians(300, 1, width=4)
-    model = fitted(NetworkClassifier(3, epsilon=2.0, delta=1e-5, n_iter=4), X, y, Independent(), 5)
-    again = fitted(NetworkClassifier(3, epsilon=2.0, delta=1e-5, n_iter=4), X, y, Independent(), 5)
-    np.testing.assert_array_equal(model.hidden_, again.hidden_)
+    model = fitted(NetworkClassifier(n_hidden, epsilon=2.0, delta=1e-5, n_iter=4), X, y, Independent(), 5)
+    again = fitted(NetworkClassifier(n_hidden, epsilon=2.0, delta=1e-5, n_iter=4), X, y, Independent(), 5)
+    for ours, theirs in zip(model.layers_, again.layers_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
     model.save(tmp_path / "network.npz")
     loaded = NetworkClassifier.load(tmp_path / "network.npz")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -146,7 +233,20 @@ def test_without_noise_the_network_learns() -> None:
     assert model.score(test, truth) > 0.66
 
 
-@pytest.mark.parametrize("options", [{"n_iter": 0}, {"n_hidden": 2.5}, {"learning_rate": -1.0}, {"clip": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_iter": 0},
+        {"n_hidden": 2.5},
+        {"n_hidden": ()},
+        {"n_hidden": (4, 0)},
+        {"n_hidden": (4, True)},
+        {"n_hidden": (2,) * 9},
+        {"n_hidden": "20"},
+        {"learning_rate": -1.0},
+        {"clip": 0.0},
+    ],
+)
 def test_parameters_without_meaning_are_refused(options: dict[str, Any]) -> None:
     X, y = gaussians(40, 0, width=3)
     with pytest.raises(InvalidParameter):

@@ -27,8 +27,8 @@ from dpcape import (
     subjects,
 )
 from dpcape.errors import UndeterminedWarning
+from dpcape.estimators.gradient_rounds import gradient_of_noise
 from dpcape.estimators.kmeans import centre_errors
-from dpcape.estimators.network_classifier import gradient_of_noise
 from dpcape.postprocessing.verdicts import (
     DETERMINED,
     NOT_DETERMINED,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import labelled, rows
+from dpcape.statistics.gradients import n_weights
 
 from .cases_moments import _clipped
 from .statistic_case import Case
@@ -68,6 +69,11 @@ def _network(n_features: int, n_outputs: int, clip: float) -> dict[str, Any]:
     return {"hidden": hidden, "output": output, "clip": clip, "input_scale": 1.5}
 
 
+def _deep(widths: tuple[int, ...], clip: float, factor: float = 1.0) -> dict[str, Any]:
+    weights = factor * np.random.default_rng(3).standard_normal(n_weights(widths))
+    return {"widths": np.array(widths[1:-1]), "weights": weights, "clip": clip, "input_scale": 1.5}
+
+
 def _linear(n_features: int, n_outputs: int, clip: float, factor: float = 1.0) -> dict[str, Any]:
     output = factor * np.random.default_rng(3).standard_normal((n_outputs, n_features + 1))
     return {"output": output, "clip": clip, "input_scale": 1.5}
@@ -92,6 +98,9 @@ CASES = [
     # Where few gradients reach the clip, opposite ones of full length are hard to find.
     Case("network_gradient", "wide-clip", 5, _with_classes(2), _network(3, 1, 50.0), reaches=0.0),
     Case("network_gradient", "three-classes", 6, _with_classes(3), _network(3, 3, 0.05), reaches=0.9),
+    Case("deep_gradient", "two-classes", 5, _with_classes(2), _deep((3, 5, 4, 1), 0.05)),
+    Case("deep_gradient", "three-classes", 6, _with_classes(3), _deep((3, 4, 3, 4, 3), 0.05), reaches=0.8),
+    Case("deep_gradient", "large-weights", 5, _with_classes(2), _deep((3, *[4] * 8, 1), 0.05, 2e5), reaches=0.0),
     Case(
         "cluster_sums",
         "three-clusters",

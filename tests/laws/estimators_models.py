@@ -110,6 +110,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "PolynomialLoss": (lambda e, d: PolynomialLoss("poisson", epsilon=e, delta=d), _with_counts, {}),
     "NetworkClassifier": (lambda e, d: NetworkClassifier(3, epsilon=e, delta=d, n_iter=3), _with_classes, {}),
     "LinearClassifier": (lambda e, d: NetworkClassifier(0, epsilon=e, delta=d, n_iter=3), _with_classes, {}),
+    "DeepClassifier": (lambda e, d: NetworkClassifier((3, 2), epsilon=e, delta=d, n_iter=3), _with_classes, {}),
     "KMeans": (
         lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, init=np.array([[0.1, 0.0], [-0.1, 0.0]])),
         _clusters,

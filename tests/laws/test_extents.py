@@ -107,6 +107,15 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "n_outputs": outputs_for(len(facts.classes)),
         "clip": public["clip"],
     },
+    "deep_gradient": lambda facts, public: {
+        "size": len(public["weights"]),
+        "n_units": facts.n_features + int(sum(public["widths"])) + outputs_for(len(facts.classes)),
+        "clip": public["clip"],
+    },
+    "module_gradient": lambda facts, public: {
+        "size": len(facts.classes) * (facts.n_features + 1),
+        "clip": public["clip"],
+    },
     "polynomial_coefficients": lambda facts, public: loss_numbers(facts, loss=public["loss"]),
     "third_moment": lambda facts, public: _row(facts, public) | public,
     "whitened_third_moment": lambda facts, public: {
@@ -182,6 +191,8 @@ RECORDED = {
     "linear_gradient-two-classes": (4, 0.1, 0.05, 1.439959262938828e-11),
     "network_gradient-two-classes": (26, 0.1, 0.05, 1.4621637234313312e-11),
     "network_gradient-three-classes": (38, 0.1, 0.05, 1.4710455076283324e-11),
+    "deep_gradient-two-classes": (49, 0.1, 0.05, 1.4799272918253337e-11),
+    "module_gradient-two-classes": (8, 0.1, 0.05, 1.4221956945448255e-11),
     "polynomial_coefficients-poisson": (14, 3.388955307316992, 1.9610037197666568, 3.3676179109044132e-09),
     "third_moment-plain": (10, 2.0, 1.0, 2.871036741680655e-10),
     "third_moment-corrected": (10, 1.4832396974191324, 0.7416198487095662, 3.982984490368533e-10),

@@ -153,6 +153,7 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "n_columns": int(generator.integers(1, 300)),
         "n_components": int(generator.integers(1, 120)),
         "n_hidden": int(generator.integers(1, 100)),
+        "n_units": int(generator.integers(3, 3000)),
         "n_outputs": int(generator.integers(1, 12)),
         "n_words": int(generator.integers(1, 400)),
         "bound": size,

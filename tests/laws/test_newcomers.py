@@ -48,7 +48,7 @@ NUMBERS = GENERATOR.normal(size=(200, 3)) / 4
 NEW = NUMBERS[:4]
 
 # Nothing here is a number, a choice or a truth value of any parameter.
-MEANINGLESS = [math.nan, -1.5, "nonsense", [1, 2], {"a": 1}, np.array([1.0, 2.0]), np.full((2, 2), np.nan), object()]
+MEANINGLESS = [math.nan, -1.5, "nonsense", [0.5, -1], {"a": 1}, np.array([1.0, 2.0]), np.full((2, 2), np.nan), object()]
 
 
 def alone(records: Any) -> Federation:

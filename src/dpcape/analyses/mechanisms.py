@@ -20,9 +20,9 @@ class Mechanism:
     name : str
         What it is, with the name in Python.
     status : str
-        VERIFIED (accounting proved, or computed exactly from the adversary's whole view, and audited), PUBLISHED (the
-        noise gives a different guarantee from the one a paper claims; dpcape computes it) or BROKEN (no useful
-        guarantee).
+        VERIFIED (accounting proved, or computed exactly from the adversary's whole view, and audited), "conditional"
+        (it holds if the code of others does what it must), PUBLISHED (the noise gives a different guarantee from the
+        one a paper claims; dpcape computes it) or BROKEN (no useful guarantee).
     reason : str
         Why it has that status.
     reference : str

@@ -1,14 +1,27 @@
-"""Description of the classifier with no or one hidden layer, trained by clipped gradients."""
+"""Description of the classifier with no, one or several hidden layers, trained by clipped gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpcape.analyses.description import CLIP, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
-from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, check_number, shown
+from dpcape.analyses.parameters import (
+    NUMBER,
+    OTHER,
+    POSITIVE,
+    WHOLE,
+    CodeNames,
+    Parameter,
+    check_number,
+    check_whole,
+    shown,
+)
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.formula import choose, negation
 from dpcape.statistics.feature_maps import feature_map, n_inputs, own_maps
+from dpcape.statistics.gradients import MOST_LAYERS, MOST_UNITS, n_weights
 
 
 def _schedule(p: Public) -> Steps:
@@ -18,15 +31,43 @@ def _schedule(p: Public) -> Steps:
     )
     yield Refusal(p.n_classes is None, text)
     inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
-    numbers = {"n_features": inputs, "n_outputs": choose(p.n_classes == 2, 1, p.n_classes), "clip": p.clip}
-    linear = p.n_hidden == 0
+    outputs = choose(p.n_classes == 2, 1, p.n_classes)
     rests_on = "" if p.features is None else feature_map(p.features).assumption
+    if isinstance(p.n_hidden, Sequence) and len(p.n_hidden) > 1:
+        widths = (inputs, *p.n_hidden, outputs)
+        deep = {"size": n_weights(widths), "n_units": sum(widths), "clip": p.clip}
+        yield Release("deep_gradient", deep, 1 / p.n_iter, p.n_iter, assumption=rests_on)
+        return
+    n_hidden = p.n_hidden[0] if isinstance(p.n_hidden, Sequence) else p.n_hidden
+    numbers = {"n_features": inputs, "n_outputs": outputs, "clip": p.clip}
+    linear = n_hidden == 0
     yield Release("linear_gradient", numbers, 1 / p.n_iter, p.n_iter, when=linear, assumption=rests_on)
-    hidden = numbers | {"n_hidden": p.n_hidden}
+    hidden = numbers | {"n_hidden": n_hidden}
     yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=negation(linear), assumption=rests_on)
 
 
-def _refuse_momentum(value: object, p: Public) -> None:
+def hidden_widths(n_hidden: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the units of each hidden layer, from the first to the last; none for a linear classifier."""
+    if isinstance(n_hidden, Sequence):
+        return tuple(int(width) for width in n_hidden)
+    return (int(n_hidden),) if n_hidden else ()
+
+
+def _refuse_hidden(value: object, p: Public) -> None:
+    if not isinstance(value, list | tuple):
+        check_whole("n_hidden", value, 0, MOST_UNITS)
+        return
+    if not 1 <= len(value) <= MOST_LAYERS:
+        raise InvalidParameter(
+            f"n_hidden must be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer; got "
+            f"{shown(value)}. Write for example 20, or (40, 20)."
+        )
+    for width in value:
+        check_whole("Each entry of n_hidden", width, 1, MOST_UNITS)
+
+
+def refuse_momentum(value: object, p: Public) -> None:
+    """Refuse a momentum that is neither None nor from 0 to 0.999."""
     if value is not None:
         check_number("momentum", value, 0.0, 0.999)
 
@@ -50,11 +91,11 @@ NETWORK_CLASSIFIER = Analysis(
     records="labelled",
     labels="classes",
     parameters=(
-        Parameter("n_hidden", WHOLE, 20, 0, 10**6, title="Hidden units"),
-        Parameter("n_iter", WHOLE, 20, 1, 10**6, title="Rounds"),
+        Parameter("n_hidden", WHOLE, 20, 0, MOST_UNITS, title="Hidden units", refuse=_refuse_hidden),
+        Parameter("n_iter", WHOLE, 60, 1, 10**6, title="Rounds"),
         Parameter("clip", POSITIVE, 1.0, title="Clip of a gradient"),
         Parameter("learning_rate", POSITIVE, None, optional=True),
-        Parameter("momentum", NUMBER, None, optional=True, refuse=_refuse_momentum),
+        Parameter("momentum", NUMBER, None, optional=True, refuse=refuse_momentum),
         Parameter(
             "features",
             OTHER,
@@ -77,6 +118,7 @@ NETWORK_CLASSIFIER = Analysis(
     audit=(
         AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),
         # A clip that gradients of a few rounds reach: a longer one leaves part of the sensitivity unused.
+        AuditCase("deep-classifier", {"n_hidden": [3, 2], "n_iter": 3, "clip": 0.4}, "two_classes", 3),
         AuditCase("linear-classifier", {"n_hidden": 0, "n_iter": 3, "clip": 0.4}, "two_classes", 3),
     ),
     standing=VERIFIED,

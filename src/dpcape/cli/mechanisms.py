@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from dpcape.analyses.description import CONDITIONAL
 from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, Mechanism
 from dpcape.analyses.mechanisms import mechanisms as own_mechanisms
 from dpcape.errors import InvalidParameter
@@ -38,7 +39,8 @@ def mechanisms(listing: bool, key: str | None, as_json: bool) -> None:
 def _mechanisms() -> list[Mechanism]:
     """Return the mechanisms of dpcape and of installed distributions, verified ones first."""
     added = [entry for point in entry_points(group="dpcape.mechanisms") for entry in point.load()]
-    return sorted([*added, *own_mechanisms()], key=lambda entry: (VERIFIED, PUBLISHED, BROKEN).index(entry.status))
+    order = (VERIFIED, CONDITIONAL, PUBLISHED, BROKEN)
+    return sorted([*added, *own_mechanisms()], key=lambda entry: order.index(entry.status))
 
 
 def _claims() -> dict[str, Claim]:

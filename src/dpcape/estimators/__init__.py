@@ -13,6 +13,7 @@ from dpcape.estimators.pca import PCA
 from dpcape.estimators.polynomial_loss import PolynomialLoss
 from dpcape.estimators.summary import Summary
 from dpcape.estimators.topic_model import TopicModel
+from dpcape.estimators.torch_classifier import TorchClassifier
 
 __all__ = [
     "CCA",
@@ -28,4 +29,5 @@ __all__ = [
     "PolynomialLoss",
     "Summary",
     "TopicModel",
+    "TorchClassifier",
 ]

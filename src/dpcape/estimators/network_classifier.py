@@ -1,50 +1,45 @@
-"""A classifier with no or one hidden layer, trained across sites (dissertation, section 3.4)."""
+"""A classifier with no, one or several hidden layers, trained across sites (dissertation, section 3.4)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtri, expit, softmax
+from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER
+from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
 from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.gradient_rounds import descended, public_step
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.verdicts import Verdict, of_strengths
 from dpcape.statistics.feature_maps import feature_map, n_inputs
 from dpcape.statistics.gradients import (
-    LARGEST_WEIGHT,
-    LinearGradient,
-    NetworkGradient,
+    LayeredGradient,
+    deep_gradient,
+    layers_of,
     linear_gradient,
     n_outputs,
+    n_weights,
     network_gradient,
 )
 
-# Largest norm of a row at the input, and step, of a network and of a linear classifier. Found by trial on the papers'
-# synthetic data, and on a split of MNIST's training images (docs/analyses/network.md).
+# Largest norm of a row at the input, step and momentum of a network and of a linear classifier. Found by trial on the
+# papers' synthetic data, and on a split of MNIST's training images (docs/analyses/network.md).
 _INPUT_LENGTH, _LINEAR_INPUT_LENGTH = 3.0, 1.0
-_STEP, _LINEAR_STEP, _STEP_OF_FEATURES = 2.5, 60.0, 150.0
-_LINEAR_MOMENTUM = 0.9
+_STEP, _LINEAR_STEP, _STEP_OF_FEATURES = 10.0, 60.0, 150.0
+_MOMENTUM, _LINEAR_MOMENTUM = 0.8, 0.9
 _HIDDEN_SPREAD, _OUTPUT_SPREAD = 0.1, 0.5
-# The weights of this last part of the rounds are averaged.
-_AVERAGED = 0.5
-# How often noise and sampling may exceed what a verdict allows for.
-_ERROR = 0.05
-_NOT_ACCURACY = "accuracy must be measured on other rows"
 
 
 class NetworkClassifier(FederatedEstimator):
-    """Neural network classifier with one hidden layer of rectified linear units, trained by full-batch gradient steps.
+    """Neural network classifier with layers of rectified linear units, trained by full-batch gradient steps.
 
     Each round releases the mean of the records' gradients, each clipped to a public norm. The number of rounds is fixed
     in advance. Steps follow a running average of the released gradients, and the weights of the last rounds are
@@ -52,8 +47,8 @@ class NetworkClassifier(FederatedEstimator):
 
     Parameters
     ----------
-    n_hidden : int
-        Number of hidden units; 0 for a linear classifier.
+    n_hidden : int or sequence of int
+        Number of hidden units; 0 for a linear classifier; a sequence such as (40, 20) for several hidden layers.
     epsilon : float or mapping
         Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
     delta : float
@@ -63,10 +58,10 @@ class NetworkClassifier(FederatedEstimator):
     clip : float
         Norm to which each record's gradient is clipped.
     learning_rate : float or None
-        Factor of the averaged gradient in each step; None for 2.5, and without hidden units 60 for rows
-        and 150 for features.
+        Factor of the averaged gradient in each step; None for 10 / clip, and without hidden units 60 / clip for rows
+        and 150 / clip for features. None is less where there is much noise, by a rule on the public noise scale.
     momentum : float or None
-        Share of the earlier gradients in the running average, from 0 to 0.999; None for 0, and 0.9 without hidden
+        Share of the earlier gradients in the running average, from 0 to 0.999; None for 0.8, and 0.9 without hidden
         units.
     features : str or None
         Name of a public feature map that each site applies to its rows first: "hog" for square grey images, or one that
@@ -78,8 +73,10 @@ class NetworkClassifier(FederatedEstimator):
     Attributes
     ----------
     hidden_ : array of shape (n_hidden, n_features + 1)
-        Weights of the hidden layer; the last column holds the biases. Rows are first scaled to a norm of at most 3
-        (1 without hidden units). No rows without hidden units.
+        Weights of the first hidden layer; the last column holds the biases. Rows are first scaled to a norm of at most
+        3 (1 without hidden units). No rows without hidden units.
+    inner_ : array
+        Weights of the other hidden layers in one vector, each row by row with the bias last; empty if there are none.
     output_ : array of shape (outputs, n_hidden + 1)
         Weights of the output layer, biases last: one output for two classes, otherwise one per class.
     input_scale_ : float
@@ -91,9 +88,10 @@ class NetworkClassifier(FederatedEstimator):
 
     Privacy
     -------
-    ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient` (``linear_gradient`` without hidden units),
-    diameter 2 clip, each with the same share of mu^2; composition is exact. Gradients are clipped after the
-    feature map is applied. The weights sent to the sites depend on earlier releases only.
+    ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient` (``linear_gradient`` without hidden units,
+    ``deep_gradient`` with several hidden layers), diameter 2 clip, each with the same share of mu^2; composition is
+    exact. Gradients are clipped after the feature map is applied. The weights sent to the sites depend on earlier
+    releases only.
 
     Edge cases
     ----------
@@ -126,15 +124,15 @@ class NetworkClassifier(FederatedEstimator):
 
     analysis: ClassVar[Analysis | None] = NETWORK_CLASSIFIER
     _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[...])"
-    _fitted: ClassVar[tuple[str, ...]] = ("hidden_", "output_", "input_scale_", "classes_", "noise_scale_")
+    _fitted: ClassVar[tuple[str, ...]] = ("hidden_", "inner_", "output_", "input_scale_", "classes_", "noise_scale_")
 
     def __init__(
         self,
-        n_hidden: int = 20,
+        n_hidden: int | Sequence[int] = 20,
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
-        n_iter: int = 20,
+        n_iter: int = 60,
         clip: float = 1.0,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -157,89 +155,90 @@ class NetworkClassifier(FederatedEstimator):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         longest = federation.facts.bounds[0] if self.features is None else 1.0
         scale = (_INPUT_LENGTH if self.n_hidden else _LINEAR_INPUT_LENGTH) / longest
-        weights = self._start(federation)
-        hidden_size = self.n_hidden * self._n_columns(federation)
-        average, kept, n_kept = np.zeros_like(weights), np.zeros_like(weights), 0
-        n_rounds, momentum = private.left, self._momentum
-        first_kept = n_rounds - math.ceil(_AVERAGED * n_rounds)
-        total, lengths = np.zeros_like(weights), []
-        for step in range(n_rounds):
-            released = private.mean(self._gradient(federation, weights, hidden_size, scale))
-            total = total + released
-            lengths.append(float(np.linalg.norm(total)) / (step + 1))
-            average = momentum * average + (1 - momentum) * released
-            weights = np.clip(weights - self._step * average, -LARGEST_WEIGHT, LARGEST_WEIGHT)
-            # Averaging the later iterates removes much of their noise (Polyak and Juditsky 1992).
-            if step >= first_kept:
-                kept, n_kept = kept + weights, n_kept + 1
-        hidden, output = np.split(kept / n_kept, [hidden_size])
-        self.hidden_ = hidden.reshape(self.n_hidden, self._n_columns(federation))
-        self.output_ = output.reshape(n_outputs(federation.facts), -1)
+        descent = descended(
+            private,
+            self._start(federation),
+            lambda at: self._gradient(federation, at, scale),
+            step=self._step,
+            momentum=self._momentum,
+        )
+        self._keep_layers(layers_of(descent.weights, self._widths(federation)))
         self.input_scale_ = scale
         self.classes_ = np.array(federation.facts.classes)
         self.noise_scale_ = private.releases[-1].scale
-        self.verdicts_ = self._judged(federation, private, lengths, len(weights))
+        self.verdicts_ = descent.verdicts(federation, private, clip=float(self.clip))
 
-    def _judged(self, federation: Federation, private: Allowance, lengths: list[float], size: int) -> list[Verdict]:
-        """Return the verdict on the direction of training, from the lengths of the mean gradients so far."""
-        share = effective_share(federation, private.releases[-1].survivors)
-        reached = gradient_of_noise(
-            size, len(lengths), scale=self.noise_scale_ / private.valid, sampling=float(self.clip) * math.sqrt(share)
-        )
-        ratio = max(lengths[rounds - 1] / length for rounds, length in reached.items())
-        judged = of_strengths(["direction of training"], [ratio], 1.0, what="mean gradient")
-        return [replace(entry, reason=f"{entry.reason}; {_NOT_ACCURACY}") for entry in judged]
+    def _keep_layers(self, layers: list[FloatArray]) -> None:
+        *hidden, self.output_ = layers
+        # One array per attribute, so that a model file holds plain arrays whatever the number of layers.
+        self.hidden_ = hidden[0] if hidden else np.zeros((0, self.output_.shape[1]))
+        self.inner_ = np.concatenate([np.zeros(0), *(layer.ravel() for layer in hidden[1:])])
 
     @property
-    def _step(self) -> float:
+    def layers_(self) -> list[FloatArray]:
+        """Weights of all layers, from the first to the output; the last column of each holds the biases."""
+        check_is_fitted(self, "guarantee_")
+        inner = layers_of(self.inner_, hidden_widths(self.n_hidden))
+        return [*([self.hidden_] if len(self.hidden_) else []), *inner, self.output_]
+
+    def _step(self, noise_scale: float) -> float:
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        if self.n_hidden:
-            return _STEP
-        return _LINEAR_STEP if self.features is None else _STEP_OF_FEATURES
+        linear = _LINEAR_STEP if self.features is None else _STEP_OF_FEATURES
+        usual = _STEP if self.n_hidden else linear
+        return public_step(usual, clip=float(self.clip), n_rounds=self.n_iter, noise_scale=noise_scale)
 
     @property
     def _momentum(self) -> float:
         if self.momentum is not None:
             return float(self.momentum)
-        return 0.0 if self.n_hidden else _LINEAR_MOMENTUM
+        return _MOMENTUM if self.n_hidden else _LINEAR_MOMENTUM
 
-    def _n_columns(self, federation: Federation) -> int:
-        """Return the columns of the first layer: inputs and bias."""
-        return n_inputs(self.features or "", federation.n_features) + 1
+    def _widths(self, federation: Federation) -> tuple[int, ...]:
+        """Return the number of inputs, of units of each hidden layer and of outputs."""
+        inputs = n_inputs(self.features or "", federation.n_features)
+        return inputs, *hidden_widths(self.n_hidden), n_outputs(federation.facts)
 
-    def _gradient(
-        self, federation: Federation, weights: FloatArray, hidden_size: int, scale: float
-    ) -> NetworkGradient | LinearGradient:
+    def _gradient(self, federation: Federation, weights: FloatArray, scale: float) -> LayeredGradient:
         facts, clip, features = federation.facts, float(self.clip), self.features or ""
-        hidden, output = np.split(weights, [hidden_size])
-        output = output.reshape(n_outputs(facts), -1)
-        if not self.n_hidden:
+        widths = self._widths(federation)
+        if len(widths) > 3:
+            inner = widths[1:-1]
+            return deep_gradient(facts, widths=inner, weights=weights, clip=clip, input_scale=scale, features=features)
+        *hidden, output = layers_of(weights, widths)
+        if not hidden:
             return linear_gradient(facts, output=output, clip=clip, input_scale=scale, features=features)
-        hidden = hidden.reshape(self.n_hidden, -1)
-        return network_gradient(facts, hidden=hidden, output=output, clip=clip, input_scale=scale, features=features)
+        return network_gradient(facts, hidden=hidden[0], output=output, clip=clip, input_scale=scale, features=features)
 
     def _start(self, federation: Federation) -> FloatArray:
         """Return public initial weights, in one vector: random, or zero without hidden units; biases are zero."""
-        outputs = n_outputs(federation.facts)
-        if not self.n_hidden:
-            return np.zeros(outputs * self._n_columns(federation))
+        widths = self._widths(federation)
+        weights = np.zeros(n_weights(widths))
         source = check_random_state(self.random_state)
-        hidden = np.zeros((self.n_hidden, self._n_columns(federation)))
-        output = np.zeros((outputs, self.n_hidden + 1))
-        hidden[:, :-1] = _HIDDEN_SPREAD * source.standard_normal(hidden[:, :-1].shape)
-        output[:, :-1] = _OUTPUT_SPREAD * source.standard_normal(output[:, :-1].shape)
-        return np.concatenate([hidden.ravel(), output.ravel()])
+        for number, layer in enumerate(layers_of(weights, widths)):
+            if self.n_hidden:
+                layer[:, :-1] = self._spread(number, layer) * source.standard_normal(layer[:, :-1].shape)
+        return weights
+
+    def _spread(self, number: int, layer: FloatArray) -> float:
+        """Return the standard deviation of a layer's initial weights."""
+        if number == 0:
+            return _HIDDEN_SPREAD
+        if number == len(hidden_widths(self.n_hidden)):
+            return _OUTPUT_SPREAD
+        # Keeps the length of what passes through rectified units (He et al. 2015).
+        return math.sqrt(2 / (layer.shape[1] - 1))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return the outputs before the final nonlinearity, one column per output unit."""
         rows = self._checked_rows(X, getattr(self, "n_features_in_", 0))
         if self.features is not None:
             rows = feature_map(self.features).mapped(rows)
+        *hidden, output = self.layers_
         active = rows * self.input_scale_
-        if len(self.hidden_):
-            active = np.maximum(active @ self.hidden_[:, :-1].T + self.hidden_[:, -1], 0.0)
-        outputs: FloatArray = active @ self.output_[:, :-1].T + self.output_[:, -1]
+        for layer in hidden:
+            active = np.maximum(active @ layer[:, :-1].T + layer[:, -1], 0.0)
+        outputs: FloatArray = active @ output[:, :-1].T + output[:, -1]
         return outputs
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -260,27 +259,3 @@ class NetworkClassifier(FederatedEstimator):
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
-
-
-def gradient_of_noise(n_weights: int, n_rounds: int, *, scale: float, sampling: float) -> dict[int, float]:
-    """Return the length that the mean gradient of the first 1, 2, 4, ... rounds has by noise and sampling alone.
-
-    Some of them is longer in 5% of studies at most. The mean of N contributions that are at most clip long, and whose
-    expectation is zero, is longer than (1 + sqrt(2 log(1/a))) clip / sqrt(N) in the share a of samples at most
-    (McDiarmid); the mean over rounds is not longer than the longest.
-
-    Parameters
-    ----------
-    n_weights : int
-        Entries of a gradient.
-    n_rounds : int
-        Number of rounds.
-    scale : float
-        Standard deviation of the noise of each entry in one round.
-    sampling : float
-        The clip over the root of the effective number of records.
-    """
-    numbers = [2**power for power in range(n_rounds.bit_length())]
-    level = _ERROR / 2 / len(numbers)
-    noise, sampled = scale * math.sqrt(float(chdtri(n_weights, level))), 1 + math.sqrt(-2 * math.log(level))
-    return {number: noise / math.sqrt(number) + sampled * sampling for number in numbers}

@@ -5,10 +5,11 @@ from dpcape.statistics.clusters import cluster_sums, recentred_cluster_sums, red
 from dpcape.statistics.extent import Extent
 from dpcape.statistics.feature_maps import FeatureMap, known_map
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
-from dpcape.statistics.gradients import linear_gradient, network_gradient
+from dpcape.statistics.gradients import deep_gradient, linear_gradient, network_gradient
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.mixture_steps import mixture_step
+from dpcape.statistics.modules import NetworkModule, module_gradient
 from dpcape.statistics.moments import centred_moments, first_moments, histogram, second_moment
 from dpcape.statistics.poisson_loss import PoissonLoss
 from dpcape.statistics.polynomials import polynomial_coefficients
@@ -22,12 +23,14 @@ from dpcape.statistics.subject_moments import (
 )
 from dpcape.statistics.subject_scores import subject_infomax, subject_polish
 from dpcape.statistics.third_moments import third_moment, whitened_third_moment
+from dpcape.statistics.torch_modules import known_module
 from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 
 __all__ = [
     "Extent",
     "FeatureMap",
     "LinearPredictorLoss",
+    "NetworkModule",
     "PoissonLoss",
     "RecordLoss",
     "Statistic",
@@ -35,6 +38,7 @@ __all__ = [
     "centred_moments",
     "clipped_means",
     "cluster_sums",
+    "deep_gradient",
     "extent_of",
     "first_moments",
     "fourth_moment",
@@ -43,8 +47,10 @@ __all__ = [
     "known",
     "known_loss",
     "known_map",
+    "known_module",
     "linear_gradient",
     "mixture_step",
+    "module_gradient",
     "network_gradient",
     "polynomial_coefficients",
     "recentred_cluster_sums",

@@ -1,13 +1,14 @@
-"""Clipped gradients of a classifier with no or one hidden layer, summed over records.
+"""Clipped gradients of a classifier with no, one or several hidden layers, summed over records.
 
-The gradient of a record is rank one in each layer, so its length follows from the lengths of four vectors;
-records are scaled before the two matrix products that a plain gradient needs anyway (no gradient of a single
-record is ever formed).
+The gradient of a record is rank one in each layer, so its length follows from the lengths of two vectors per layer;
+records are scaled before the matrix products that a plain gradient needs anyway (no gradient of a single record is
+ever formed).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -19,20 +20,109 @@ from dpcape.formula import Number, choose, computed
 from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.feature_maps import feature_blocks, feature_map, n_inputs
 from dpcape.statistics.record_blocks import LabelledBlocks
+from dpcape.statistics.row_products import row_products
 from dpcape.statistics.statistic import Statistic, known
 
-# Weights come from the aggregator. Up to this size no activation can overflow, so a site can answer whatever its
-# records are.
+# Weights come from the aggregator. Up to this size, number of layers and number of units no activation can overflow, so
+# a site can answer whatever its records are: inputs are at most 1e9 long and a layer makes them at most 1e12 times as
+# long, so a gradient is shorter than 1e9 * 1e12^9.
 LARGEST_WEIGHT = 1e6
+MOST_LAYERS, MOST_UNITS = 8, 10**6
+
+
+class LayeredGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
+    """Mean of per-record gradients of the cross-entropy of a layered network, each clipped to a public length.
+
+    The network is y = output(W_L relu(... relu(W_1 x + b_1) ...) + b_L): one sigmoid for two classes, a softmax for
+    more. A subclass says which layers there are and how they travel.
+
+    Privacy
+    -------
+    The contribution of a record is the stacked gradient of its own cross-entropy in all weights and biases, times
+    min(1, clip / its length). Its length is at most clip, so two contributions are at most 2 clip apart, whatever
+    weights, scale and feature map are. The gradient in layer k is e_k (a_k, 1)', where a_k is what enters the layer and
+    e_k the back-propagated error, so the squared length of all of it is the sum of |e_k|^2 (|a_k|^2 + 1), and no
+    gradient of a single record is formed. a_k and e_k depend on the record and public weights only.
+    """
+
+    kinds = frozenset({"labelled"})
+    units = frozenset({"record"})
+    _layers: tuple[FloatArray, ...]
+    _n_inputs: int
+    _features: str
+    _clip: float
+    _input_scale: float
+
+    def _set(self, clip: float, input_scale: float, features: str) -> None:
+        """Check and keep what all such gradients have, before their layers."""
+        check_classes(self.facts)
+        self._features, self._n_inputs = features, n_inputs(features, self.facts.n_features)
+        self._clip = checked_number("clip", clip, largest=1e9)
+        self._input_scale = checked_number("input_scale", input_scale, largest=1e9 / _longest(self.facts, features))
+
+    @property
+    def _n_units(self) -> int:
+        """Number of inputs and of units of all layers: the length of the sums that a contribution passes through."""
+        return self._n_inputs + sum(len(layer) for layer in self._layers)
+
+    @property
+    def assumption(self) -> str:
+        return feature_map(self._features).assumption if self._features else super().assumption
+
+    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
+        gradients = [np.zeros_like(layer) for layer in self._layers]
+        for block, codes in feature_blocks(records, self._features, self.facts.n_features):
+            self._add(block, codes, gradients)
+        return np.concatenate([gradient.ravel() for gradient in gradients])
+
+    def _add(self, rows: FloatArray, codes: IntArray, gradients: Sequence[FloatArray]) -> None:
+        """Add the clipped gradients of one block."""
+        entering, logits = self._forward(rows)
+        errors = [_output_errors(logits, codes)]
+        for layer, active in zip(self._layers[:0:-1], entering[:0:-1], strict=True):
+            early = row_products(errors[0], layer[:, :-1])
+            early *= active > 0
+            errors.insert(0, early)
+        factors = self._factors(entering, errors)[:, np.newaxis]
+        for number, (gradient, active, error) in enumerate(zip(gradients, entering, errors, strict=True)):
+            error *= factors
+            # Rows are never scaled themselves, which saves a pass over them.
+            gradient[:, :-1] += error.T @ active if number else error.T @ active * self._input_scale
+            gradient[:, -1] += error.sum(axis=0)
+
+    def _forward(self, rows: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+        """Return what enters each layer, rows without their scale first, and the outputs of the last one."""
+        entering: list[FloatArray] = [rows]
+        for number, layer in enumerate(self._layers):
+            weights = layer[:, :-1] if number else layer[:, :-1] * self._input_scale
+            # A unit is on or off by the sign of its input, so its rounding must not depend on other records.
+            outputs = row_products(entering[-1], weights.T)
+            outputs += layer[:, -1]
+            if number < len(self._layers) - 1:
+                np.maximum(outputs, 0.0, out=outputs)
+                entering.append(outputs)
+        return entering, outputs
+
+    def _factors(self, entering: Sequence[FloatArray], errors: Sequence[FloatArray]) -> FloatArray:
+        """Return the factors of back-propagated errors with which each record's gradient is at most ``clip`` long.
+
+        The computed length is off by at most (sum of widths) roundings; aiming that much lower keeps the exact one
+        within the bound.
+        """
+        scales = [self._input_scale**2] + [1.0] * (len(errors) - 1)
+        squared = np.zeros(len(errors[0]))
+        for active, error, scale in zip(entering, errors, scales, strict=True):
+            squared += np.vecdot(error, error) * (np.vecdot(active, active) * scale + 1.0)
+        target = self._clip * (1 - (self._n_units + 64) * 2.0**-51)
+        factors: FloatArray = target / np.maximum(np.sqrt(squared), target)
+        return factors
 
 
 @known
-class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
-    """Mean of per-record gradients of the cross-entropy, each clipped to a public length.
+class NetworkGradient(LayeredGradient):
+    """Mean of clipped gradients of a network with one hidden layer.
 
-    The network is y = output(W2 relu(W1 x + b1) + b2): one sigmoid for two classes, a softmax for more. The
-    contribution is the stacked gradient (W1, b1, W2, b2) times min(1, clip / its length), so two
-    contributions are at most 2 clip apart.
+    The diameter is 2 clip (:class:`LayeredGradient`).
 
     Parameters
     ----------
@@ -51,8 +141,6 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     """
 
     name = "network_gradient"
-    kinds = frozenset({"labelled"})
-    units = frozenset({"record"})
 
     def __init__(
         self,
@@ -64,12 +152,9 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         features: str = "",
     ) -> None:
         super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale, features=features)
-        _check_classes(facts)
-        self._features, self._n_inputs = features, n_inputs(features, facts.n_features)
-        self._hidden = _checked_layer("hidden", hidden, (None, self._n_inputs + 1))
-        self._output = _checked_layer("output", output, (n_outputs(facts), len(self._hidden) + 1))
-        self._clip = _checked_number("clip", clip, largest=1e9)
-        self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / _longest(facts, features))
+        self._set(clip, input_scale, features)
+        first = _checked_layer("hidden", hidden, (None, self._n_inputs + 1))
+        self._layers = (first, _checked_layer("output", output, (n_outputs(facts), len(first) + 1)))
 
     @staticmethod
     def extent(*, n_features: Number, n_hidden: Number, n_outputs: Number, clip: Number) -> Extent:
@@ -80,60 +165,16 @@ class NetworkGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        n_features, n_hidden, n_outputs = self._widths
-        return {"n_features": n_features, "n_hidden": n_hidden, "n_outputs": n_outputs, "clip": self._clip}
-
-    @property
-    def _widths(self) -> tuple[int, int, int]:
-        return self._n_inputs, len(self._hidden), len(self._output)
-
-    @property
-    def assumption(self) -> str:
-        return feature_map(self._features).assumption if self._features else super().assumption
-
-    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
-        gradients = np.zeros_like(self._hidden), np.zeros_like(self._output)
-        for block, codes in feature_blocks(records, self._features, self.facts.n_features):
-            self._add(block, codes, gradients)
-        return np.concatenate([gradient.ravel() for gradient in gradients])
-
-    def _add(self, rows: FloatArray, codes: IntArray, gradients: tuple[FloatArray, FloatArray]) -> None:
-        """Add the clipped gradients of one block."""
-        # Scaling the weights instead of the rows saves a pass over the rows.
-        weights, biases = self._hidden[:, :-1] * self._input_scale, self._hidden[:, -1]
-        active = rows @ weights.T
-        active += biases
-        np.maximum(active, 0.0, out=active)
-        late = _output_errors(active @ self._output[:, :-1].T + self._output[:, -1], codes)
-        early = late @ self._output[:, :-1]
-        early *= active > 0
-        self._scale(rows, active, early, late)
-        gradients[0][:, :-1] += early.T @ rows * self._input_scale
-        gradients[0][:, -1] += early.sum(axis=0)
-        gradients[1][:, :-1] += late.T @ active
-        gradients[1][:, -1] += late.sum(axis=0)
-
-    def _scale(self, rows: FloatArray, active: FloatArray, early: FloatArray, late: FloatArray) -> None:
-        """Scale back-propagated errors so that each record's gradient is at most ``clip`` long.
-
-        |W1 gradient|^2 = |early|^2 |x|^2, the bias adds |early|^2, and so on. The computed length is off by
-        at most (sum of widths) roundings; aiming that much lower keeps the exact one within the bound.
-        """
-        squared = np.vecdot(early, early) * (np.vecdot(rows, rows) * self._input_scale**2 + 1.0)
-        squared += np.vecdot(late, late) * (np.vecdot(active, active) + 1.0)
-        target = self._clip * (1 - (sum(self._widths) + 64) * 2.0**-51)
-        factors = target / np.maximum(np.sqrt(squared), target)
-        early *= factors[:, np.newaxis]
-        late *= factors[:, np.newaxis]
+        n_hidden, n_outputs = (len(layer) for layer in self._layers)
+        return {"n_features": self._n_inputs, "n_hidden": n_hidden, "n_outputs": n_outputs, "clip": self._clip}
 
 
 @known
-class LinearGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
-    """Mean of per-record gradients of the cross-entropy of a linear classifier, each clipped to a public length.
+class LinearGradient(LayeredGradient):
+    """Mean of clipped gradients of a linear classifier.
 
-    The classifier is y = output(W x + b): one sigmoid for two classes, a softmax for more. The contribution is the
-    gradient (W, b) times min(1, clip / its length), so two contributions are at most 2 clip apart, whatever weights and
-    feature map are. The gradient is e (x, 1)' with e the error of the outputs, so its length is |e| sqrt(|x|^2 + 1).
+    The classifier is y = output(W x + b): one sigmoid for two classes, a softmax for more. The diameter is 2 clip
+    (:class:`LayeredGradient`).
 
     Parameters
     ----------
@@ -150,18 +191,13 @@ class LinearGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     """
 
     name = "linear_gradient"
-    kinds = frozenset({"labelled"})
-    units = frozenset({"record"})
 
     def __init__(
         self, facts: PublicFacts, output: FloatArray, clip: float, input_scale: float, features: str = ""
     ) -> None:
         super().__init__(facts, output=output, clip=clip, input_scale=input_scale, features=features)
-        _check_classes(facts)
-        self._features, self._n_inputs = features, n_inputs(features, facts.n_features)
-        self._output = _checked_layer("output", output, (n_outputs(facts), self._n_inputs + 1))
-        self._clip = _checked_number("clip", clip, largest=1e9)
-        self._input_scale = _checked_number("input_scale", input_scale, largest=1e9 / _longest(facts, features))
+        self._set(clip, input_scale, features)
+        self._layers = (_checked_layer("output", output, (n_outputs(facts), self._n_inputs + 1)),)
 
     @staticmethod
     def extent(*, n_features: Number, n_outputs: Number, clip: Number) -> Extent:
@@ -171,27 +207,96 @@ class LinearGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {"n_features": self._n_inputs, "n_outputs": len(self._output), "clip": self._clip}
+        return {"n_features": self._n_inputs, "n_outputs": len(self._layers[0]), "clip": self._clip}
+
+
+@known
+class DeepGradient(LayeredGradient):
+    """Mean of clipped gradients of a network with several hidden layers.
+
+    The diameter is 2 clip (:class:`LayeredGradient`).
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    widths : array of int
+        Units of the hidden layers, from the first to the last; at most 8 layers.
+    weights : array
+        All layers in one vector, each row by row with the bias last.
+    clip : float
+        Largest length of a record's contribution.
+    input_scale : float
+        Factor of the rows, or of their features, before they enter the network.
+    features : str
+        Name of a public feature map that is applied to rows first; empty for none.
+    """
+
+    name = "deep_gradient"
+
+    def __init__(
+        self,
+        facts: PublicFacts,
+        widths: IntArray,
+        weights: FloatArray,
+        clip: float,
+        input_scale: float,
+        features: str = "",
+    ) -> None:
+        super().__init__(facts, widths=widths, weights=weights, clip=clip, input_scale=input_scale, features=features)
+        self._set(clip, input_scale, features)
+        all_widths = (self._n_inputs, *_checked_widths(widths), n_outputs(facts))
+        _check_vector(weights, n_weights(all_widths))
+        self._layers = tuple(
+            _checked_layer(f"layer {number + 1}", layer, (len(layer), layer.shape[1]))
+            for number, layer in enumerate(layers_of(weights, all_widths))
+        )
+
+    @staticmethod
+    def extent(*, size: Number, n_units: Number, clip: Number) -> Extent:
+        """Return the extent for ``size`` weights; ``n_units`` counts inputs and the units of all layers."""
+        return Extent(size, 2 * clip, clip, rounding_in_blocks(n_units, clip))
 
     @property
-    def assumption(self) -> str:
-        return feature_map(self._features).assumption if self._features else super().assumption
-
-    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
-        gradient = np.zeros_like(self._output)
-        weights, biases = self._output[:, :-1] * self._input_scale, self._output[:, -1]
-        for block, codes in feature_blocks(records, self._features, self.facts.n_features):
-            errors = _output_errors(block @ weights.T + biases, codes)
-            squared = np.vecdot(errors, errors) * (np.vecdot(block, block) * self._input_scale**2 + 1.0)
-            # Off by as many roundings as there are terms; aiming that much lower keeps the exact length within bounds.
-            target = self._clip * (1 - (self._n_inputs + len(gradient) + 64) * 2.0**-51)
-            errors *= (target / np.maximum(np.sqrt(squared), target))[:, np.newaxis]
-            gradient[:, :-1] += errors.T @ block * self._input_scale
-            gradient[:, -1] += errors.sum(axis=0)
-        return gradient.ravel()
+    def numbers(self) -> Mapping[str, float]:
+        return {"size": sum(layer.size for layer in self._layers), "n_units": self._n_units, "clip": self._clip}
 
 
-def _check_classes(facts: PublicFacts) -> None:
+def n_weights(widths: Sequence[int]) -> int:
+    """Return the number of weights and biases of layers between these widths, inputs first and outputs last."""
+    return sum((before + 1) * after for before, after in pairwise(widths))
+
+
+def layers_of(weights: FloatArray, widths: Sequence[int]) -> list[FloatArray]:
+    """Return the layers that one vector holds, as matrices whose last column holds the biases."""
+    layers, start = [], 0
+    for before, after in pairwise(widths):
+        stop = start + after * (before + 1)
+        layers.append(weights[start:stop].reshape(after, before + 1))
+        start = stop
+    return layers
+
+
+def _checked_widths(widths: IntArray) -> tuple[int, ...]:
+    fits = isinstance(widths, np.ndarray) and widths.ndim == 1 and widths.dtype.kind == "i"
+    if not fits or not 1 <= len(widths) <= MOST_LAYERS or not all(1 <= width <= MOST_UNITS for width in widths):
+        raise InvalidParameter(
+            f"widths must be from 1 to {MOST_LAYERS} whole numbers from 1 to {MOST_UNITS}; got {widths!r}. "
+            "Install the same dpcape version everywhere."
+        )
+    return tuple(int(width) for width in widths)
+
+
+def _check_vector(weights: FloatArray, size: int) -> None:
+    if not isinstance(weights, np.ndarray) or weights.shape != (size,):
+        raise InvalidParameter(
+            f"weights must be a vector of {size} numbers for these layers; got "
+            f"{getattr(weights, 'shape', type(weights).__name__)}. Install the same dpcape version everywhere."
+        )
+
+
+def check_classes(facts: PublicFacts) -> None:
+    """Refuse records without public classes."""
     if facts.classes is None:
         raise InvalidParameter(
             "Records for a classifier must have public classes; got a numeric response. "
@@ -242,7 +347,8 @@ def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, i
     return layer
 
 
-def _checked_number(subject: str, value: float, *, largest: float) -> float:
+def checked_number(subject: str, value: float, *, largest: float) -> float:
+    """Return a positive number of at most ``largest`` that a message holds."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
         raise InvalidParameter(
@@ -269,3 +375,17 @@ def linear_gradient(
 ) -> LinearGradient:
     """Mean of clipped gradients of a linear classifier at the given weights."""
     return LinearGradient(facts, output=output, clip=clip, input_scale=input_scale, features=features)
+
+
+def deep_gradient(
+    facts: PublicFacts,
+    *,
+    widths: Sequence[int] | IntArray,
+    weights: FloatArray,
+    clip: float,
+    input_scale: float,
+    features: str = "",
+) -> DeepGradient:
+    """Mean of clipped gradients of a network with hidden layers of these widths at the given weights."""
+    units = np.asarray(widths, dtype=np.int64)
+    return DeepGradient(facts, widths=units, weights=weights, clip=clip, input_scale=input_scale, features=features)

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, needed_code, package_of
+from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, needed_code, own_analyses, package_of
 from dpcape.statistics.enclosed import (
     LEAST_SECONDS,
     MAX_BLOCK,
@@ -26,6 +26,8 @@ Describe: TypeAlias = Callable[[EntryPoint, str], Analysis]
 def known_analyses(source: TomlSource, packages: Container[str], describe: Describe | None) -> dict[str, Analysis]:
     """Return the analyses a study may name; of other packages only the code it names is looked at."""
     head = source.content.get("study")
+    if isinstance(head, Mapping):
+        _refuse_one_process(source, head.get("analysis"))
     needed = needed_code(head, packages) if isinstance(head, Mapping) else None
     if not isinstance(head, Mapping) or needed is None:
         return analyses(NO_PACKAGE)
@@ -37,6 +39,17 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
         )
     named = str(head["analysis"])
     return {**analyses(NO_PACKAGE), named: (describe or loaded)(needed, named)}
+
+
+def _refuse_one_process(source: TomlSource, named: object) -> None:
+    """Refuse an analysis of dpcape that no site is served for, such as that of a PyTorch module."""
+    found = own_analyses().get(named) if isinstance(named, str) else None
+    if found is not None and not found.in_studies:
+        source.fail(
+            ("study", "analysis"),
+            f"{named!r} runs in one process only, so that no study can name it. Use {found.python} in Python on the "
+            "machine that holds the records.",
+        )
 
 
 def read_enclosure(source: TomlSource, analysis: Analysis) -> Enclosure | None:

@@ -1,0 +1,55 @@
+"""Description of training a registered PyTorch module by clipped gradients."""
+
+from __future__ import annotations
+
+from dpcape.analyses.description import CONDITIONAL, REGRESSIONS, Analysis, Public
+from dpcape.analyses.kmeans import SEED
+from dpcape.analyses.network_classifier import refuse_momentum
+from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, Parameter, shown
+from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.errors import InvalidParameter
+from dpcape.statistics.modules import module_of, module_size
+
+
+def _schedule(p: Public) -> Steps:
+    text = (
+        f"Records for a classifier must be labelled with classes; got {p.kind!r} without classes. "
+        "Build them with labelled(X, y, bound=..., classes=[...])."
+    )
+    yield Refusal(p.n_classes is None, text)
+    numbers = {"size": module_size(p.module, p.n_features, p.n_classes), "clip": p.clip}
+    assumption = module_of(p.module).assumption
+    yield Release("module_gradient", numbers, 1 / p.n_iter, p.n_iter, assumption=assumption)
+
+
+def _refuse_module(value: object, p: Public) -> None:
+    if not isinstance(value, str):
+        raise InvalidParameter(
+            f"module must be the name of a registered module; got {shown(value)}. Register yours with known_module."
+        )
+    module_of(value)
+
+
+TORCH_CLASSIFIER = Analysis(
+    name="torch_classifier",
+    estimator="dpcape.estimators.torch_classifier:TorchClassifier",
+    group=REGRESSIONS,
+    place=5,
+    kinds=frozenset({"labelled"}),
+    records="labelled",
+    labels="classes",
+    parameters=(
+        Parameter("module", OTHER, refuse=_refuse_module),
+        Parameter("n_iter", WHOLE, 60, 1, 10**6),
+        Parameter("clip", POSITIVE, 1.0),
+        Parameter("learning_rate", POSITIVE, None, optional=True),
+        Parameter("momentum", NUMBER, None, optional=True, refuse=refuse_momentum),
+        SEED,
+    ),
+    schedule=_schedule,
+    standing=CONDITIONAL,
+    reason="clipped per-record gradients of a module that is not part of dpcape and must treat each record by itself",
+    reference="docs/analyses/network.md",
+    # A served site runs no modules of other packages.
+    in_studies=False,
+)
