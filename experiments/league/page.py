@@ -33,8 +33,8 @@ adds the others, and `make league LEAGUE=--quick` takes under two minutes. All n
 * **Exceptions.** Objective perturbation has a theorem of its own (Kifer, Smith and Thakurta 2012). diffprivlib 0.6.6
   guarantees pure epsilon, which is more than is asked, and has its own defaults; its PCA of 50 columns did not finish
   within two minutes. DP-SGD is Opacus 1.6.0 with its own accountant for added or removed records. It is given half of
-  epsilon, because replacing a record is removing one and adding one. Its settings were fixed beforehand without a search
-  (20 epochs, batches of 5%, clip 1, step 1). Both run in environments of their own.
+  epsilon, because replacing a record is removing one and adding one. Its settings were fixed beforehand without a
+  search (20 epochs, batches of 5%, clip 1, step 1). Both run in environments of their own.
 * **As published** means the papers' post-processing with noise that is enough; the noise that the papers print is not
   ([The papers: what holds](papers.md)).
 * **Not in the table**: networks with convolutions, private selection of settings, and methods that need a public model
