@@ -50,8 +50,8 @@ EXPLAINED = {
     "joint ICA": "Time points are records. q_NGI is 0 for a perfect unmixing.",
     "mixture model": "Means are unit vectors of any angle. Methods that start at random can miss a component.",
     "classification": "Linear classifiers and the default network on pixels. dpcape's rounds, steps and momentum were "
-    "chosen on training images of MNIST at full size, so MNIST is not new to it; the test images are. [The network's "
-    "page](analyses/network.md) has figures with public features.",
+    "chosen on training images of MNIST, and the step of small data sets without hidden units on these digits, so the "
+    "data sets are not new to it. [The network's page](analyses/network.md) has figures with public features.",
 }
 
 
