@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from scipy.stats import binom
 
 from dpcape import CCA, PCA, Cape, Federation, Independent, Mean, Replay, in_process, rows, views
 from dpcape.errors import DpcapeWarning
+from dpcape.estimators.scaling import private_scaling
+from dpcape.postprocessing.scaling import Scaling
 
 Matrix = NDArray[np.float64]
 DELTA, LEVEL = 1e-5, 0.05
@@ -159,10 +162,10 @@ def run_mean(cell: Cell, n_runs: int, seed: int) -> Found:
 
 
 def clipped_mean(cell: Cell, bound: float) -> Matrix:
-    """Return the mean of clipped rows, from so many of them that its own error does not count."""
+    """Return the mean of clipped rows, from a hundred times as many as a study has: its own error does not count."""
     generator, parts = np.random.default_rng(7), []
-    for _ in range(20):
-        many = entries(replace(cell, n_records=10_000_000 // cell.width), generator, cell.width) + cell.mean
+    for _ in range(100):
+        many = entries(replace(cell, n_records=max(cell.n_records, 4000)), generator, cell.width) + cell.mean
         many *= np.minimum(1, bound / np.linalg.norm(many, axis=1))[:, np.newaxis]
         parts.append(many.mean(axis=0))
     return np.asarray(np.mean(parts, axis=0))
@@ -188,6 +191,19 @@ def run_pca(cell: Cell, n_runs: int, seed: int) -> Found:
     return Found(false, n_runs, found / n_runs if k else float("nan"))
 
 
+def clipped_around(model: PCA, made: Federation) -> Matrix:
+    """Fit, and return the mean around which rows were clipped: the one that is released first, not ``mean_``."""
+    kept = [Scaling(np.zeros(made.n_features), np.ones(made.n_features), np.ones(1), made.facts.widths)]
+
+    def keeping(*given: Any, **options: Any) -> Scaling:
+        kept.append(private_scaling(*given, **options))
+        return kept[-1]
+
+    with patch("dpcape.estimators.pca.private_scaling", keeping):
+        model.fit(made)
+    return kept[-1].centre
+
+
 def run_eigenvalues(cell: Cell, n_runs: int, seed: int) -> Found:
     """Count runs in which all intervals contain the eigenvalues of the sample's clipped rows."""
     generator = np.random.default_rng([seed, cell.width, cell.n_records])
@@ -197,10 +213,11 @@ def run_eigenvalues(cell: Cell, n_runs: int, seed: int) -> Found:
     for run in range(n_runs):
         X = (entries(cell, generator, cell.width)) * np.linspace(2, 1, cell.width) + cell.mean
         made = federation(cell, lambda part: rows(X[part], bound=bound), seed * 10**5 + run)  # noqa: B023
-        model = PCA(cell.width, epsilon=cell.epsilon, delta=DELTA, **options).fit(made)
+        model = PCA(cell.width, epsilon=cell.epsilon, delta=DELTA, **options)
+        centre = clipped_around(model, made)
         clipped = X * np.minimum(1, bound / np.linalg.norm(X, axis=1))[:, np.newaxis]
         if options["center"]:
-            clipped = clipped - model.mean_
+            clipped = clipped - centre
             clipped *= np.minimum(1, model.radius_ / np.linalg.norm(clipped, axis=1))[:, np.newaxis]
             truth = np.linalg.eigvalsh(np.cov(clipped.T, bias=True))[::-1]
         else:

@@ -67,8 +67,8 @@ class PCA(FederatedEstimator):
         For each component, how often noise and sampling give one as strong if the rest of the records has no
         direction. Testing stops at the first value above 0.05; the rest are 1.
     interval_ : array of shape (2, n_components)
-        Lower and upper end for each eigenvalue of the sample's clipped rows, at 95% for all together. Sampling is not
-        part of it.
+        Lower and upper end for each eigenvalue of the sample's clipped rows, at 95% for all together. Centred rows are
+        clipped around the mean that is released first, of which ``mean_`` is a correction. Sampling is not part of it.
     radius_ : float
         Length to which rows (minus the mean, if centred) were clipped; the bound if none was released.
 
