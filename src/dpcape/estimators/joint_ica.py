@@ -82,7 +82,7 @@ class JointICA(FederatedEstimator):
     ----------
     ==========================================  =============================================================
     one subject at the subject unit             refused
-    too few subjects for epsilon and components refused before anything is charged, unless ``insist=True``
+    too few subjects for the components         refused before anything is charged, unless ``insist=True``
     no more time points than components         refused
     constant voxels                             maps are noise or zero there; UtilityWarning if noise dominates
     subjects with different voxels or masks     refused when records or the federation are built

@@ -90,7 +90,7 @@ class Summary(FederatedEstimator):
     Notes
     -----
     A value is shared between the two knots of its range that it lies between, which keeps the mean; cumulative counts
-    are encoded so that their noise grows with the logarithm of the number of bins (:mod:`dpcape.statistics.cells`).
+    are encoded so that their noise grows with the logarithm of the number of bins (``dpcape.statistics.cells``).
     Sizes of groups are pooled over all columns, and add up to the public number of records. Intervals of counts are
     about the records of these sites; those of shares, means, standard deviations and quantiles are about the population
     they are a sample of, and cover noise and sampling. They are about values within the public ranges.
