@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpcape import noise
@@ -136,6 +136,7 @@ def test_decisions_near_the_edge_are_exact(exact, scale, sign, place, distance):
 
 @settings(max_examples=100, deadline=None)
 @given(scale=scales, pairs=st.lists(st.tuples(words, words), min_size=1, max_size=20))
+@example(scale=1.0, pairs=[(9_210_987_137_879_506_944, 0)])
 def test_a_batch_equals_its_reading_word_by_word(exact, scale, pairs):
     envelope = noise._envelope(scale)
     proposals, uniforms = zip(*pairs, strict=True)
@@ -147,7 +148,8 @@ def test_a_batch_equals_its_reading_word_by_word(exact, scale, pairs):
         value = -1 - code if proposal >> 63 else code
         if abs(value) <= envelope.limit and uniform < threshold(exact, envelope, abs(value), block):
             expected.append(value)
-    script = Scripted(*proposals, *uniforms)
+    # A word at its threshold asks for more digits, the largest of which put it above.
+    script = Scripted(*proposals, *uniforms, then=2**64 - 1)
     assert noise._accepted(envelope, len(pairs), script).tolist() == expected
 
 

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpcape import Replay
+from dpcape.analyses.description import VERIFIED
 from dpcape.audit import ADVERSARIES, CASES, Adversary, AuditResult, audit, lower_bounds
 from dpcape.cli import main
 from dpcape.estimators.estimator import FederatedEstimator
@@ -80,9 +81,10 @@ def test_every_analysis_keeps_its_promise(name: str) -> None:
 
 
 def test_no_analysis_is_left_out() -> None:
-    """Everything that is fitted to a federation has a case."""
+    """Everything that is fitted to a federation has a case, except what needs code of others to run."""
     audited_classes = {type(case.make(1.0, 1e-2)) for case in CASES.values()}
-    assert audited_classes == set(_leaves(FederatedEstimator))
+    own = {leaf for leaf in _leaves(FederatedEstimator) if leaf.analysis.standing == VERIFIED}
+    assert audited_classes == own
 
 
 def _leaves(parent: type) -> list[type]:
