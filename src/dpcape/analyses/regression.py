@@ -45,8 +45,19 @@ def residual_unit(noise: float) -> float:
     return min(max(UNIT_NOISE / max(noise, 1e-300), 1.0), LARGEST_UNIT)
 
 
-LOGISTIC_UNIT = 8.0
-"""Unit of the residuals of labels before they are clipped; chosen on simulated data (experiments/regression)."""
+LOGISTIC_UNITS = (2.0, 16.0)
+"""Smallest and largest unit of the residuals of labels, which are clipped at 0.1 times it."""
+LOGISTIC_NOISE = 0.1
+"""Noise of all log-odds together, in the mean of squares, up to which residuals may be clipped farther out."""
+
+
+def logistic_unit(noise: float) -> float:
+    """Return the unit of the residuals of labels that the noise of a prediction at unit 1 allows.
+
+    The limits were chosen on simulated data (experiments/regression/logistic.py).
+    """
+    smallest, largest = LOGISTIC_UNITS
+    return min(max(LOGISTIC_NOISE / max(noise, 1e-300), smallest), largest)
 
 
 def _refuse_ridge(value: object, p: Public) -> None:

@@ -155,7 +155,7 @@ class LinearRegression(Regression):
         if self.purpose == PREDICTION and self.n_iter == 0 and self.scale is None:
             self._fit_one_release(federation, private)
             return
-        rounds = self._rounds_of(federation, private, weighted=not self._rows_shortened)
+        rounds = self._rounds_of(federation, private)
         a, b = weights_of(rounds.bound, intercept=self.fit_intercept)
         units = self._half / a
         if self.purpose == PREDICTION:
@@ -180,11 +180,6 @@ class LinearRegression(Regression):
             if not known:
                 self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
 
-    @property
-    def _rows_shortened(self) -> bool:
-        """Whether the model is one of rows as they are clipped: new rows are then clipped too."""
-        return self.purpose == PREDICTION and self.scale is None
-
     def _fit_one_release(self, federation: Federation, private: Allowance) -> None:
         """Fit by the functional mechanism: one release of the unweighted moment, shrunk."""
         ridge = self.ridge * federation.facts.bounds[0] ** 2
@@ -201,11 +196,7 @@ class LinearRegression(Regression):
         A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
         clips new rows alike.
         """
-        rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
-        if self._rows_shortened and self.bounds_in_:
-            bound = self.bounds_in_[0]
-            rows = rows * (bound / np.maximum(np.linalg.norm(rows, axis=1), bound))[:, np.newaxis]
-        predicted: FloatArray = rows @ self.coef_ + self.intercept_
+        predicted: FloatArray = self._prepared(X) @ self.coef_ + self.intercept_
         return predicted
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

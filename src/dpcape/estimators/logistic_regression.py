@@ -85,7 +85,8 @@ class LogisticRegression(Regression):
     more or fewer than two classes  refused
     one class never occurs          intervals infinite or wide; rounds limit how far coefficients go
     separable classes               coefficients limited by the rounds
-    rows longer than the bound      the whole record is weighted down: consistent if the model is logistic
+    rows longer than the bound      the whole record is weighted down: consistent if the model is logistic; a
+                                    prediction without scaling shortens the row alone, also for new rows
     interval asked of a prediction  AttributeError that says what to do
     ==============================  ==============================================================
 
@@ -178,9 +179,12 @@ class LogisticRegression(Regression):
         return length / 2, offset - float(mean @ fit.coefficients) * length / 2
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Return the log-odds of the second class for new rows, prepared as the sites prepare theirs."""
-        rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
-        odds: FloatArray = rows @ self.coef_ + self.intercept_
+        """Return the log-odds of the second class for new rows, prepared as the sites prepare theirs.
+
+        A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
+        clips new rows alike.
+        """
+        odds: FloatArray = self._prepared(X) @ self.coef_ + self.intercept_
         return odds
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpcape.analyses.regression import PREDICTION
 from dpcape.arrays import FloatArray
@@ -53,11 +54,28 @@ class Regression(FederatedEstimator):
             self.__dict__.pop(name, None)
         self.assumptions_ = []
 
-    def _rounds_of(self, federation: Federation, private: Allowance, *, weighted: bool = True) -> FederatedRounds:
+    @property
+    def _rows_shortened(self) -> bool:
+        """Whether the model is one of rows as they are clipped: new rows are then clipped too."""
+        return self.purpose == PREDICTION and self.scale is None
+
+    def _prepared(self, X: ArrayLike) -> FloatArray:
+        """Return new rows as the model takes them.
+
+        A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
+        clips new rows alike.
+        """
+        rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
+        if self._rows_shortened and self.bounds_in_:
+            bound = self.bounds_in_[0]
+            rows = rows * (bound / np.maximum(np.linalg.norm(rows, axis=1), bound))[:, np.newaxis]
+        return rows
+
+    def _rounds_of(self, federation: Federation, private: Allowance) -> FederatedRounds:
         """Scale the records if that is asked for, and return what solvers need."""
         used = used_or_warned(self.public(federation))
         self._scaling = private_scaling(federation, private, quantile=_QUANTILE) if used else None
-        return FederatedRounds(federation, private, self._scaling, self.fit_intercept, weighted)
+        return FederatedRounds(federation, private, self._scaling, self.fit_intercept, not self._rows_shortened)
 
     def _largest(self, a: float, b: float) -> float:
         """Return the assumed largest length of all coefficients in the units of a release; infinite if none.

@@ -7,13 +7,14 @@ also where noise dominates. *Prediction* starts from a shrunken solution and tak
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.analyses.regression import AVERAGED, LOGISTIC_SHARES, LOGISTIC_UNIT, residual_unit
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_SHARES, LOGISTIC_UNITS, logistic_unit, residual_unit
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
@@ -198,7 +199,11 @@ def linear_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficie
     start, moment, scale, square = _shrunken_start(rounds, ridge)
     a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
     largest = max(1.0, _FARTHEST / GRADIENT_CLIP * math.sqrt(max(square, 0.0)) / a)
-    return _descended(rounds, start, moment, scale, n_iter=n_iter, unit=a, ridge=ridge, largest=largest)
+
+    def unit(noise: float) -> float:
+        return a * min(residual_unit(noise), largest)
+
+    return _descended(rounds, start, moment, scale, n_iter=n_iter, units=(a, unit), ridge=ridge)
 
 
 def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArray, float, float]:
@@ -232,17 +237,17 @@ def _descended(
     scale: float,
     *,
     n_iter: int,
-    unit: float,
+    units: tuple[float, Callable[[float], float]],
     ridge: float,
-    largest: float = 1.0,
 ) -> Coefficients:
     """Take preconditioned steps and return the mean of the last third of them.
 
     The preconditioner is the inverse root of the released moment, its eigenvalues floored at half the operator norm of
-    the noise. Residuals are in units of ``unit``; after the first round, whose noise tells that of the others, up to
-    ``largest`` times that.
+    the noise. Of ``units``, the first is that of residuals in the first round; the second is a function that returns
+    the unit of the others from the noise of the first, averaged over rounds and for all coefficients together.
     """
     averaged = max(1, round(AVERAGED * n_iter))
+    unit, later_unit = units
     values, vectors = np.linalg.eigh(moment)
     floor = max(scale * math.sqrt(len(values) / 2), 1e-9 * float(np.abs(values).max(initial=0.0)), 1e-150)
     root = (vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T
@@ -252,7 +257,7 @@ def _descended(
         penalty = ridge * current
         current = current + _STEP * (root @ (unit * gradient) - root @ (root @ penalty))
         if number == 0:
-            unit *= min(residual_unit(rounds.scale * math.sqrt(len(current) / averaged)), largest)
+            unit = later_unit(rounds.scale * math.sqrt(len(current) / averaged))
         if number >= n_iter - averaged:
             kept.append(current)
     found = np.mean(kept, axis=0) if kept else start
@@ -264,7 +269,8 @@ def logistic_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coeffic
     start, moment, scale, _ = _shrunken_start(rounds, ridge)
     a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
     # The least-squares fit of labels -1 and 1 is half the Taylor solution; curvature is a quarter of the moment.
-    return _descended(rounds, 2 * start / a, moment / 4, scale / 4, n_iter=n_iter, unit=LOGISTIC_UNIT, ridge=ridge)
+    units = LOGISTIC_UNITS[0], logistic_unit
+    return _descended(rounds, 2 * start / a, moment / 4, scale / 4, n_iter=n_iter, units=units, ridge=ridge)
 
 
 def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArray | None = None) -> Coefficients:

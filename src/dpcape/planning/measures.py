@@ -17,7 +17,7 @@ import numpy as np
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
-from dpcape.analyses.regression import AVERAGED, LOGISTIC_UNIT, residual_unit
+from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
 from dpcape.analyses.summary import chosen_columns
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
@@ -158,7 +158,7 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: 
     def of_rounds(scales: Sequence[float]) -> float:
         averaged = max(1, round(AVERAGED * n_iter))
         noise = scales[-1] * math.sqrt(n_coefficients / averaged)
-        unit = LOGISTIC_UNIT if classes else residual_unit(noise)
+        unit = logistic_unit(noise) if classes else residual_unit(noise)
         return min(1.0, (unit * noise) ** 2 / variance)
 
     def of_moment(scales: Sequence[float]) -> float:

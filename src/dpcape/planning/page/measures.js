@@ -152,14 +152,15 @@ function varianceLost(study, declared) {
   const classes = labels === "classes";
   const variance = declared.explained * (classes ? 1 : 1 / 3);
   const predicts = fixed.purpose === "prediction";
-  const { averaged, logistic_unit: logisticUnit, largest_unit: largestUnit, unit_noise: unitNoise } = CONSTANTS;
+  const { averaged, residual_units: residualUnits, logistic_units: logisticUnits } = CONSTANTS;
   const rounds = predicts ? study.options.n_iter : 0;
   if (rounds) {
     const coefficients = study.widths[0] + (study.options.fit_intercept ? 1 : 0);
     const kept = Math.max(1, roundHalfEven(averaged * rounds));
     return (scales) => {
       const noise = scales[scales.length - 1] * Math.sqrt(coefficients / kept);
-      const unit = classes ? logisticUnit : Math.min(Math.max(unitNoise / Math.max(noise, 1e-300), 1), largestUnit);
+      const limits = classes ? logisticUnits : residualUnits;
+      const unit = Math.min(Math.max(limits.noise / Math.max(noise, 1e-300), limits.smallest), limits.largest);
       return Math.min(1, (unit * noise) ** 2 / variance);
     };
   }

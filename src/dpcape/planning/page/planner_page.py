@@ -23,7 +23,7 @@ from dpcape._version import __version__
 from dpcape.analyses.description import Analysis, Variant
 from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
-from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_UNIT, UNIT_NOISE
+from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_NOISE, LOGISTIC_UNITS, UNIT_NOISE
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS
 from dpcape.noise import LARGEST_SCALE
@@ -97,9 +97,8 @@ def constants() -> dict[str, object]:
         "bounds": [SMALLEST_BOUND, LARGEST_BOUND],
         "spin": noise_strength(1.0, np.eye(1)),
         "averaged": AVERAGED,
-        "logistic_unit": LOGISTIC_UNIT,
-        "largest_unit": LARGEST_UNIT,
-        "unit_noise": UNIT_NOISE,
+        "residual_units": {"noise": UNIT_NOISE, "smallest": 1.0, "largest": LARGEST_UNIT},
+        "logistic_units": {"noise": LOGISTIC_NOISE, "smallest": LOGISTIC_UNITS[0], "largest": LOGISTIC_UNITS[1]},
         "one_site_each": ONE_SITE_EACH,
         "public": list(PUBLIC_FACTS),
         "analyses": {name: _analysis(name) for name in variants()},
