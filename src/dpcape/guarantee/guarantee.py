@@ -206,7 +206,7 @@ def guarantee_of(
         protocol=type(protocol).__name__,
         public=(
             *PUBLIC_FACTS,
-            *((RANGES_AND_LEVELS,) if terms.facts.columns else ()),
+            *((RANGES_AND_LEVELS,) if terms.facts.kind == "table" else ()),
             *((ALL_VALID,) if terms.facts.invalid == "refuse" else ()),
             *((LEDGER_HEADS,) if shows_heads else ()),
         ),

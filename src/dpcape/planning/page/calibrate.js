@@ -199,6 +199,11 @@ function adversary(protocol) {
   return forms[Math.min(protocol.colluding, 2)].replace("{n}", protocol.colluding);
 }
 
+function publicOf(study) {
+  const isTable = CONSTANTS.analyses[study.analysis].kind === "table";
+  return isTable ? [...CONSTANTS.public, CONSTANTS.public_of_tables] : CONSTANTS.public;
+}
+
 // The sentence of guarantee/guarantee.py.
 function sentence(study, plan) {
   const sites = study.sizes.length;
@@ -207,6 +212,6 @@ function sentence(study, plan) {
   return `(${roundUp(plan.epsilon)}, ${roundUp(study.delta, 6)})-differentially private per ${unit}` +
     `${note ? ` (${note})` : ""}, when one ${unit} of one site is replaced, against ${adversary(study.protocol)}; ${plan.n_releases} ` +
     `release${plan.n_releases > 1 ? "s" : ""}, at least ${plan.settings.minimum} of ${sites} ` +
-    `site${sites > 1 ? "s" : ""} finishing; public: ${CONSTANTS.public.join(", ")}; exact integer noise; verified. ` +
+    `site${sites > 1 ? "s" : ""} finishing; public: ${publicOf(study).join(", ")}; exact integer noise; verified. ` +
     `Assumed: ${assumed.join("; ")}.`;
 }

@@ -25,7 +25,7 @@ from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
 from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_NOISE, LOGISTIC_UNITS, UNIT_NOISE
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
-from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS
+from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS, RANGES_AND_LEVELS
 from dpcape.noise import LARGEST_SCALE
 from dpcape.pages.style import stylesheet
 from dpcape.planning.declared import Declared
@@ -101,6 +101,7 @@ def constants() -> dict[str, object]:
         "logistic_units": {"noise": LOGISTIC_NOISE, "smallest": LOGISTIC_UNITS[0], "largest": LOGISTIC_UNITS[1]},
         "one_site_each": ONE_SITE_EACH,
         "public": list(PUBLIC_FACTS),
+        "public_of_tables": RANGES_AND_LEVELS,
         "analyses": {name: _analysis(name) for name in variants()},
     }
 
