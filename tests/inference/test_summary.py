@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from dpcape import Cape, Exact, Federation, Independent, Replay, Summary, in_process, table
 from dpcape.errors import DpcapeWarning, InvalidParameter
-from dpcape.postprocessing.group_summaries import Counts, Level, quantile_and_interval
+from dpcape.postprocessing.group_summaries import CellCounts, Level, quantile_and_interval
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
@@ -71,10 +71,10 @@ def test_the_stored_figures_on_real_people_are_within_their_limits() -> None:
     assert found["count"] <= 4
 
 
-def _lump(place: float, n_bins: int, size: float) -> Counts:
+def _lump(place: float, n_bins: int, size: float) -> CellCounts:
     """Return exact counts of records that all have one value."""
     knots = np.arange(n_bins + 1.0)
-    return Counts(size * np.maximum(1 - np.abs(knots - place), 0.0), np.zeros((n_bins + 1, n_bins + 1)))
+    return CellCounts(size * np.maximum(1 - np.abs(knots - place), 0.0), np.zeros((n_bins + 1, n_bins + 1)))
 
 
 @pytest.mark.parametrize("place", [0.0, 3.0, 3.3, 3.5, 3.999, 8.0])

@@ -11,7 +11,7 @@ import numpy as np
 from dpcape.arrays import FloatArray
 from dpcape.facts import PublicColumn
 from dpcape.postprocessing.group_summaries import (
-    Counts,
+    CellCounts,
     Interval,
     Level,
     Pooled,
@@ -91,7 +91,7 @@ def row_of_sizes(counts: Pooled, level: Level, n_records: float, *, grouped: boo
     return Row(("", RECORDS, ""), [min(max(size, 0.0), n_records) for size in sizes], ends)
 
 
-def figures_of(column: PublicColumn, held: Counts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
+def figures_of(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
     """Yield the figures of one column for one group."""
     if column.kind == CATEGORY:
         yield from _of_levels(column, held, sized)
@@ -100,7 +100,7 @@ def figures_of(column: PublicColumn, held: Counts, sized: Sized, quantiles: Sequ
     yield _count(column, held, -1, MISSING, sized)
 
 
-def _of_levels(column: PublicColumn, held: Counts, sized: Sized) -> Iterator[Figure]:
+def _of_levels(column: PublicColumn, held: CellCounts, sized: Sized) -> Iterator[Figure]:
     present = held.present
     size = max(present.size, 1.0)
     for cell, level in enumerate(column.levels):
@@ -110,7 +110,7 @@ def _of_levels(column: PublicColumn, held: Counts, sized: Sized) -> Iterator[Fig
         yield Figure((column.name, SHARE, level), share, ends)
 
 
-def _of_range(column: PublicColumn, held: Counts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
+def _of_range(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
     present = held.present
     width = (column.high - column.low) / (len(present.counts) - 1)
 
@@ -128,7 +128,7 @@ def _of_range(column: PublicColumn, held: Counts, sized: Sized, quantiles: Seque
     yield Figure((column.name, DEVIATION, ""), width * value, (width * ends[0], width * ends[1]))
 
 
-def _count(column: PublicColumn, held: Counts, cell: int, level: str, sized: Sized) -> Figure:
+def _count(column: PublicColumn, held: CellCounts, cell: int, level: str, sized: Sized) -> Figure:
     count, variance = float(held.counts[cell]), float(held.covariance[cell, cell])
     ends = size_interval(count, variance, sized.level, sized.n_records)
     return Figure((column.name, COUNT, level), min(max(count, 0.0), sized.n_records), ends)
@@ -142,7 +142,7 @@ def cell_names(column: PublicColumn, n_cells: int) -> list[str]:
     return [*(f"{knot:.10g}" for knot in knots), MISSING]
 
 
-def drawn_counts(column: PublicColumn, held: Counts) -> FloatArray:
+def drawn_counts(column: PublicColumn, held: CellCounts) -> FloatArray:
     """Return counts that are not negative."""
     present = held.present.counts
     shown = np.maximum(present, 0.0) if column.kind == CATEGORY else shown_counts(present)

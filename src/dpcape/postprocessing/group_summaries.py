@@ -25,7 +25,7 @@ _STEPS = 16
 
 
 @dataclass(frozen=True)
-class Counts:
+class CellCounts:
     """Counts in the cells of one column for one group, or for all records.
 
     Attributes
@@ -40,9 +40,9 @@ class Counts:
     covariance: FloatArray
 
     @property
-    def present(self) -> Counts:
+    def present(self) -> CellCounts:
         """The cells of values that are not missing."""
-        return Counts(self.counts[:-1], self.covariance[:-1, :-1])
+        return CellCounts(self.counts[:-1], self.covariance[:-1, :-1])
 
     @cached_property
     def cumulative(self) -> FloatArray:
@@ -70,16 +70,16 @@ class Pooled:
         Sizes of the groups; they add up to the public number of records.
     variance : float
         Variance of the noise of each size.
-    groups : tuple of tuple of Counts
+    groups : tuple of tuple of CellCounts
         Counts by column and group.
-    total : tuple of Counts
+    total : tuple of CellCounts
         Counts by column, over all groups.
     """
 
     sizes: FloatArray
     variance: float
-    groups: tuple[tuple[Counts, ...], ...]
-    total: tuple[Counts, ...]
+    groups: tuple[tuple[CellCounts, ...], ...]
+    total: tuple[CellCounts, ...]
 
 
 def pooled(parts: Sequence[FloatArray], units: Sequence[FloatArray], *, n_records: float, scale: float) -> Pooled:
@@ -109,8 +109,8 @@ def pooled(parts: Sequence[FloatArray], units: Sequence[FloatArray], *, n_record
         moved = part + np.outer(sizes - size, gain / spread)
         given_size = unit - np.outer(gain, gain) / spread
         covariance = scale**2 * (given_size + variance * np.outer(gain, gain) / spread**2)
-        groups.append(tuple(Counts(row, covariance) for row in moved))
-        totals.append(Counts(moved.sum(axis=0), scale**2 * n_groups * given_size))
+        groups.append(tuple(CellCounts(row, covariance) for row in moved))
+        totals.append(CellCounts(moved.sum(axis=0), scale**2 * n_groups * given_size))
     return Pooled(sizes, scale**2 * variance, tuple(groups), tuple(totals))
 
 
@@ -142,7 +142,7 @@ def size_interval(size: float, variance: float, level: Level, n_records: float) 
     return max(size - half, 0.0), min(max(size + half, 0.0), n_records)
 
 
-def share_interval(present: Counts, cell: int, level: Level) -> Interval:
+def share_interval(present: CellCounts, cell: int, level: Level) -> Interval:
     """Return an interval of the share of a level among values that are not missing.
 
     A share p is kept if count - p size is no larger than its standard deviation allows, sampling included. For exact
@@ -162,7 +162,7 @@ def share_interval(present: Counts, cell: int, level: Level) -> Interval:
     )
 
 
-def mean_and_interval(present: Counts, level: Level) -> tuple[float, Interval]:
+def mean_and_interval(present: CellCounts, level: Level) -> tuple[float, Interval]:
     """Return the mean and its interval, in bins from the lower end of the range.
 
     Sharing a value between two knots keeps the mean as it is.
@@ -184,7 +184,7 @@ def mean_and_interval(present: Counts, level: Level) -> tuple[float, Interval]:
     return mean, ends
 
 
-def deviation_and_interval(present: Counts, level: Level) -> tuple[float, Interval]:
+def deviation_and_interval(present: CellCounts, level: Level) -> tuple[float, Interval]:
     """Return the standard deviation and its interval, in bins.
 
     Sharing a value between two knots at distances t and 1 - t adds t (1 - t) to its square: between 0 and 1/4, and 1/6
@@ -210,7 +210,7 @@ def deviation_and_interval(present: Counts, level: Level) -> tuple[float, Interv
     return min(max(math.sqrt(max(variance - 1 / 6, 0.0)), ends[0]), ends[1]), ends
 
 
-def quantile_and_interval(present: Counts, q: float, level: Level) -> tuple[float, Interval]:
+def quantile_and_interval(present: CellCounts, q: float, level: Level) -> tuple[float, Interval]:
     """Return a quantile and its interval, in bins from the lower end of the range.
 
     The counts of the knots up to m add up to the average of the distribution function F over bin m. If the quantile
@@ -222,7 +222,7 @@ def quantile_and_interval(present: Counts, q: float, level: Level) -> tuple[floa
 
     Parameters
     ----------
-    present : Counts
+    present : CellCounts
         Counts at the knots.
     q : float
         Between 0 and 1.
@@ -237,7 +237,7 @@ def quantile_and_interval(present: Counts, q: float, level: Level) -> tuple[floa
     return min(max(_smooth_quantile(present.counts, q), ends[0]), ends[1]), ends
 
 
-def _kept_points(present: Counts, q: float, level: Level) -> FloatArray:
+def _kept_points(present: CellCounts, q: float, level: Level) -> FloatArray:
     """Return the points at which the quantile may lie, in bins."""
     n_bins = len(present.counts) - 1
     # Sums of the knots before the first, up to each, and of all: row i + 1 is bin i.

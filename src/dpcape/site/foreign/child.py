@@ -23,7 +23,7 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, plain_about, plain_outline
 from dpcape.analyses.registry import own_analyses
 from dpcape.errors import InvalidParameter
-from dpcape.site.foreign.sources import Declared, Sources, install_finder
+from dpcape.site.foreign.sources import DeclaredCode, Sources, install_finder
 from dpcape.site.foreign.tasks import (
     MAX_TASK_BYTES,
     ContributeTask,
@@ -108,7 +108,7 @@ def _load_all(package: str, sources: Sources) -> None:
         _loaded(declared)
 
 
-def _loaded(declared: Declared) -> object:
+def _loaded(declared: DeclaredCode) -> object:
     found: object = import_module(declared.module)
     for name in declared.attribute.split("."):
         found = getattr(found, name)

@@ -30,7 +30,7 @@ LIBRARIES = frozenset({"dpcape", "msgspec", "numpy", "scipy", "sklearn"})
 _NOT_LOADED = frozenset({"__main__", "antigravity", "idlelib", "test", "this", "turtle", "turtledemo"})
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredCode(msgspec.Struct, frozen=True, kw_only=True):
     """Code that a package declares: its kind (group of entry points), its name, and where it is."""
 
     package: str
@@ -55,11 +55,11 @@ class Sources:
         for top in sorted({entry.module.partition(".")[0] for entry in self.declared}):
             self._read(top)
 
-    def of(self, package: str) -> list[Declared]:
+    def of(self, package: str) -> list[DeclaredCode]:
         """Return all that a package declares."""
         return [entry for entry in self.declared if entry.package == package]
 
-    def analysis(self, package: str, name: str) -> Declared | None:
+    def analysis(self, package: str, name: str) -> DeclaredCode | None:
         """Return the analysis of this name that a package declares, if it declares one."""
         return next((entry for entry in self.of(package) if (entry.group, entry.name) == (GROUP, name)), None)
 
@@ -135,7 +135,7 @@ def _imported(text: bytes) -> Iterator[str]:
             yield from (f"{node.module}.{entry.name}" for entry in node.names)
 
 
-def _declared(point: EntryPoint) -> Declared:
-    return Declared(
+def _declared(point: EntryPoint) -> DeclaredCode:
+    return DeclaredCode(
         package=package_of(point), group=point.group, name=point.name, module=point.module, attribute=point.attr
     )
