@@ -7,14 +7,13 @@ probability of at most 1.1e-3 (seeds are fixed).
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from experiments.intervals import components as cells
 
 from dpcape import CCA, PCA, Exact, Federation, Independent, Mean, Replay, in_process, rows, views
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
@@ -25,19 +24,7 @@ ROOT = Path(__file__).parents[2]
 ALPHA = 1e-4
 
 
-def _experiment() -> Any:
-    path = ROOT / "experiments" / "intervals" / "components.py"
-    spec = importlib.util.spec_from_file_location("dpcape_interval_cells", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-GRID = _experiment()
-Cell = GRID.Cell
+Cell = cells.Cell
 QUICK = [
     (Cell("mean", "skewed", 3, 400, 1.0, 0.5, 2.0, (("ranges", True),)), 40),
     (Cell("mean", "uniform", 3, 400, 0.1, 200.0, 2.0), 40),
@@ -55,22 +42,22 @@ QUICK = [
 
 @pytest.mark.parametrize(("cell", "n_runs"), QUICK, ids=[cell.label for cell, _ in QUICK])
 def test_the_law_holds_in_quick_cells(cell: Any, n_runs: int) -> None:
-    found = GRID.run(cell, n_runs, seed=3)
-    assert GRID.p_value(cell, found) >= ALPHA, (found.hits, found.trials)
+    found = cells.run(cell, n_runs, seed=3)
+    assert cells.p_value(cell, found) >= ALPHA, (found.hits, found.trials)
 
 
 def test_the_law_can_fail() -> None:
     """Intervals of clipped rows taken for intervals of the mean cover almost nothing, and the test says so."""
     cell = Cell("mean", "skewed", 3, 2000, 10.0, 0.5, 3.0)
-    assert GRID.p_value(cell, GRID.Found(hits=80, trials=120, size=1.0)) < ALPHA
-    assert GRID.p_value(Cell("pca", "normal", 4, 1200, 3.0), GRID.Found(hits=12, trials=50, size=1.0)) < ALPHA
+    assert cells.p_value(cell, cells.Found(hits=80, trials=120, size=1.0)) < ALPHA
+    assert cells.p_value(Cell("pca", "normal", 4, 1200, 3.0), cells.Found(hits=12, trials=50, size=1.0)) < ALPHA
 
 
 def test_no_cell_of_the_stored_grid_is_below_its_level() -> None:
     results = json.loads((ROOT / "experiments" / "intervals" / "components.json").read_text("utf-8"))
-    assert {entry["cell"] for entry in results} <= {cell.label for cell in GRID.grid()}
-    assert {entry["cell"].partition(":")[0] for entry in results} == set(GRID.RUNNERS)
-    assert min(entry["p_value"] for entry in results) >= GRID.FAMILY / len(results)
+    assert {entry["cell"] for entry in results} <= {cell.label for cell in cells.grid()}
+    assert {entry["cell"].partition(":")[0] for entry in results} == set(cells.RUNNERS)
+    assert min(entry["p_value"] for entry in results) >= cells.FAMILY / len(results)
 
 
 def _views(unit: float, seed: int = 5) -> Federation:

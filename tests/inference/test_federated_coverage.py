@@ -6,13 +6,12 @@ at 1e-4: over all cells a true law fails with a probability below 6e-4 (seeds ar
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.regression import federated as grid
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-4
@@ -25,22 +24,13 @@ QUICK: list[tuple[tuple[Any, ...], int]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def grid() -> Any:
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module("experiments.regression.federated")
-    finally:
-        sys.path.remove(str(ROOT))
-
-
 @pytest.mark.parametrize(("cell", "n_runs"), QUICK, ids=[str(cell) for cell, _ in QUICK])
-def test_intervals_cover_through_the_protocol(grid: Any, cell: tuple[Any, ...], n_runs: int) -> None:
+def test_intervals_cover_through_the_protocol(cell: tuple[Any, ...], n_runs: int) -> None:
     found = grid.measured(grid.Cell(*cell), n_runs, seed=3)
     assert found["p_value"] >= ALPHA, found
 
 
-def test_the_stored_grid_is_whole_and_covers(grid: Any) -> None:
+def test_the_stored_grid_is_whole_and_covers() -> None:
     results = json.loads(grid.FILE.read_text("utf-8"))
     assert [row["cell"] for row in results] == [cell.label for cell in grid.grid()]
     assert min(row["p_value"] for row in results) >= 0.01 / len(results)

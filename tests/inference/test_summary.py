@@ -8,16 +8,15 @@ tests with a probability of at most 1.5e-3 (seeds are fixed).
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from experiments.everyday import summary as cells
 from scipy.stats import binom
 
 from dpcape import Cape, Exact, Federation, Independent, Replay, Summary, in_process, table
@@ -29,37 +28,25 @@ ALPHA = 1e-5
 quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::dpcape.errors.UndeterminedWarning")
 
 
-def _experiment() -> Any:
-    path = ROOT / "experiments" / "everyday" / "summary.py"
-    spec = importlib.util.spec_from_file_location("dpcape_summary_cells", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-GRID = _experiment()
 STORED = json.loads((ROOT / "experiments" / "everyday" / "summary.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("cell", "runs"), [(GRID.Cell(800, 1.0), 25), (GRID.Cell(5000, 3.0, 4), 15)], ids=str)
+@pytest.mark.parametrize(("cell", "runs"), [(cells.Cell(800, 1.0), 25), (cells.Cell(5000, 3.0, 4), 15)], ids=str)
 def test_intervals_cover_in_quick_cells(cell: Any, runs: int) -> None:
-    for entry in GRID.coverage(cell, runs):
+    for entry in cells.coverage(cell, runs):
         assert entry["p_value"] >= ALPHA, entry
 
 
 def test_the_stored_grid_refutes_no_interval_and_reaches_large_tables() -> None:
     assert STORED["refuted"] == []
-    limit = GRID.FAMILY / len(STORED["coverage"])
+    limit = cells.FAMILY / len(STORED["coverage"])
     for entry in STORED["coverage"]:
         assert binom.cdf(round(entry["share"] * entry["trials"]), entry["trials"], 0.95) >= limit, entry
     assert any("N100000" in entry["cell"] for entry in STORED["coverage"])
 
 
 def test_the_encoding_beats_a_histogram() -> None:
-    found = {entry["bins"]: entry["ratio"] for entry in GRID.encoding_ratios()}
+    found = {entry["bins"]: entry["ratio"] for entry in cells.encoding_ratios()}
     assert found[32] <= 0.65
     stored = {entry["bins"]: entry["ratio"] for entry in STORED["encoding"]}
     assert found == pytest.approx(stored, rel=1e-9)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from experiments.intervals import verdicts as null_studies
 
 from dpcape import (
     PCA,
@@ -47,20 +46,6 @@ from dpcape.postprocessing.verdicts import (
     warning_of,
 )
 from dpcape.statistics.clusters import ClusterMeans
-
-
-def _experiment() -> Any:
-    path = Path(__file__).parents[2] / "experiments" / "intervals" / "verdicts.py"
-    spec = importlib.util.spec_from_file_location("dpcape_verdict_cells", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-STUDIES = _experiment()
 
 
 def _words(verdicts: list[Verdict]) -> list[str]:
@@ -196,17 +181,17 @@ THERE = [
 @pytest.mark.parametrize("cell", QUICK, ids=str)
 def test_clusters_mixtures_and_networks_are_not_found_in_noise(cell: tuple[Any, ...]) -> None:
     """Thirty studies without anything to find: nine or more false findings have a probability of 1e-5 at 5%."""
-    assert STUDIES.run(STUDIES.Cell(*cell), 30, seed=7) < 9
+    assert null_studies.run(null_studies.Cell(*cell), 30, seed=7) < 9
 
 
 @pytest.mark.parametrize("cell", THERE, ids=str)
 def test_what_is_there_is_found(cell: tuple[Any, ...]) -> None:
-    assert STUDIES.run(STUDIES.Cell(*cell), 3, seed=7) == 3
+    assert null_studies.run(null_studies.Cell(*cell), 3, seed=7) == 3
 
 
 def test_no_stored_cell_has_too_many_false_findings() -> None:
-    results = [row for row in json.loads(STUDIES.FILE.read_text("utf-8")) if not row["there"]]
-    assert {row["cell"] for row in results} == {cell.label for cell in STUDIES.grid() if not cell.there}
+    results = [row for row in json.loads(null_studies.FILE.read_text("utf-8")) if not row["there"]]
+    assert {row["cell"] for row in results} == {cell.label for cell in null_studies.grid() if not cell.there}
     assert min(row["p_value"] for row in results) >= 0.01 / len(results)
 
 

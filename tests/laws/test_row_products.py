@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from dpcape.statistics.feature_maps import feature_map, own_maps
 from dpcape.statistics.row_products import CHUNK_ROWS, row_products
 
 
@@ -31,3 +32,11 @@ def test_value(n_rows: int, shape: tuple[int, ...]) -> None:
     out = np.full((n_rows, *shape[1:]), np.nan)
     assert row_products(rows[:, ::-1], matrix[::-1], out=out) is out
     np.testing.assert_allclose(out, rows @ matrix, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(own_maps()))
+def test_features_do_not_depend_on_the_other_rows(name: str) -> None:
+    made, rows = feature_map(name), np.random.default_rng(3).random((130, 196))
+    together = made.mapped(rows)
+    for first in (1, 2, 5, 64, 129):
+        np.testing.assert_array_equal(made.mapped(rows[first:]), together[first:])
