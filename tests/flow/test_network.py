@@ -261,10 +261,7 @@ def test_a_numeric_response_is_refused() -> None:
 
 @pytest.mark.slow
 def test_cape_against_conventional_on_the_papers_data() -> None:
-    """Twenty seeds: not worse anywhere, strictly better up to epsilon 1.
-
-    Where both are equally good, as from epsilon 3, a gain below minus four standard errors has probability 4e-4.
-    """
+    """Twenty seeds: within two standard errors or better everywhere, strictly better up to epsilon 1."""
     test, truth = gaussians(10_000, 999)
     for epsilon in (0.1, 0.5, 1.0, 3.0, 10.0):
         scores: dict[str, Vector] = {}
@@ -276,7 +273,7 @@ def test_cape_against_conventional_on_the_papers_data() -> None:
                 runs.append(fitted(model, X, y, protocol, seed).score(test, truth))
             scores[name] = np.array(runs)
         gain = scores["cape"] - scores["conventional"]
-        assert gain.mean() >= -4 * gain.std(ddof=1) / math.sqrt(20)
+        assert gain.mean() >= -2 * gain.std(ddof=1) / math.sqrt(20)
         if epsilon <= 1:
             assert gain.mean() > 0
         if epsilon == 0.5:
