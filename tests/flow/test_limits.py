@@ -42,7 +42,7 @@ def test_the_command_refuses_to_plan_it(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_short_memory_is_refused_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     ledgers = {name: Ledger() for name in "abc"}
-    held = {name: rows(np.eye(40), bound=1.0) for name in "abc"}
+    held = {name: rows(np.eye(200), bound=1.0) for name in "abc"}
     line = in_process(held, ledgers=ledgers)
     federation = Federation(line, protocol=Independent())
     monkeypatch.setattr(limits, "free_memory", lambda: limits._RESERVED_BYTES + 1000)

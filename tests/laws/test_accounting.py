@@ -20,13 +20,13 @@ from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError, ViewUn
 from dpcape.noise import LARGEST_SCALE
 from dpcape.pages.numbers import round_up
 from dpcape.privacy import Charge, compose, delta_of, epsilon_of, mu_of
-from dpcape.privacy.calibration import calibrate, plan_release, target_mus, worst_exposures
+from dpcape.privacy.calibration import NoisePlans, calibrate, plan_release, target_mus, worst_exposures
 from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import zcdp_delta_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
 from dpcape.protocols import Protocol
-from dpcape.statistics import second_moment
+from dpcape.statistics import first_moments, second_moment
 from dpcape.statistics.moments import SecondMoment
 
 EPSILONS = [1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0]
@@ -230,6 +230,17 @@ protocols = st.sampled_from(
         Dealer(n_colluding=3, cancelling_ratio=0.01),
     ]
 )
+
+
+def test_remembered_plans_are_those_of_the_release_they_are_asked_for() -> None:
+    protocol = Cape(n_colluding=1, minimum_sites=3)
+    terms = terms_of(protocol, sites=[10, 10, 500, 70], epsilon=1.0, delta=1e-5, shares=(0.2, 0.2, 0.5, 0.1))
+    wider = msgspec.structs.replace(terms.facts, bounds=(3.0,))
+    statistics = [second_moment(terms.facts), second_moment(wider), first_moments(terms.facts)]
+    plans = NoisePlans(terms, protocol)
+    for statistic, release in [*itertools.product(statistics, range(4))] * 2:
+        assert plans.plan(release, statistic) == plan_release(terms, release, statistic, protocol)
+    assert plans.plan(0, statistics[0]) is plans.plan(1, second_moment(terms.facts))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

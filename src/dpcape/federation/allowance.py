@@ -14,7 +14,7 @@ from dpcape.errors import AllowanceExceeded, UtilityWarning
 from dpcape.federation.kept_releases import KeptRelease, KeptReleases, kept_release
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.privacy.calibration import ReleaseNoise, plan_release
+from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Outcome
 from dpcape.statistics.enclosed import enclosed_statistic
@@ -97,6 +97,7 @@ class Allowance:
         self.lost = frozenset(range(max([n_begun, *(number + 1 for number in self._kept)]))) - self._kept.keys()
         self.uncertain = []
         self.counted = ValidShare()
+        self._noise_plans = NoisePlans(terms, self._protocol)
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
         self._on_release = on_release
@@ -118,7 +119,7 @@ class Allowance:
             )
         asked = self._asked(statistic)
         check_aggregator(asked.name, asked.released_size, len(self._terms.sites))
-        return plan_release(self._terms, number, asked, self._protocol)
+        return self._noise_plans.plan(number, asked)
 
     def _asked(self, statistic: AnyStatistic) -> AnyStatistic:
         """Return what the sites are asked for: what other packages compute is enclosed, where a study says how."""

@@ -174,6 +174,36 @@ def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tup
     return own * factor, shared * factor, sensitivities * exposures / factor
 
 
+class NoisePlans:
+    """The noise of an allowance's releases, computed once for releases that have the same share and extent.
+
+    Parameters
+    ----------
+    terms : Terms
+        Public terms of the allowance.
+    scheme : Scheme
+        The protocol.
+    """
+
+    def __init__(self, terms: Terms, scheme: Scheme) -> None:
+        self._terms, self._scheme = terms, scheme
+        self._known: dict[tuple[object, ...], ReleaseNoise] = {}
+
+    def plan(self, release: int, statistic: Released) -> ReleaseNoise:
+        """Return what :func:`plan_release` returns."""
+        key = (self._terms.shares[release], *_extent(statistic, self._terms))
+        if key not in self._known:
+            self._known[key] = plan_release(self._terms, release, statistic, self._scheme)
+        return self._known[key]
+
+
+def _extent(statistic: Released, terms: Terms) -> tuple[object, ...]:
+    """Return everything of a statistic that its noise depends on, and its name for messages."""
+    sizes = sorted(set(terms.n_records.values()))
+    bounds = [(statistic.sensitivity(size), statistic.rounding(size)) for size in sizes]
+    return (statistic.name, statistic.released_size, statistic.diameter, statistic.radius, *bounds)
+
+
 def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme) -> ReleaseNoise:
     """Return the noise of release number ``release``; a pure function of public facts."""
     sites = terms.sites

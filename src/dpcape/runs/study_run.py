@@ -77,6 +77,8 @@ class StudyRun:
 
     def _carry_through(self, only_check: bool) -> None:
         study, status = self._study, self._status
+        # While the sites get ready: an estimator brings large libraries with it.
+        estimator = None if only_check else study.estimator()
         status.phase("gathering", sites=list(self._line.sites))
         # A check wants to hear of every site, and an allowance goes on with all of its own; a new study starts with
         # as many as it needs.
@@ -94,10 +96,10 @@ class StudyRun:
             releases=self._releases,
         )
         status.phase("formed", sites=federation.sites, protocol=repr(study.protocol()))
-        if only_check:
+        if estimator is None:
             return
         self._may_be_charged = True
-        model = study.estimator().fit(federation)
+        model = estimator.fit(federation)
         described = self._described()
         heads = {site: _head(reply) for site, reply in described.items()}
         _write(self._out / "participants.json", participants(federation, model, heads))

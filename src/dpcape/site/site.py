@@ -20,7 +20,7 @@ from dpcape.arrays import IntArray
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.noise import NoiseSource
-from dpcape.privacy.calibration import ReleaseNoise, plan_release, target_mus
+from dpcape.privacy.calibration import NoisePlans, ReleaseNoise, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
@@ -298,14 +298,15 @@ class _Guarded:
         self.name, self.terms = site.name, terms
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
-        self._plans: dict[int, tuple[Request, ReleaseNoise]] = {}
+        self._noise_plans = NoisePlans(terms, protocol)
+        self._begun: dict[int, tuple[Request, ReleaseNoise, AnyStatistic]] = {}
         self.is_finished = False
         self.half: SiteRole = protocol.site_role(self)
 
     def forget(self) -> None:
         """Overwrite secrets and let go of everything that refers to them."""
         self.half.forget()
-        self._plans.clear()
+        self._begun.clear()
         # The half refers back to this object; without the link, both are freed now and not some time later.
         del self.half
 
@@ -315,8 +316,8 @@ class _Guarded:
                 f"An allowance of {len(self.terms.shares)} releases must not be exceeded; got release "
                 f"{request.release + 1}. Open a new allowance, which is charged separately."
             )
-        if request.release in self._plans:
-            known, plan = self._plans[request.release]
+        if request.release in self._begun:
+            known, plan, _ = self._begun[request.release]
             if known != request:
                 raise ProtocolError(
                     "The release was refused because its statistic differs from the one asked for under the "
@@ -332,13 +333,13 @@ class _Guarded:
         elif not is_own(type(statistic)):
             self._site.search(statistic, request)
         check_site(statistic.name, statistic.released_size)
-        plan = plan_release(self.terms, request.release, statistic, self._protocol)
+        plan = self._noise_plans.plan(request.release, statistic)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
                 "The release was refused because the requested noise differs from this site's "
                 "calculation. Install the same dpcape version everywhere."
             )
-        self._plans = {request.release: (request, plan)}
+        self._begun = {request.release: (request, plan, statistic)}
         return plan
 
     def size(self, request: Request) -> int:
@@ -346,7 +347,7 @@ class _Guarded:
 
     def steps(self, request: Request) -> IntArray:
         plan = self.begin(request)
-        statistic = self._statistic(request)
+        statistic = self._begun[request.release][2]
         ledger = self._site.ledger
         if not ledger.is_charged(self.terms.allowance):
             ledger.charge(self._site._charge(self.terms))

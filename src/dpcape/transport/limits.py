@@ -17,6 +17,8 @@ _SITE_VECTORS = 10
 _ENVELOPE_BYTES = 2**16
 # Never counted as free: the interpreter, the records' buffers, other processes.
 _RESERVED_BYTES = 64 * 2**20
+# Fits wherever the interpreter does; asking the system costs more than such a release.
+_NEGLIGIBLE_BYTES = 2**20
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
 
@@ -51,6 +53,8 @@ def free_memory() -> int | None:
 
 
 def _check_memory(name: str, needed: int, where: str) -> None:
+    if needed <= _NEGLIGIBLE_BYTES:
+        return
     free = free_memory()
     if free is not None and needed > max(0, free - _RESERVED_BYTES):
         raise InvalidParameter(

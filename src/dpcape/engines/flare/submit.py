@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,11 @@ def _watch(coordination: Coordination, job: str, keep: Callable[..., None], list
 
 
 def _keep_events(events: list[dict[str, Any]], keep: Callable[..., None]) -> None:
+    """Keep what happened at the server, with the server's own time: it is heard of up to one poll later."""
     for event in events:
-        keep(event["event"], **{key: value for key, value in event.items() if key not in ("event", "time")})
+        happened = datetime.fromtimestamp(event["time"], UTC).isoformat(timespec="milliseconds")
+        details = {key: value for key, value in event.items() if key not in ("event", "time")}
+        keep(event["event"], happened=happened, **details)
 
 
 def _last_events(fetched: Path, after: int) -> list[dict[str, Any]]:

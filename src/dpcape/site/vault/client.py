@@ -17,6 +17,7 @@ LINE_VARIABLE = "DPCAPE_VAULT_LINE"
 REPLY_LENGTH_BYTES = 8
 LAST_REPLY = 1 << 63
 _BUFFER_BYTES = 4 * 2**20
+_READ_BYTES = 2**16
 _MAX_IDLE = 4
 
 
@@ -55,8 +56,7 @@ class VaultClient:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 # A refused header is answered before the body is taken.
                 line.sendall(frame)
-            prefix = int.from_bytes(_exactly(line, REPLY_LENGTH_BYTES), "big")
-            reply = _exactly(line, prefix & ~LAST_REPLY)
+            prefix, reply = _reply(line)
         except OSError as error:
             line.close()
             raise VaultGone("The vault does not answer.") from error
@@ -93,12 +93,23 @@ class VaultClient:
         line.close()
 
 
-def _exactly(line: socket.socket, n_bytes: int) -> bytes:
-    parts = bytearray(n_bytes)
-    view, done = memoryview(parts), 0
-    while done < n_bytes:
+def _reply(line: socket.socket) -> tuple[int, bytes]:
+    """Return a reply's prefix and the reply; a short one comes whole with the first call."""
+    held = b""
+    while len(held) < REPLY_LENGTH_BYTES:
+        part = line.recv(_READ_BYTES)
+        if not part:
+            raise ConnectionResetError("the line was closed")
+        held += part
+    prefix = int.from_bytes(held[:REPLY_LENGTH_BYTES], "big")
+    reply = bytearray(prefix & ~LAST_REPLY)
+    view, done = memoryview(reply), len(held) - REPLY_LENGTH_BYTES
+    if done > len(reply):
+        raise ConnectionResetError("more came than the vault announced")
+    view[:done] = held[REPLY_LENGTH_BYTES:]
+    while done < len(reply):
         received = line.recv_into(view[done:])
         if not received:
             raise ConnectionResetError("the line was closed")
         done += received
-    return bytes(parts)
+    return prefix, bytes(reply)

@@ -38,6 +38,8 @@ LOG_FILE, SELF_TEST_FILE = "vault.log", "self-test"
 # A header that was begun, and each part of a body, must come within this time.
 _SECONDS = 60.0
 _PART_BYTES = 2**20
+# Most frames are shorter: one call of the system brings them whole.
+_READ_BYTES = 2**16
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +68,44 @@ class VaultSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     mode: str
     control: int
     workers: int | None = None
+
+
+class Incoming:
+    """Bytes that come in on one line; memory is used as they arrive, not as they are announced.
+
+    Parameters
+    ----------
+    line : socket.socket
+        The line.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line, self._held = line, b""
+
+    def wait(self) -> bool:
+        """Wait as long as it takes for the beginning of a frame; return False if the line was closed instead."""
+        if not self._held:
+            self._line.settimeout(None)
+            self._held = self._line.recv(_READ_BYTES)
+            self._line.settimeout(_SECONDS)
+        return bool(self._held)
+
+    def take(self, n_bytes: int) -> bytes:
+        """Return the next bytes; each part of them must come in time."""
+        held = self._held
+        if n_bytes <= len(held):
+            self._held = held[n_bytes:]
+            return held[:n_bytes]
+        # Not read beyond the end: what follows is a frame of its own. Pages are taken as they are written to.
+        whole = bytearray(n_bytes)
+        view, done = memoryview(whole), len(held)
+        view[:done], self._held = held, b""
+        while done < n_bytes:
+            received = self._line.recv_into(view[done:])
+            if not received:
+                raise ConnectionResetError("the line was closed")
+            done += received
+        return bytes(whole)
 
 
 class VaultServer:
@@ -104,7 +144,8 @@ class VaultServer:
     def _serve_line(self, line: socket.socket) -> None:
         try:
             with line:
-                while self._serve_one(line):
+                incoming = Incoming(line)
+                while self._serve_one(line, incoming):
                     pass
         except OSError:
             # Closed by the engine, or too slow.
@@ -114,28 +155,25 @@ class VaultServer:
         finally:
             self._lines.release()
 
-    def _serve_one(self, line: socket.socket) -> bool:
+    def _serve_one(self, line: socket.socket, incoming: Incoming) -> bool:
         """Answer one frame; return whether the line can be used again."""
         from dpcape.errors import DpcapeError
         from dpcape.transport.frames import LENGTH_BYTES, genuine_ask, header_length, unsigned_reply
         from dpcape.transport.request_handler import refusal_of
 
-        line.settimeout(None)
-        prefix = line.recv(1)
-        if not prefix:
+        if not incoming.wait():
             return False
-        line.settimeout(_SECONDS)
         try:
-            head = _exactly(line, header_length(prefix + _exactly(line, LENGTH_BYTES - 1)))
+            head = incoming.take(header_length(incoming.take(LENGTH_BYTES)))
             ask = genuine_ask(head, self._coordinator)
-            reply, is_read = self._answered(line, head, ask)
+            reply, is_read = self._answered(incoming, head, ask)
         except DpcapeError as error:
             # Not signed: what was refused here is not the coordinator's.
             reply, is_read = unsigned_reply(refusal_of(error)), False
         _send(line, reply, is_last=not is_read)
         return is_read
 
-    def _answered(self, line: socket.socket, head: bytes, ask: Ask) -> tuple[bytes, bool]:
+    def _answered(self, incoming: Incoming, head: bytes, ask: Ask) -> tuple[bytes, bool]:
         """Return the reply to a genuine header, and whether its body was read."""
         from dpcape.site.vault.jobs import UNKNOWN_JOB
         from dpcape.transport.frames import require_body
@@ -146,7 +184,7 @@ class VaultServer:
         if handler is None or early is not None:
             return sealed(self._jobs.identity, head, ask, early or UNKNOWN_JOB), not ask.length
         with self._body:
-            body = _exactly(line, ask.length)
+            body = incoming.take(ask.length)
             require_body(ask, body)
             reply, answer = handler.answer(ask, body)
             return handler.sealed(head, ask, reply, answer), True
@@ -178,26 +216,6 @@ def _drop(line: socket.socket) -> None:
     with contextlib.suppress(OSError):
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     line.close()
-
-
-def _exactly(line: socket.socket, n_bytes: int) -> bytes:
-    """Read a number of bytes; memory grows with what arrives, not with what was announced."""
-    if n_bytes <= _PART_BYTES:
-        parts = bytearray()
-        while len(parts) < n_bytes:
-            part = line.recv(n_bytes - len(parts))
-            if not part:
-                raise ConnectionResetError("the line was closed")
-            parts += part
-        return bytes(parts)
-    whole = bytearray(n_bytes)
-    view, done = memoryview(whole), 0
-    while done < n_bytes:
-        received = line.recv_into(view[done:])
-        if not received:
-            raise ConnectionResetError("the line was closed")
-        done += received
-    return bytes(whole)
 
 
 def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:

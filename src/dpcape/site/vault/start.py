@@ -5,15 +5,17 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dpcape.errors import TransportError
-from dpcape.site.foreign.workers import Workers, start_zygote
 from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import NotSeparated, Probes
 from dpcape.site.vault.server import VaultSettings
+
+if TYPE_CHECKING:
+    from dpcape.site.foreign.workers import Workers
 
 Process = subprocess.Popen[bytes]
 
@@ -49,18 +51,33 @@ def start_vault(
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        zygote = None
-        try:
-            zygote = start_zygote(theirs, packages, python=python, options=options) if packages else None
-        except TransportError as error:
-            say(str(error))
+        zygote = _zygote(theirs, packages, python, options, say) if packages else None
         lines = [control.fileno(), *([] if zygote is None else [ours.fileno()])]
         told = msgspec.structs.replace(settings, control=lines[0], workers=None if zygote is None else lines[1])
         vault = _launched(told, lines, python, options)
         if zygote is not None:
+            from dpcape.site.foreign.workers import Workers
+
             # The vault has the same line, and no reason to use it before there is an engine.
             _test_child(Workers(ours), probes(vault.pid))
         return vault, zygote
+
+
+def _zygote(
+    line: socket.socket,
+    packages: Sequence[str],
+    python: str,
+    options: Mapping[str, Any],
+    say: Callable[[str], None],
+) -> Process | None:
+    # Statistics and what they compute with are loaded for sites that allow packages alone.
+    from dpcape.site.foreign.workers import start_zygote
+
+    try:
+        return start_zygote(line, packages, python=python, options=options)
+    except TransportError as error:
+        say(str(error))
+        return None
 
 
 def _test_child(workers: Workers, probes: Probes) -> None:
