@@ -69,7 +69,10 @@ class LinearRegression(Regression):
     intercept_interval_ : array of shape (2,)
         The same for the intercept.
     shrunken_coef_ : array of shape (n_features,)
-        Coefficients shrunk by a public penalty; use them for orientation where intervals are infinite.
+        Coefficients of predictions: for inference, shrunken towards the constant model as far as noise hides them, by a
+        prior whose variance follows from the release. ``interval_`` is not about them.
+    shrunken_intercept_ : float
+        Their intercept.
     residual_scale_ : float
         Standard deviation of the residuals, in response units.
     noise_scale_ : float
@@ -121,6 +124,7 @@ class LinearRegression(Regression):
         "interval_",
         "intercept_interval_",
         "shrunken_coef_",
+        "shrunken_intercept_",
         "residual_scale_",
         "noise_scale_",
     )
@@ -185,19 +189,18 @@ class LinearRegression(Regression):
         ridge = self.ridge * federation.facts.bounds[0] ** 2
         fit, _ = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
         self.coef_ = self._half * fit.coefficients
-        self.shrunken_coef_ = self.coef_
         self.intercept_ = self._middle + self._half * fit.intercept
+        self.shrunken_coef_, self.shrunken_intercept_ = self.coef_, self.intercept_
         self.residual_scale_ = self._half * float(np.sqrt(fit.residual))
         self.noise_scale_ = private.releases[-1].scale
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Return predicted responses of new rows, prepared as the sites prepare theirs.
+        """Return predicted responses of new rows, prepared as the sites prepare theirs, by ``shrunken_coef_``.
 
         A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
         clips new rows alike.
         """
-        predicted: FloatArray = self._prepared(X) @ self.coef_ + self.intercept_
-        return predicted
+        return self._predicted(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return R squared, the share of the variance of y that the model explains."""

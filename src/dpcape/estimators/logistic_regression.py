@@ -65,7 +65,9 @@ class LogisticRegression(Regression):
     intercept_interval_ : array of shape (2,)
         The same for the intercept.
     shrunken_coef_ : array of shape (n_features,)
-        Coefficients shrunk by a public penalty; use them for orientation where intervals are infinite.
+        Coefficients of predictions: for inference, the last step is shrunk by a public penalty.
+    shrunken_intercept_ : float
+        Their intercept.
     classes_ : array of str
         Names of the two classes.
     noise_scale_ : float
@@ -114,6 +116,7 @@ class LogisticRegression(Regression):
         "interval_",
         "intercept_interval_",
         "shrunken_coef_",
+        "shrunken_intercept_",
         "classes_",
         "noise_scale_",
     )
@@ -165,7 +168,7 @@ class LogisticRegression(Regression):
         fit, blocks = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
         length, self.intercept_ = self._length(fit, blocks.mean, blocks.response_mean)
         self.coef_ = length * fit.coefficients
-        self.shrunken_coef_ = self.coef_
+        self.shrunken_coef_, self.shrunken_intercept_ = self.coef_, self.intercept_
         self.noise_scale_ = private.releases[-1].scale
 
     def _length(self, fit: LeastSquares, mean: FloatArray, response_mean: float) -> tuple[float, float]:
@@ -184,8 +187,7 @@ class LogisticRegression(Regression):
         A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
         clips new rows alike.
         """
-        odds: FloatArray = self._prepared(X) @ self.coef_ + self.intercept_
-        return odds
+        return self._predicted(X)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of both classes, one row per record."""

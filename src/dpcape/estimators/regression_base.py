@@ -34,6 +34,7 @@ class Regression(FederatedEstimator):
     interval_: FloatArray
     intercept_interval_: FloatArray
     shrunken_coef_: FloatArray
+    shrunken_intercept_: float
     noise_scale_: float
     assumptions_: list[str]
     effect_bound: float | None = None
@@ -71,6 +72,11 @@ class Regression(FederatedEstimator):
             rows = rows * (bound / np.maximum(np.linalg.norm(rows, axis=1), bound))[:, np.newaxis]
         return rows
 
+    def _predicted(self, X: ArrayLike) -> FloatArray:
+        """Return the linear predictor of new rows, by shrunken coefficients: a model for inference has others too."""
+        predicted: FloatArray = self._prepared(X) @ self.shrunken_coef_ + self.shrunken_intercept_
+        return predicted
+
     def _rounds_of(self, federation: Federation, private: Allowance) -> FederatedRounds:
         """Scale the records if that is asked for, and return what solvers need."""
         used = used_or_warned(self.public(federation))
@@ -102,9 +108,11 @@ class Regression(FederatedEstimator):
         self.coef_, self.shrunken_coef_ = (
             self._in_records_units(unit * values[first:]) for values in (found.values, found.shrunken)
         )
-        level = unit * b * float(found.values[0]) if b else 0.0
-        centre = 0.0 if self._scaling is None else float(self._scaling.centre @ self.coef_)
-        self.intercept_ = self._middle + level - centre
+        centre = np.zeros(len(self.coef_)) if self._scaling is None else self._scaling.centre
+        self.intercept_, self.shrunken_intercept_ = (
+            self._middle + (unit * b * float(values[0]) if b else 0.0) - float(centre @ slopes)
+            for values, slopes in ((found.values, self.coef_), (found.shrunken, self.shrunken_coef_))
+        )
 
     def _in_records_units(self, values: FloatArray) -> FloatArray:
         return values if self._scaling is None else self._scaling.coefficients(values)

@@ -40,6 +40,8 @@ _LONGEST_CHANGE = 4.0
 _SCORE_SPREAD = 1.1
 # How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
 _OWN_CURVATURE, _OTHER_CURVATURE, _MOST_CURVATURE = 0.5, 0.1, 5.0
+# Log-odds of the records that bend the curvature change by this many times their root mean square, or less.
+_TYPICAL = 2.0
 
 
 class Rounds(Protocol):
@@ -134,7 +136,7 @@ class Coefficients:
     values : (p,) array
         Coefficients.
     shrunken : (p,) array
-        Coefficients shrunk by a public penalty.
+        Coefficients for predictions: shrunken by what noise and sampling hide.
     low, high : array or None
         Ends of the intervals of all coefficients, then of the direction that was asked for; None for a prediction.
     square : float
@@ -170,10 +172,41 @@ def linear_inference(
     if spread_released:
         spread = _released_spread(rounds, equations, sets)
         sets = effect_sets(equations, **options, largest=largest, spread=spread)
-    penalty = equations.scale * (math.sqrt(2 * len(equations.cross)) + 4)
     left = equations.left_by(equations.ridge)
     square = min(left, equations.residual) if left > 0 else equations.residual
-    return Coefficients(sets.coefficients, equations.shrunken(penalty), sets.low, sets.high, square)
+    return Coefficients(sets.coefficients, _shrunken(rounds, equations), sets.low, sets.high, square)
+
+
+def _shrunken(rounds: Rounds, equations: NormalEquations) -> FloatArray:
+    """Return coefficients for predictions: those of the features shrunken towards the constant model.
+
+    Features are centred by the released moment, so that the constant, which has most of the energy, is not shrunk.
+    """
+    moment, cross, cross_scale = equations.moment, equations.cross, equations.scale / math.sqrt(2)
+    # Half the operator norm of the noise; chosen on simulated data.
+    ridge = equations.scale * math.sqrt(len(cross) / 2)
+    if not rounds.intercept:
+        return shrunken_solution(
+            moment, cross, scale=equations.scale, cross_scale=cross_scale, ridge=ridge
+        ).coefficients
+    constant = _plausible_constant(rounds, moment)
+    means, level = moment[1:, 0] / constant, float(cross[0])
+    # The part of the response that the constant explains brings noise of its own.
+    cross_scale *= math.hypot(1.0, level / constant)
+    slopes = shrunken_solution(
+        moment[1:, 1:] - constant * np.outer(means, means),
+        cross[1:] - level * means,
+        scale=equations.scale,
+        cross_scale=cross_scale,
+        ridge=ridge,
+    ).coefficients
+    return np.append(level / constant - means @ slopes, slopes)
+
+
+def _plausible_constant(rounds: Rounds, moment: FloatArray) -> float:
+    """Return the released second moment of the constant, moved to where it can be."""
+    _, b = weights_of(rounds.bound, intercept=True)
+    return min(max(float(moment[0, 0]), _LEAST_WEIGHT * b * b), b * b)
 
 
 def _released_spread(rounds: Rounds, equations: NormalEquations, sets: EffectSets) -> FloatArray:
@@ -219,8 +252,7 @@ def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArra
     cross_scale = scale / math.sqrt(2)
     if rounds.intercept:
         # The fit is shrunk towards the constant model, not towards zero.
-        _, b = weights_of(rounds.bound, intercept=True)
-        moment[0, 0] = min(max(moment[0, 0], _LEAST_WEIGHT * b * b), b * b)
+        moment[0, 0] = _plausible_constant(rounds, moment)
         level[0] = cross[0] / moment[0, 0]
         cross = cross - level[0] * moment[:, 0]
         cross_scale *= math.hypot(1.0, float(level[0]))
@@ -286,7 +318,7 @@ def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArr
     )
     change = unit * sets.coefficients
     length = float(np.linalg.norm(change))
-    bend = min(reach * length, _MOST_CURVATURE)
+    bend = min(reach * length, _TYPICAL * _typical_change(rounds, equations, change), _MOST_CURVATURE)
     along = change if direction is None else np.append(change, direction @ change)
     wider = bend * (_OWN_CURVATURE * np.abs(along) + _OTHER_CURVATURE * length)
     centre = current if direction is None else np.append(current, direction @ current)
@@ -311,6 +343,21 @@ def _score_equations(
         scores.curvature, scores.score / unit, 0.0, rounds.scale, rounds.share, variance=1 / unit**2
     )
     return equations, at, unit
+
+
+def _typical_change(rounds: Rounds, equations: NormalEquations, change: FloatArray) -> float:
+    """Return the root mean square change of log-odds over records, each with its weight in the curvature.
+
+    What one step leaves out is the mean of p (1 - p) (1 - 2 p) (v.d)^2 v / 2: at most a mean of |v.d|, by the weights
+    p (1 - p) of the curvature, times what the step has. Both parts of the ratio err on the larger side of their noise.
+    Without a constant the weights are not known: infinite.
+    """
+    _, b = weights_of(rounds.bound, intercept=rounds.intercept)
+    weight = float(equations.moment[0, 0]) - _ONE_SIDED * equations.scale
+    if b == 0 or weight <= 0:
+        return math.inf
+    bent = float(change @ equations.moment @ change) + _ONE_SIDED * equations.scale * float(change @ change)
+    return b * math.sqrt(max(bent, 0.0) / weight)
 
 
 def _limited(change: FloatArray, curvature: FloatArray) -> FloatArray:
