@@ -48,7 +48,8 @@ $(VENV)/.torch-ready: requirements/torch.txt $(VENV)/.ready
 	$(BIN)/pip install --quiet --requirement requirements/torch.txt
 	touch $@
 
-test-torch: $(VENV)/.torch-ready
+# Modules of other packages run through a real federation too.
+test-torch: $(VENV)/.torch-ready $(VENV)/.engine-ready
 	$(BIN)/pytest -m torch tests/torch
 
 test-slow: $(VENV)/.ready

@@ -192,6 +192,31 @@ def test_steps_halve_the_error_of_the_moments(weights: list[float]) -> None:
     assert max(shares) < 0.03
 
 
+def test_whether_steps_are_made_follows_from_the_noise_in_the_total() -> None:
+    """With independent noise at 16 sites the total has four times the noise; so it has at a quarter of epsilon."""
+    X = np.zeros((6400, 10))
+
+    def n_releases(epsilon: float, protocol: Any, n_sites: int) -> int:
+        made = MixtureModel(5, epsilon=epsilon, delta=1e-5, noise_variance=0.05)
+        public = made.public(federation(X, protocol=protocol, n_sites=n_sites, bound=1.7))
+        assert made.analysis is not None
+        return len(made.analysis.shares(public))
+
+    found = {
+        name: [n_releases(epsilon, protocol, n_sites) > 2 for epsilon in (0.05, 0.1, 0.2, 0.4, 0.8)]
+        for name, protocol, n_sites in (
+            ("one", Independent(), 1),
+            ("cape", Cape(n_colluding=0), 16),
+            ("independent", Independent(), 16),
+        )
+    }
+    assert found["one"] == found["cape"]
+    # mu is nearly proportional to epsilon here.
+    assert found["independent"] == [False, False, *found["one"][:3]]
+    assert found["one"] == sorted(found["one"])
+    assert {False, True} <= {*found["one"][:3]}
+
+
 def test_steps_converge_to_the_records_own_likelihood(X: Array) -> None:
     """Without noise and hardly clipped, steps lead where scikit-learn's algorithm leads."""
     from sklearn.mixture import GaussianMixture

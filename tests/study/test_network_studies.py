@@ -42,6 +42,6 @@ def test_layers_without_meaning_are_refused(layers: str, tmp_path: Path) -> None
         _study(tmp_path, "network_classifier", f"n_hidden = {layers}\nn_iter = 3")
 
 
-def test_a_study_cannot_name_a_module(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match=r"line 3.*one process only.*TorchClassifier"):
+def test_a_study_cannot_name_a_module_that_no_package_declares(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"line 6.*module must be one of .*'small'.*package that declares it"):
         _study(tmp_path, "torch_classifier", 'module = "small"')

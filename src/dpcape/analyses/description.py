@@ -52,7 +52,8 @@ Planner = Callable[[tuple[float, ...], int, Release], float]
 class Public:
     """Public numbers that a schedule may use, as attributes.
 
-    They are the parameters of the analysis, what :func:`public_facts` returns, and ``mu``, the smallest over all sites.
+    They are the parameters of the analysis, what :func:`public_facts` returns, ``mu``, the smallest over all sites, and
+    ``total_mu``, with which one holder of all records would have the noise that the protocol leaves in the total.
 
     Parameters
     ----------

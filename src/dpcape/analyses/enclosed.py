@@ -77,6 +77,7 @@ class PublicNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     facts: PublicFacts
     n_records: int
     mu: float
+    total_mu: float
     noise: list[float]
 
 
@@ -153,7 +154,12 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
         n_done = 0
         while True:
             numbers = PublicNumbers(
-                given=given, facts=public.facts, n_records=public.n_records, mu=public.mu, noise=noise
+                given=given,
+                facts=public.facts,
+                n_records=public.n_records,
+                mu=public.mu,
+                total_mu=public.total_mu,
+                noise=noise,
             )
             found = outline(numbers)
             answer: float | None = None
@@ -200,7 +206,7 @@ def _read_release(plain: PlainRelease) -> Release:
 def plain_outline(analysis: Analysis, numbers: PublicNumbers) -> PlainOutline:
     """Return the releases of a loaded analysis as data; this runs its code."""
     known = public_facts(numbers.facts, numbers.n_records)
-    public = analysis.public(numbers.given, known, mu=lambda: numbers.mu)
+    public = analysis.public(numbers.given, known, mu=lambda: numbers.mu, total_mu=lambda: numbers.total_mu)
     analysis.check(public)
     steps: list[list[PlainRelease]] = []
     left = list(numbers.noise)

@@ -26,8 +26,8 @@ _OPTIONS = ("n_components", "noise_variance")
 # as were the clip and the weight of the counts, both in typical lengths of a component's noise.
 _STEPS_SHARE, _N_STEPS = 0.5, 2
 _STEP_CLIP, _COUNT_WEIGHT = 1.2, 0.3
-# Beyond this noise of a mean, as a share of the bound, steps made results worse.
-_MOST_NOISE = 0.15
+# Beyond this noise of a mean, as a share of the bound, steps made some results worse, and from 0.14 on their average.
+_MOST_NOISE = 0.12
 
 
 def step_clip(n_features: Number, noise_variance: Number) -> Number:
@@ -64,12 +64,13 @@ def _schedule(p: Public) -> Steps:
 def _steps(p: Public) -> tuple[Condition, int]:
     """Return whether steps are made, and how many; "auto" judges from public numbers.
 
-    A mean of a component of average weight moves with noise of sqrt(D) K 2 clip / (N mu) in the whole step.
+    A mean of a component of average weight moves with noise of sqrt(D) K 2 clip / (N mu) in the whole step, with the mu
+    that one holder of all records would have for the noise that the protocol leaves in the total.
     """
     if p.n_iter != "auto":
         return both(p.noise_variance > 0, p.n_iter > 0), max(1, p.n_iter)
     noise = sqrt(p.n_features * _N_STEPS) * p.n_components * 2 * step_clip(p.n_features, p.noise_variance)
-    bearable = _MOST_NOISE * p.bound * p.n_records * p.mu * sqrt(_STEPS_SHARE)
+    bearable = _MOST_NOISE * p.bound * p.n_records * p.total_mu * sqrt(_STEPS_SHARE)
     return both(p.noise_variance > 0, lambda: noise <= bearable), _N_STEPS
 
 

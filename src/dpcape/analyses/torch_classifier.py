@@ -5,10 +5,13 @@ from __future__ import annotations
 from dpcape.analyses.description import CONDITIONAL, REGRESSIONS, Analysis, Public
 from dpcape.analyses.kmeans import SEED
 from dpcape.analyses.network_classifier import refuse_momentum
-from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, Parameter, shown
+from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, shown
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.statistics.modules import module_of, module_size
+
+NETWORK_MODULES = "dpcape.network_modules"
+"""Entry points under which packages declare modules."""
 
 
 def _schedule(p: Public) -> Steps:
@@ -39,7 +42,8 @@ TORCH_CLASSIFIER = Analysis(
     records="labelled",
     labels="classes",
     parameters=(
-        Parameter("module", OTHER, refuse=_refuse_module),
+        # None of them is dpcape's own.
+        Parameter("module", OTHER, refuse=_refuse_module, code=CodeNames(NETWORK_MODULES, frozenset)),
         Parameter("n_iter", WHOLE, 60, 1, 10**6),
         Parameter("clip", POSITIVE, 1.0),
         Parameter("learning_rate", POSITIVE, None, optional=True),
@@ -50,6 +54,4 @@ TORCH_CLASSIFIER = Analysis(
     standing=CONDITIONAL,
     reason="clipped per-record gradients of a module that is not part of dpcape and must treat each record by itself",
     reference="docs/analyses/network.md",
-    # A served site runs no modules of other packages.
-    in_studies=False,
 )

@@ -9,6 +9,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -26,6 +27,7 @@ from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, warning_of
+from dpcape.privacy.calibration import noise_ratio
 from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics.statistic import is_own
 
@@ -152,7 +154,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         assert self.analysis is not None
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
         known = public_facts(federation.facts, federation.n_records)
-        return self.analysis.public(own, known, mu=lambda: self._mu(federation))
+        mu = partial(self._mu, federation)
+        return self.analysis.public(own, known, mu=mu, total_mu=lambda: mu() / self._noise_ratio(federation))
 
     def stated(self) -> tuple[str, ...]:
         """Return what the guarantee rests on because this class is not part of dpcape; nothing for dpcape's own."""
@@ -168,6 +171,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         federation.terms(self.epsilon, self.delta)
         epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
         return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
+
+    def _noise_ratio(self, federation: Federation) -> float:
+        protocol = federation.protocol
+        return noise_ratio(protocol, len(federation.sites)) if protocol.adds_noise else 1.0
 
     @classmethod
     def from_releases(cls, folder: str | Path, **parameters: Any) -> Self:

@@ -76,7 +76,7 @@ class MixtureModel(FederatedEstimator):
         release. A smaller factor means less noise and more bias.
     n_iter : int or "auto"
         Number of steps of expectation-maximisation; they get half of mu^2. "auto" makes two, and none if public numbers
-        (records, columns, components, mu and the variance) say that noise would dominate them. With
+        (records, columns, components, variance, and the noise in the total) say that noise would dominate them. With
         ``noise_variance`` 0 there are none.
 
     Attributes

@@ -35,7 +35,8 @@ class TorchClassifier(FederatedEstimator):
     The module is registered by name with :func:`~dpcape.statistics.known_module`; its code is never sent. Each round
     releases the mean of the records' gradients of the cross-entropy, each clipped to a public norm. The number of
     rounds is fixed in advance. Steps follow a running average of the released gradients, and the weights of the
-    second half of the rounds are averaged. It runs in one process: a site that is served refuses it.
+    second half of the rounds are averaged. A study can name a module that a package declares; sites that are served run
+    it in sandboxed children.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis, Public, Variant, alternatives, public_facts
@@ -19,7 +20,7 @@ from dpcape.errors import InvalidParameter
 from dpcape.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
 from dpcape.formula import computed
 from dpcape.planning.consortium import Consortium
-from dpcape.privacy.calibration import plan_release
+from dpcape.privacy.calibration import noise_ratio, plan_release
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.terms import Terms
 from dpcape.protocols import Protocol
@@ -156,8 +157,13 @@ def releases_of(
     known = public_facts(facts, sum(setting.sizes.values()))
 
     def public_of(options: Options) -> Public:
-        later = {"mu": lambda: mu_of(float(setting.epsilon), setting.delta)}
-        return analysis.public({**options, **chosen.fixed}, known, **later)
+        mu = partial(mu_of, float(setting.epsilon), setting.delta)
+        return analysis.public(
+            {**options, **chosen.fixed},
+            known,
+            mu=mu,
+            total_mu=lambda: mu() / noise_ratio(setting.protocol, len(setting.sizes)),
+        )
 
     public = public_of(_fitting(analysis, options, given or {}, public_of(options)))
     return planned_releases(analysis, public, facts, lambda shares: setting.terms(facts, shares), setting.protocol)

@@ -18,7 +18,7 @@ from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.planning.estimator import Estimator
-from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
 from dpcape.records import Records
@@ -138,6 +138,7 @@ class RecordingAllowance(Allowance):
 
     def __init__(self, federation: _RehearsedFederation, terms: Terms, made_up: Callable[[], Records]) -> None:
         self._federation, self._terms, self._protocol = federation, terms, federation.protocol
+        self._noise_plans = NoisePlans(terms, federation.protocol)
         self._made_up = made_up
         self._records: Records | None = None
         self._plans: list[ReleaseNoise] = []

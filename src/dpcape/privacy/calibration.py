@@ -204,6 +204,15 @@ def _extent(statistic: Released, terms: Terms) -> tuple[object, ...]:
     return (statistic.name, statistic.released_size, statistic.diameter, statistic.radius, *bounds)
 
 
+def noise_ratio(scheme: Scheme, n_sites: int) -> float:
+    """Return the noise in the total of ``n_sites`` sites, relative to that of one holder of all records.
+
+    All sites have the same mu and finish.
+    """
+    own, _, _ = calibrate(scheme, np.ones(n_sites), np.ones(n_sites))
+    return float(np.sqrt(np.sum(own**2)))
+
+
 def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme) -> ReleaseNoise:
     """Return the noise of release number ``release``; a pure function of public facts."""
     sites = terms.sites

@@ -1,13 +1,14 @@
 """Networks of other authors, known by name: clipped gradients of single records, summed.
 
 Code is never sent to a site: a network is registered by name (a PyTorch module with
-:func:`~dpcape.statistics.known_module`) in a Python module that is imported wherever it runs.
+:func:`~dpcape.statistics.known_module`) in a Python module that is imported wherever it runs. A site that is served
+imports it in sandboxed children alone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -83,7 +84,7 @@ def module_of(name: str) -> NetworkModule:
     if name not in _MODULES:
         raise InvalidParameter(
             f"module must be one of {sorted(_MODULES)}; got {name!r}. In a run of your own, import the Python module "
-            "that registers it; a site that is served runs no modules of other packages."
+            "that registers it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
         )
     return _MODULES[name]
 
@@ -177,10 +178,20 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
         result = np.zeros(len(self._weights))
-        block_rows = min(BLOCK_ROWS, max(1, _HELD // len(result)))
-        for rows, codes in records.blocks(block_rows):
-            result += self._clipped_sum(self._gradients(rows, codes, block_rows))
+        for found in self._found(records, records.n_records):
+            result += self._clipped_sum(found)
         return result
+
+    def contributions(self, records: LabelledBlocks[IntArray], n_rows: int) -> FloatArray:
+        """Return each record's gradient, not yet clipped; what is computed depends on the public ``n_rows`` alone."""
+        found = list(self._found(records, n_rows))
+        return np.concatenate(found) if found else np.zeros((0, len(self._weights)))
+
+    def _found(self, records: LabelledBlocks[IntArray], n_rows: int) -> Iterator[FloatArray]:
+        """Yield the gradients of blocks that are filled up to the same length, of at most ``n_rows`` records."""
+        block_rows = max(1, min(BLOCK_ROWS, _HELD // len(self._weights), n_rows))
+        for rows, codes in records.blocks(block_rows):
+            yield self._gradients(rows, codes, block_rows)
 
     def _gradients(self, rows: FloatArray, codes: IntArray, block_rows: int) -> FloatArray:
         """Return what the network computes for the records of one block."""

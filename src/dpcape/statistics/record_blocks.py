@@ -45,6 +45,10 @@ class ShortenedBlocks(Protocol):
 class LabelledBlocks(Protocol[TargetsT_co]):
     """Rows of bounded length, each with a response or a class, read in blocks."""
 
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
     def blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co]]:
         """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""
 

@@ -145,7 +145,7 @@ class TorchModule(NetworkModule):
                     f"The module {self.name!r} must treat each record by itself; got a layer {type(layer).__name__}, "
                     "which mixes the records of a batch. Use nn.GroupNorm or nn.LayerNorm."
                 )
-            if _is_one_of(layer, _RANDOM):
+            if _is_one_of(layer, _RANDOM) and getattr(layer, "p", 1.0) != 0:
                 raise InvalidParameter(
                     f"The module {self.name!r} must compute the same for a record each time; got a layer "
                     f"{type(layer).__name__}, which is random. Leave it out."

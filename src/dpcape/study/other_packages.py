@@ -42,7 +42,7 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
 
 
 def _refuse_one_process(source: TomlSource, named: object) -> None:
-    """Refuse an analysis of dpcape that no site is served for, such as that of a PyTorch module."""
+    """Refuse an analysis of dpcape that no site is served for."""
     found = own_analyses().get(named) if isinstance(named, str) else None
     if found is not None and not found.in_studies:
         source.fail(

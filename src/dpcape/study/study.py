@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dpcape.analyses.parameters import REQUIRED
 from dpcape.analyses.registry import NO_PACKAGE
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.facts import PublicFacts
+from dpcape.privacy.calibration import noise_ratio
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
@@ -253,12 +255,18 @@ class Study:
     def public(self, n_records: Mapping[str, int]) -> Public:
         """Return the public numbers that determine the releases of the analysis, for sites of these sizes."""
         known = public_facts(self.facts(), sum(n_records.values()))
-        return self.description.public(self.parameters, known, mu=self._smallest_mu)
+        ratio = partial(self._noise_ratio, len(n_records))
+        later = {"mu": self._smallest_mu, "total_mu": lambda: self._smallest_mu() / ratio()}
+        return self.description.public(self.parameters, known, **later)
 
     def _smallest_mu(self) -> float:
         if not self.protocol().adds_noise:
             return math.inf
         return min(mu_of(self.epsilon_of(site), self.delta) for site in self.sites)
+
+    def _noise_ratio(self, n_sites: int) -> float:
+        protocol = self.protocol()
+        return noise_ratio(protocol, n_sites) if protocol.adds_noise else 1.0
 
     def shares(self, n_records: Mapping[str, int]) -> tuple[float, ...]:
         """Return the shares of mu^2 of the analysis, one per release."""

@@ -34,6 +34,7 @@ function releasesOf(study) {
   const p = {
     ...study.options, n_features: sum(study.widths), narrowest: Math.min(...study.widths),
     bound: Math.hypot(...study.bounds), n_records: total, get mu() { return muOf(study.epsilon, study.delta); },
+    get total_mu() { return this.mu / Math.hypot(...calibrate(study.protocol, study.sizes.map(() => 1), 1).own); },
   };
   const pass = (noise) => {
     const steps = SCHEDULES[study.analysis](p);

@@ -46,13 +46,13 @@ from dpcape.transport.messages import Array, decode_public
 _PR_SET_PDEATHSIG = 1
 CHILD_FILTER = Filter(network=False, pairs=False, allowed=ARITHMETIC)
 MEMORY_BYTES, CPU_SECONDS = 2**31, 120
-_LIMITS = {"AS": MEMORY_BYTES, "CPU": CPU_SECONDS, "FSIZE": 0, "NOFILE": 64, "CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
+_LIMITS = {"CPU": CPU_SECONDS, "FSIZE": 0, "NOFILE": 64, "CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
 
 
-def run(line: int, sources: Sources) -> NoReturn:
-    """Answer one task on a line of its own; never returns."""
+def run(line: int, sources: Sources, held_bytes: int) -> NoReturn:
+    """Answer one task on a line of its own; never returns. ``held_bytes`` is what libraries take of the memory."""
     try:
-        _give_up()
+        _give_up(held_bytes)
         install_finder(sources)
         read = partial(os.read, line)
         task: Task = msgspec.msgpack.decode(read_written(read, MAX_TASK_BYTES), type=Task)
@@ -67,9 +67,9 @@ def run(line: int, sources: Sources) -> NoReturn:
     os._exit(0)
 
 
-def _give_up() -> None:
+def _give_up(held_bytes: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    for name, value in _LIMITS.items():
+    for name, value in {**_LIMITS, "AS": held_bytes + MEMORY_BYTES}.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(kind)
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)

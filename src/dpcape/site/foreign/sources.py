@@ -24,8 +24,8 @@ import msgspec
 from dpcape.analyses.registry import GROUP, declared_code, package_of
 
 MAX_SOURCE_BYTES = 2**24
-# What dpcape itself is built on; a package may import these and the standard library.
-LIBRARIES = frozenset({"dpcape", "msgspec", "numpy", "scipy", "sklearn"})
+# What dpcape itself is built on, and PyTorch; a package may import these and the standard library.
+LIBRARIES = frozenset({"dpcape", "msgspec", "numpy", "scipy", "sklearn", "torch"})
 # Modules of the standard library that do something when they are imported.
 _NOT_LOADED = frozenset({"__main__", "antigravity", "idlelib", "test", "this", "turtle", "turtledemo"})
 

@@ -11,6 +11,7 @@ import array
 import contextlib
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -19,9 +20,11 @@ import msgspec
 
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSSES
 from dpcape.analyses.registry import own_analyses
+from dpcape.analyses.torch_classifier import NETWORK_MODULES
 from dpcape.records import labelled
 from dpcape.site.foreign import child
 from dpcape.site.foreign.sources import Sources
+from dpcape.site.foreign.torch_rehearsal import rehearse_gradients
 from dpcape.site.vault.landlock import Rules
 from dpcape.site.vault.sandbox import Sandbox, confine
 from dpcape.site.vault.seccomp import Filter, install
@@ -63,10 +66,12 @@ class Zygote:
         The line to the vault.
     sources : Sources
         The packages.
+    held_bytes : int
+        Address space that the libraries take, which a child inherits.
     """
 
-    def __init__(self, control: socket.socket, sources: Sources) -> None:
-        self._control, self._sources = control, sources
+    def __init__(self, control: socket.socket, sources: Sources, held_bytes: int) -> None:
+        self._control, self._sources, self._held_bytes = control, sources, held_bytes
         self._child = 0
 
     def serve(self) -> None:
@@ -89,7 +94,7 @@ class Zygote:
         if not self._child:
             self._control.close()
             theirs.close()
-            child.run(ours.detach(), self._sources)
+            child.run(ours.detach(), self._sources, self._held_bytes)
         with ours, theirs:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))]
             self._control.sendmsg([LINE], rights)
@@ -112,6 +117,8 @@ def prepare(settings: ZygoteSettings) -> Sources:
     sources.load_libraries()
     if any(entry.group == POLYNOMIAL_LOSSES for entry in sources.declared):
         _rehearse_a_search()
+    if any(entry.group == NETWORK_MODULES for entry in sources.declared):
+        rehearse_gradients()
     return sources
 
 
@@ -122,6 +129,12 @@ def _rehearse_a_search() -> None:
     require_separate_records(loss_of("poisson"), facts.shape_facts())
 
 
+def _address_space() -> int:
+    """Return how much address space this process has, in bytes."""
+    with open("/proc/self/statm", "rb") as stream:
+        return int(stream.read().split()[0]) * resource.getpagesize()
+
+
 def main() -> None:
     """Load libraries, read the packages, give up everything, report, and serve."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -130,6 +143,7 @@ def main() -> None:
     # Before the libraries that a package names are loaded; children inherit it.
     is_filtered = install(ZYGOTE_FILTER)
     sources = prepare(settings)
+    held_bytes = _address_space()
     nothing = os.open(os.devnull, os.O_RDWR)
     # Binds this thread and what it starts, which is every child; a library may have a thread of its own here.
     confinement = confine(Sandbox(Rules(), ZYGOTE_FILTER))
@@ -143,7 +157,7 @@ def main() -> None:
     os.close(nothing)
     if is_confined:
         with socket.socket(fileno=settings.control) as control:
-            Zygote(control, sources).serve()
+            Zygote(control, sources, held_bytes).serve()
 
 
 if __name__ == "__main__":
