@@ -19,8 +19,7 @@ import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, Replay, SecureSum, in_process
 from dpcape.errors import DpcapeWarning
-from dpcape.federation import allowance as allowance_module
-from dpcape.privacy.calibration import ReleaseNoise, plan_release
+from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
 from dpcape.protocols import Protocol
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -51,15 +50,17 @@ def recorded(case: Any, protocol: Protocol) -> dict[str, Any]:
     """Fit once; return what was released, from plans and statistics, and what is printed."""
     planned: dict[int, tuple[Any, ReleaseNoise]] = {}
 
-    def keep(terms: Any, release: int, statistic: Any, scheme: Any) -> ReleaseNoise:
-        plan = plan_release(terms, release, statistic, scheme)
+    plan_of = NoisePlans.plan
+
+    def keep(plans: NoisePlans, release: int, statistic: Any) -> ReleaseNoise:
+        plan = plan_of(plans, release, statistic)
         planned[release] = statistic, plan
         return plan
 
     transport = in_process(case.records(), noise=Replay(7))
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DpcapeWarning)
-        patch.setattr(allowance_module, "plan_release", keep)
+        patch.setattr(NoisePlans, "plan", keep)
         model = case.make(EPSILON, DELTA).fit(Federation(transport, protocol=protocol))
     used = [planned[number] for number in range(len(model.releases_))]
     worst = max(model.guarantee_.sites, key=lambda site: model.guarantee_.sites[site].epsilon)
