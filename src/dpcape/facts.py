@@ -9,6 +9,8 @@ import msgspec
 
 # Range of a bound in which no quotient by it, and no square of the noise of third moments, overflows (records/clip.py).
 SMALLEST_BOUND, LARGEST_BOUND = 1e-40, 1e40
+# Views of one record, at most.
+MOST_VIEWS = 32
 # The ``owner_note`` of time series of people whose unit is "record".
 MANY_TIME_POINTS = "a person owns many time points; one time point is protected, not a person"
 
@@ -92,7 +94,7 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     n_records : int
         Number of protected units (rows, documents, time points or subjects).
     widths : tuple of int
-        Columns per view; one entry except for two views.
+        Columns per view; one entry except for views.
     bounds : tuple of float
         Largest Euclidean norm of a row, per view; (1.0,) for documents and tables.
     response : tuple[float, float] or None

@@ -33,6 +33,10 @@ n_colluding = 1
 """
 ROWS = 'kind = "rows"\nfeatures = 12\nbound = 1.0'
 VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\nfeatures = 4\n[data.y]\ncolumns = ["p", "q", "r"]'
+SEVERAL = (
+    'kind = "views"\nviews = ["mri", "genes", "scores"]\nbounds = [1.0, 2.0, 0.5]\n[data.mri]\nfeatures = 4\n'
+    '[data.genes]\ncolumns = ["p", "q", "r"]\n[data.scores]\nfeatures = 2'
+)
 RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 30'
@@ -51,6 +55,10 @@ STUDIES: list[tuple[str, str, str]] = [
     ("cca", "n_components = 2", VIEWS),
     ("cca", "n_components = 2\ncenter = true", VIEWS),
     ("cca", 'n_components = 2\nscale = "private"', VIEWS),
+    ("multi_cca", "n_components = 2", SEVERAL),
+    ("multi_cca", 'n_components = "auto"\ncenter = true', SEVERAL),
+    ("multi_cca", 'n_components = 2\nscale = "private"', SEVERAL),
+    ("cca", "n_components = 1", SEVERAL),
     ("linear_regression", "", RESPONSE),
     ("linear_regression", "fit_intercept = false", RESPONSE),
     ("logistic_regression", "", CLASSES),

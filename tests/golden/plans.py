@@ -33,6 +33,10 @@ def _studies() -> list[Study]:
         add("cca", widths, bounds, n_components=1)
         add("centred-cca", widths, bounds, n_components=1)
         add("scaled-cca", widths, bounds, n_components=1)
+    for widths, bounds in (([8, 8, 8], [1.0, 1.0, 1.0]), ([30, 5, 2, 9], [1.0, 2.5, 0.1, 4.0]), ([3, 9], [1.0, 2.5])):
+        add("multi-cca", widths, bounds, n_components=1)
+        add("centred-multi-cca", widths, bounds, n_components=1)
+        add("scaled-multi-cca", widths, bounds, n_components=1)
     for width, bound, intercept in ((20, 1.0, True), (6, 4.0, False), (1, 0.5, True)):
         add("linear-regression", [width], [bound], fit_intercept=intercept)
         add("logistic-regression", [width], [bound], fit_intercept=intercept)

@@ -265,6 +265,8 @@ def _tables(kind: str) -> dict[str, Any]:
         x = sixteenths(generator, (150 + 10 * index, 4), 4) + 0.125
         x[:, 0] += generator.integers(0, 2, size=len(x)) * 0.25
         made[site] = dpcape.views(x[:, :2], x[:, 1:], bounds=(1.0, 2.0)) if kind == "views" else None
+        if kind == "three views":
+            made[site] = dpcape.views(x[:, :2], x[:, 1:3], x[:, 2:], bounds=(1.0, 2.0, 0.5))
         if kind == "rows":
             made[site] = dpcape.rows(x, bound=2.0, feature_names=["age", "dose", "time", "score"])
     return made
@@ -295,6 +297,12 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),
     "cca, scaled": (dpcape.CCA, {"n_components": 1, "scale": "private"}, lambda: _tables("views")),
     "cca, centred": (dpcape.CCA, {"n_components": 1, "center": True}, lambda: _tables("views")),
+    "multi cca": (dpcape.MultiCCA, {"n_components": 1}, lambda: _tables("three views")),
+    "multi cca, scaled": (
+        dpcape.MultiCCA,
+        {"n_components": 1, "scale": "private"},
+        lambda: _tables("three views"),
+    ),
     "linear regression": (dpcape.LinearRegression, {}, lambda: _labelled("response")),
     "linear regression, no intercept": (
         dpcape.LinearRegression,

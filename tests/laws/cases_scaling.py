@@ -18,6 +18,12 @@ CENTRE = np.array([0.3, -0.1, 0.2])
 SCALE = np.array([0.5, 2.0, 0.1])
 _ONE = {"centre": CENTRE, "scale": SCALE, "radius": np.array([1.5])}
 _TWO = {"centre": np.append(CENTRE, 0.0), "scale": np.append(SCALE, 0.2), "radius": np.array([1.5, 0.7])}
+_THREE = {
+    "centre": np.array([0.3, -0.1, 0.2, 0.0, -2.0, 0.5]),
+    "scale": np.array([0.5, 2.0, 0.1, 0.2, 1.0, 4.0]),
+    "radius": np.array([1.5, 0.7, 0.2]),
+}
+_BY_BOUNDS = {"centre": np.zeros(6), "scale": np.ones(6), "radius": np.array([1.0, 0.5, 3.0])}
 TOP = 4.0
 _LENGTHS = {"centre": _TWO["centre"], "scale": _TWO["scale"], "top": np.array([3.0, 9.0])}
 
@@ -44,6 +50,19 @@ def _seen(p: Vector) -> Vector:
 def _seen_twice(p: Vector) -> Vector:
     both = np.hstack([_clipped(p[:, :2], 1.0), _clipped(p[:, 2:], 0.5)])
     return standardised(both, _TWO, (2, 2))
+
+
+def _three_views(p: Vector) -> Any:
+    return views(p[:, :2], p[:, 2:4], p[:, 4:], bounds=(1.0, 0.5, 3.0))
+
+
+def _each_clipped(p: Vector) -> Vector:
+    parts = zip(np.split(p, [2, 4], axis=1), (1.0, 0.5, 3.0), strict=True)
+    return np.hstack([_clipped(part, bound) for part, bound in parts])
+
+
+def _seen_thrice(p: Vector) -> Vector:
+    return standardised(_each_clipped(p), _THREE, (2, 2, 2))
 
 
 def _deviations(p: Vector) -> Vector:
@@ -98,6 +117,38 @@ CASES = [
     ),
     Case("scaled_second_moment", "rows", 3, _rows, _ONE, expected=lambda p: _second(_seen(p))),
     Case("scaled_second_moment", "views", 4, _views, _TWO, expected=lambda p: _second(_seen_twice(p))),
+    Case(
+        "scaled_second_moment",
+        "three-views",
+        6,
+        _three_views,
+        _BY_BOUNDS,
+        expected=lambda p: _second(_each_clipped(p) / np.repeat([1.0, 0.5, 3.0], 2)),
+    ),
+    Case(
+        "scaled_second_moment",
+        "three-views-moved",
+        6,
+        _three_views,
+        _THREE,
+        expected=lambda p: _second(_seen_thrice(p)),
+    ),
+    Case("scaled_first_moments", "three-views", 6, _three_views, _BY_BOUNDS),
+    Case(
+        "scaled_centred_moments",
+        "three-views",
+        6,
+        _three_views,
+        {**_THREE, "mean_weight": 0.5},
+        expected=lambda p: _joint(_seen_thrice(p)),
+    ),
+    Case(
+        "radius_histogram",
+        "three-views",
+        6,
+        _three_views,
+        {"centre": _THREE["centre"], "scale": _THREE["scale"], "top": np.array([3.0, 9.0, 2.0])},
+    ),
     Case(
         "scaled_centred_moments",
         "rows",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import CCA, PCA, Mean, Quantile, rows, views
+from dpcape import CCA, PCA, Mean, MultiCCA, Quantile, rows, views
 
 SITES = ("ava", "bob", "cid", "dot")
 
@@ -51,6 +51,21 @@ def _views(n_rows: int = 150) -> dict[str, Any]:
     return result
 
 
+def _many_three_views() -> dict[str, Any]:
+    return _three_views(900)
+
+
+def _three_views(n_rows: int = 150) -> dict[str, Any]:
+    generator = np.random.default_rng(12)
+    result = {}
+    for site, data in table(n_rows).items():
+        shared = data[:, :1]
+        noise, other = generator.normal(size=(2, len(data), 1))
+        third = np.hstack([shared + 0.1 * noise, other / 4])
+        result[site] = views(data[:, :2], np.hstack([shared, data[:, 2:]]), third, bounds=(1.0, 1.0, 1.0))
+    return result
+
+
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Mean": (lambda e, d: Mean(epsilon=e, delta=d), _rows, {"mean_": 1e-2, "variance_": 2e-2}),
     "Mean-ranges": (lambda e, d: Mean(epsilon=e, delta=d), _ranged, {"mean_": 2e-2, "original_mean_": 2e-2}),
@@ -80,6 +95,17 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "CCA-recentred": (
         lambda e, d: CCA(1, epsilon=e, delta=d, center=True),
         _many_views,
+        {"correlations_": 1e-1},
+    ),
+    "MultiCCA": (lambda e, d: MultiCCA(1, epsilon=e, delta=d), _three_views, {"correlations_": 1e-1}),
+    "MultiCCA-recentred": (
+        lambda e, d: MultiCCA(1, epsilon=e, delta=d, center=True),
+        _many_three_views,
+        {"correlations_": 1e-1},
+    ),
+    "MultiCCA-scaled": (
+        lambda e, d: MultiCCA(1, epsilon=e, delta=d, scale="private"),
+        _many_three_views,
         {"correlations_": 1e-1},
     ),
     "CCA-scaled": (

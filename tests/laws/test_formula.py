@@ -159,7 +159,7 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "bound": size,
         "clip": float(10 ** generator.uniform(-2, 1)),
         "clipping_weight": float(generator.uniform(0, 2)),
-        "n_views": int(generator.integers(1, 3)),
+        "n_views": int(generator.integers(1, 5)),
         "block": int(generator.integers(1, 100)),
         "bias_clip": float(10 ** generator.uniform(-2, 1)),
         "radius": float(10 ** generator.uniform(-2, 2)),

@@ -62,6 +62,10 @@ records = 900
 """
 ROWS = 'kind = "rows"\nbound = 1.0\ncolumns = ["age", "dose", "time", "score", "<b>left</b>", "right"]'
 VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\ncolumns = ["a", "b", "c"]\n[data.y]\ncolumns = ["p", "q"]'
+SEVERAL = (
+    'kind = "views"\nviews = ["x", "y", "z"]\nbounds = [1.0, 2.0, 1.0]\n[data.x]\ncolumns = ["a", "b", "c"]\n'
+    '[data.y]\ncolumns = ["p", "q"]\n[data.z]\ncolumns = ["u", "<b>v</b>"]'
+)
 RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 THREE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b", "c"]'
@@ -83,6 +87,13 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         VIEWS,
         ("Canonical correlations", "Directions in the first view", "Directions in the second view"),
         4,
+    ),
+    "multi_cca": (
+        "multi_cca",
+        "n_components = 2",
+        SEVERAL,
+        ("Correlations of the views", "Directions in the views"),
+        5,
     ),
     "kmeans": ("kmeans", "n_clusters = 3\nn_iter = 3", ROWS, ("Sizes of the clusters", "Centres of the clusters"), 3),
     "linear": ("linear_regression", "", RESPONSE, ("Coefficients",), 2),

@@ -122,6 +122,18 @@ def test_two_views_from_one_file(tmp_path: Path) -> None:
     assert records.facts().feature_names == ("a", "c", "b")
 
 
+def test_three_views_from_one_file(tmp_path: Path) -> None:
+    text = 'kind = "views"\nviews = ["p", "q", "r"]\nbounds = [1.0, 2.0, 9.0]\n'
+    named = [f'[data.{view}]\ncolumns = ["{column}"]' for view, column in (("p", "a"), ("q", "c"), ("r", "b"))]
+    study = study_of(text + "\n".join(named), tmp_path, "multi_cca", "n_components = 1")
+    records = study.records_for("lyon", write_csv(tmp_path / "x.csv", X))
+    assert records.facts().widths == (1, 1, 1)
+    assert records.facts().bounds == (1.0, 2.0, 9.0)
+    assert records.facts().feature_names == ("a", "c", "b")
+    with pytest.raises(InvalidParameter, match=r"bounds of .data. must be 3 positive numbers, one per view"):
+        study_of(text.replace(", 9.0", "") + "\n".join(named), tmp_path, "multi_cca", "n_components = 1")
+
+
 def test_word_counts_sparse_and_dense(tmp_path: Path) -> None:
     from scipy.sparse import csr_array
 

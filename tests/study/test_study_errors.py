@@ -78,6 +78,10 @@ MISTAKES = [
     ('kind = "rows"', 'kind = "documents"\nmissing = 0', (18, 11), "missing of [data] must be left out for documents"),
     ('kind = "rows"', 'kind = "labelled"', (16, 1), "response of [data] must be given if classes is not"),
     ('kind = "rows"', 'kind = "views"\nbounds = [1, 2]', (16, 1), "[data.x] is missing. See docs"),
+    ('kind = "rows"', 'kind = "views"\nviews = ["a"]', (18, 9), "views of [data] must be a list of 2 to 32 different"),
+    ('kind = "rows"', 'kind = "views"\nviews = ["a", "a"]', (18, 9), "views of [data] must be a list of 2 to 32"),
+    ('kind = "rows"', 'kind = "views"\nviews = ["a", "bounds"]', (18, 9), "none of them kind, views, bounds, invalid"),
+    ('kind = "rows"', 'kind = "views"\nviews = ["a", "b"]', (16, 1), "[data.a] is missing. See docs"),
 ]
 
 

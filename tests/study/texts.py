@@ -24,6 +24,15 @@ n_colluding = 1
 
 ROWS = 'kind = "rows"\nfeatures = 6\nbound = 1.0'
 VIEWS = 'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\nfeatures = 4\n[data.y]\ncolumns = ["p", "q", "r"]'
+SEVERAL = """kind = "views"
+views = ["mri", "genes", "scores"]
+bounds = [1.0, 2.0, 0.5]
+[data.mri]
+features = 4
+[data.genes]
+columns = ["p", "q", "r"]
+[data.scores]
+features = 2"""
 RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse = [0, 10]'
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 30'
@@ -42,6 +51,7 @@ ANALYSES = {
     "mean": ("", ROWS),
     "pca": ("n_components = 2", ROWS),
     "cca": ("n_components = 2", VIEWS),
+    "multi_cca": ("n_components = 2", SEVERAL),
     "kmeans": ("n_clusters = 3\nn_iter = 3", ROWS),
     "linear_regression": ("", RESPONSE),
     "logistic_regression": ("", CLASSES),

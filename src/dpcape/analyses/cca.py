@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.scaling import SCALE, scaling, standardising
-from dpcape.formula import Number
+from dpcape.formula import Number, sqrt
 
 _REASON = (
     "one second moment of views divided by their bounds, sensitivity sqrt(8) / N; if centred or scaled, mean, scale "
@@ -17,9 +15,10 @@ _REASON = (
 )
 
 
-def _schedule(p: Public) -> Steps:
+def moments_of_views(p: Public) -> Steps:
+    """Yield the releases of the moments of views that are divided by their bounds, or standardised privately."""
     # Each view is divided by its bound, or by its radius, and is at most 1 long.
-    numbers: dict[str, Number | None] = {"n_features": p.n_features, "bound": math.sqrt(2)}
+    numbers: dict[str, Number | None] = {"n_features": p.n_features, "bound": sqrt(p.n_views)}
     is_scaled = p.scale == "private"
     if not p.center and not is_scaled:
         yield Release("scaled_second_moment", numbers)
@@ -35,6 +34,7 @@ CCA = Analysis(
     place=3,
     kinds=frozenset({"views"}),
     records="views",
+    most_views=2,
     parameters=(
         Parameter(
             "n_components",
@@ -48,7 +48,7 @@ CCA = Analysis(
         CENTER,
         SCALE,
     ),
-    schedule=_schedule,
+    schedule=moments_of_views,
     variants=(
         Variant("cca", "Canonical correlations", ("n_components",), {"center": False, "scale": None}),
         Variant("centred-cca", "Canonical correlations, centred", ("n_components",), {"center": True, "scale": None}),

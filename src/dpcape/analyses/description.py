@@ -11,7 +11,7 @@ from typing import Any
 from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Schedule
 from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.facts import MOST_VIEWS, PublicFacts
 from dpcape.formula import computed
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
@@ -82,6 +82,8 @@ def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
         "unit": facts.unit,
         "n_features": facts.n_features,
         "narrowest": min(facts.widths),
+        "widest": max(facts.widths),
+        "n_views": len(facts.widths),
         "bound": math.hypot(*facts.bounds),
         "n_classes": None if facts.classes is None else len(facts.classes),
         "n_records": n_records,
@@ -168,6 +170,8 @@ class Analysis:
         What records are labelled with: "response", "counts", "classes", or empty for no labels.
     units : frozenset of str
         Units it can protect: "record", "subject" or both.
+    most_views : int
+        Largest number of views of its records, where they are views.
     variants : tuple of Variant
         Variants that can be planned.
     measure : str
@@ -205,6 +209,7 @@ class Analysis:
     schedule: Schedule
     labels: str = ""
     units: frozenset[str] = frozenset({"record"})
+    most_views: int = MOST_VIEWS
     variants: tuple[Variant, ...] = ()
     measure: str = ""
     sections: tuple[str, ...] = ()
@@ -223,6 +228,15 @@ class Analysis:
     def python(self) -> str:
         """Name of the estimator's class."""
         return self.estimator.partition(":")[2]
+
+    @property
+    def has_many_views(self) -> bool:
+        """Whether its records may be three or more views in plans."""
+        return self.records == "views" and self.most_views > 2
+
+    @property
+    def _wanted_records(self) -> str:
+        return "two or more views" if self.has_many_views else _WORDS[self.records]
 
     def load(self) -> type:
         """Import and return the estimator class (at the coordinator)."""
@@ -245,8 +259,13 @@ class Analysis:
         """Refuse invalid records or parameters before any charge."""
         if public.kind not in self.kinds:
             raise InvalidParameter(
-                f"Records for {self.python} must be {_WORDS[self.records]}; got {public.kind!r}. "
+                f"Records for {self.python} must be {self._wanted_records}; got {public.kind!r}. "
                 f"Build them with {BUILDERS[self.records]}."
+            )
+        if public.n_views > self.most_views:
+            raise InvalidParameter(
+                f"Records for {self.python} must be {self._wanted_records}; got {public.n_views} views. "
+                f"Give it {self.most_views} of them, or use MultiCCA."
             )
         if public.unit not in self.units:
             raise InvalidParameter(

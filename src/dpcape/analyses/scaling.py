@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -48,7 +47,7 @@ def _refuse_clip(value: object, p: Public) -> None:
         )
     if p.kind == "views":
         raise InvalidParameter(
-            f"clip must be None for two views, whose relative units it would change; got {shown(value)}. Choose bounds."
+            f"clip must be None for views, whose relative units it would change; got {shown(value)}. Choose bounds."
         )
 
 
@@ -95,7 +94,7 @@ def scaling_used(p: Public, wanted: Condition | None = None) -> Condition:
 
 def lengths_found(p: Public, share: float = RADIUS_SHARE) -> Condition:
     """Return whether the noise of the whole histogram of lengths is at most a fifth of the records."""
-    found: Condition = math.sqrt(2 * n_views(p) * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
+    found: Condition = sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
     return found
 
 
@@ -110,16 +109,11 @@ def deviations_found(p: Public) -> Condition:
     return found
 
 
-def n_views(p: Public) -> int:
-    """Return the number of views of the records."""
-    return 2 if p.kind == "views" else 1
-
-
 def scaling_plan(p: Public, *, wanted: Condition | None = None, keep_units: bool = False) -> ScalingPlan:
     """Return what a schedule needs to know after scaling, without its releases; see :func:`scaling`."""
     used = scaling_used(p, wanted)
     spent = MEAN_SHARE + RADIUS_SHARE + (0.0 if keep_units else DEVIATION_SHARE)
-    return ScalingPlan(used, choose(used, 1 - spent, 1.0), choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+    return ScalingPlan(used, choose(used, 1 - spent, 1.0), choose(used, sqrt(p.n_views), p.bound))
 
 
 def scaling(
@@ -165,7 +159,7 @@ def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
     yield _radius_release(p, measured)
     spent = MEAN_SHARE + DEVIATION_SHARE
     left = choose(measured, 1 - spent - RADIUS_SHARE, choose(used, 1 - spent, 1.0))
-    return ScalingPlan(used, left, choose(used, math.hypot(*[1.0] * n_views(p)), p.bound))
+    return ScalingPlan(used, left, choose(used, sqrt(p.n_views), p.bound))
 
 
 def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:
@@ -181,17 +175,17 @@ def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:
     if p.clip is None:
         return ScalingPlan(False, 1.0, p.bound)
     used, share = clip_used(p), Quantile(*p.clip).share
-    yield Release("radius_histogram", {"n_features": p.n_features, "n_views": n_views(p)}, share, when=used)
+    yield Release("radius_histogram", {"n_features": p.n_features, "n_views": p.n_views}, share, when=used)
     return ScalingPlan(used, choose(used, 1 - share, 1.0), choose(used, 1.0, p.bound))
 
 
 def _radius_release(p: Public, used: Condition) -> Release:
-    return Release("radius_histogram", {"n_features": p.n_features, "n_views": n_views(p)}, RADIUS_SHARE, when=used)
+    return Release("radius_histogram", {"n_features": p.n_features, "n_views": p.n_views}, RADIUS_SHARE, when=used)
 
 
 def _mean_release(p: Public, used: Condition) -> Release:
-    """Return the release of the mean; two views are divided by their bounds, so that their units do not matter."""
-    name, bound = ("scaled_first_moments", math.sqrt(2)) if n_views(p) > 1 else ("first_moments", p.bound)
+    """Return the release of the mean; views are divided by their bounds, so that their units do not matter."""
+    name, bound = ("scaled_first_moments", sqrt(p.n_views)) if p.kind == "views" else ("first_moments", p.bound)
     return Release(name, {"n_features": p.n_features, "bound": bound}, MEAN_SHARE, when=used)
 
 

@@ -100,6 +100,10 @@ def _two_views(numbers: FloatArray) -> Records:
     return views(numbers[:, :2], numbers[:, 2:], bounds=(1.0, 1.0))
 
 
+def _three_views(numbers: FloatArray) -> Records:
+    return views(numbers[:, :2], numbers[:, 2:4], numbers[:, 4:], bounds=(1.0, 1.0, 1.0))
+
+
 def _time_points(numbers: FloatArray) -> Records:
     return subjects([numbers], bound=3.0, unit="record")
 
@@ -117,6 +121,7 @@ def _typed(numbers: FloatArray) -> Records:
 _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "rows": _plain,
     "views": _two_views,
+    "three_views": _three_views,
     "documents": _counts,
     "two_classes": _two_classes,
     "response": _response,

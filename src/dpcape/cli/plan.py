@@ -11,6 +11,7 @@ import click
 
 from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
+from dpcape.facts import MOST_VIEWS
 from dpcape.protocols import PARAMETERS, PLANNABLE, make_protocol
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
 
 @click.command()
 @click.option("--analysis", type=click.Choice(tuple(variants())), default=None, help="Analysis to plan.")
-@click.option("--features", default=None, help="Number of columns; for cca of each view: 60,40 (one number is halved).")
+@click.option("--features", default=None, help="Number of columns; of views one number each: 60,40 (one is split).")
 @click.option("--records", type=click.IntRange(min=1), default=None, help="Number of records, over all sites.")
-@click.option("--bound", default="1", show_default=True, help="Maximum norm of a record; for cca one or two numbers.")
+@click.option(
+    "--bound", default="1", show_default=True, help="Maximum norm of a record; of views one for all, or each."
+)
 @click.option("--epsilon", type=float, default=None, help="Privacy parameter epsilon.")
 @click.option(
     "--cancelling-ratio",
@@ -125,8 +128,7 @@ def _planned(
     from dpcape.planning.consortium import Consortium
     from dpcape.planning.planned import releases_of
 
-    widths = _pair(features, int, "features", _has_views(analysis), halve=True)
-    bounds = _pair(bound, float, "bound", _has_views(analysis), halve=False)
+    widths, bounds = _shape(analysis, features, bound)
     scheme = make_protocol(
         protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
     )
@@ -183,11 +185,7 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
     start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
     start["minimum"] = given["minimum_sites"]
     if given["features"] is not None and given["analysis"] is not None:
-        views = _has_views(given["analysis"])
-        widths = _pair(given["features"], int, "features", views, halve=True)
-        bounds = _pair(given["bound"], float, "bound", views, halve=False)
-        start |= dict(zip(("features", "features-y"), widths, strict=False))
-        start |= dict(zip(("bound", "bound-y"), bounds, strict=False))
+        start |= _shape_on_page(given["analysis"], *_shape(given["analysis"], given["features"], given["bound"]))
     if given["records"] is not None and given["sites"] is not None:
         sizes = list(equal_sites(given["records"], given["sites"]).values())
         start["records"] = sizes[0] if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
@@ -198,8 +196,28 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
     click.echo(f"Wrote {path}", err=quiet)
 
 
-def _has_views(analysis: str) -> bool:
-    return variants()[analysis][0].records == "views"
+def _shape(analysis: str, features: str, bound: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return the columns and the bounds of all views; one number of columns is split evenly, one bound repeated."""
+    described = variants()[analysis][0]
+    usual, most = (1, 1) if described.records != "views" else (3, MOST_VIEWS) if described.has_many_views else (2, 2)
+    widths = _numbers(features, int, "features", most)
+    if len(widths) == 1:
+        # The first views have one column more where the number does not divide.
+        widths = tuple((widths[0] + usual - 1 - view) // usual for view in range(usual))
+    bounds = _numbers(bound, float, "bound", most)
+    if len(bounds) not in (1, len(widths)):
+        raise click.BadParameter(
+            f"must be one number, or one for each of the {len(widths)} views; got {bound!r}", param_hint="bound"
+        )
+    return widths, bounds * len(widths) if len(bounds) == 1 else bounds
+
+
+def _shape_on_page(analysis: str, widths: Sequence[int], bounds: Sequence[float]) -> dict[str, object]:
+    """Return the values of the page's controls for columns and bounds."""
+    if variants()[analysis][0].has_many_views:
+        return {"features": ", ".join(map(str, widths)), "bound": ", ".join(f"{bound:g}" for bound in bounds)}
+    names = ("features", "features-y")[: len(widths)], ("bound", "bound-y")[: len(bounds)]
+    return {**dict(zip(names[0], widths, strict=True)), **dict(zip(names[1], bounds, strict=True))}
 
 
 def _parameters(texts: Sequence[str]) -> dict[str, object]:
@@ -246,17 +264,13 @@ def account(
     show(dict(result), as_json)
 
 
-def _pair(text: str, kind: type[_N], name: str, two: bool, *, halve: bool) -> tuple[_N, ...]:
-    """Return the numbers in a text: one, or two for two views (a single number is repeated, or halved)."""
+def _numbers(text: str, kind: type[_N], name: str, most: int) -> tuple[_N, ...]:
+    """Return the numbers in a text, at most so many."""
     try:
         values = tuple(kind(part) for part in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"must be numbers separated by a comma; got {text!r}", param_hint=name) from error
-    if len(values) > (2 if two else 1):
-        raise click.BadParameter(
-            f"must be {'one or two numbers' if two else 'one number'}; got {text!r}", param_hint=name
-        )
-    if two and len(values) == 1:
-        value = values[0]
-        return (value - value // 2, value // 2) if halve else (value, value)
+    if len(values) > most:
+        words = {1: "one number", 2: "one or two numbers"}.get(most, f"at most {most} numbers")
+        raise click.BadParameter(f"must be {words}; got {text!r}", param_hint=name)
     return values

@@ -8,6 +8,7 @@ from dpcape.estimators.linear_regression import LinearRegression
 from dpcape.estimators.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
 from dpcape.estimators.mixture_model import MixtureModel
+from dpcape.estimators.multi_cca import MultiCCA
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
 from dpcape.estimators.polynomial_loss import PolynomialLoss
@@ -25,6 +26,7 @@ __all__ = [
     "LogisticRegression",
     "Mean",
     "MixtureModel",
+    "MultiCCA",
     "NetworkClassifier",
     "PolynomialLoss",
     "Summary",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, overload
 
@@ -13,30 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
-from dpcape.analyses.scaling import deviations_found, lengths_found
 from dpcape.arrays import FloatArray
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
-from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, scaled, warn_of_no_scaling
+from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.component_tests import (
-    MomentNoise,
-    correlation_draws,
-    correlation_of_noise,
-    correlation_p_values,
-)
+from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
 from dpcape.postprocessing.eigen import canonical_pairs, spectra_of, whitened_cross
-from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
-from dpcape.statistics.moments import MEAN_WEIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Share of the recentred rows of a view that are not clipped.
-_QUANTILE = 0.9
 
-
-class CCA(FederatedEstimator):
+class CCA(MultiviewEstimator):
     """Canonical correlation analysis of two views over the records of all sites.
 
     Parameters
@@ -138,14 +125,8 @@ class CCA(FederatedEstimator):
         facts = federation.facts
         widths = (facts.widths[0], facts.widths[1])
         scaling, mean, moment = self._moments(federation, private)
-        release = private.releases[-1]
-        self.noise_scale_ = release.scale / private.counted.divisor
-        noise = MomentNoise(
-            scale=self.noise_scale_,
-            mean_scale=self.noise_scale_ / (MEAN_WEIGHT * math.sqrt(2)) if self._is_centred else 0.0,
-            mean=mean,
-            record_share=effective_share(federation, release.survivors) / private.counted.divisor,
-        )
+        noise = self._noise(federation, private, mean)
+        self.noise_scale_ = noise.scale
         spectra = spectra_of(moment - np.outer(mean, mean), widths, self.noise_scale_)
         whitened = whitened_cross(moment - np.outer(mean, mean), spectra)
         draws = correlation_draws(spectra, noise)
@@ -161,29 +142,6 @@ class CCA(FederatedEstimator):
         self.correlations_, self.p_values_ = correlations[:wanted], found[:wanted]
         self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
-
-    @property
-    def _is_centred(self) -> bool:
-        return self.center or self.scale is not None
-
-    def _moments(self, federation: Federation, private: Allowance) -> tuple[Scaling, FloatArray, FloatArray]:
-        """Return how views were standardised, and the mean and second moment of the standardised views."""
-        facts = federation.facts
-        scaling = by_bounds(facts)
-        if not self._is_centred:
-            moment = private.mean(scaled(facts, scaling, "second_moment"))
-            return scaling, np.zeros(facts.n_features), moment
-        public = self.public(federation)
-        if self.scale is None:
-            if recentred_or_warned(public):
-                scaling = private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
-        elif deviations_found(public):
-            found = bool(lengths_found(public))
-            scaling = private_scaling(federation, private, quantile=_QUANTILE, lengths=found)
-        else:
-            warn_of_no_scaling()
-        mean, moment = private.mean(scaled(facts, scaling, "centred_moments", mean_weight=MEAN_WEIGHT))
-        return scaling, mean, moment
 
     @overload
     def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...

@@ -120,7 +120,7 @@ def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: De
 
 
 def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return Chevet's bound on whitened noise, near the level that :class:`dpcape.CCA` compares correlations with.
+    """Return about the level of whitened noise with which CCA and MultiCCA compare correlations.
 
     Each view is divided by its bound, or by its radius, before the last release.
     """
@@ -135,7 +135,10 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
             floored = np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
             sums.append(math.sqrt(float(np.sum(1 / floored))))
             tops.append(1 / math.sqrt(float(floored.min())))
-        return scale / math.sqrt(2) * (sums[0] * tops[1] + tops[0] * sums[1])
+        n_views = len(spectra)
+        # For two views the bound is Chevet's; the mean of several correlations is the eigenvalue over n_views - 1.
+        reached = [tops[view] * math.hypot(*sums[:view], *sums[view + 1 :]) for view in range(n_views)]
+        return scale / math.sqrt(2) * 2 * sum(reached) / (n_views * (n_views - 1))
 
     return Measure("correlation that noise alone would reach", "share", reached)
 

@@ -88,15 +88,15 @@ def component_p_values(covariance: FloatArray, noise: MomentNoise, n_components:
         if k == len(values) - 1:
             # One direction is left: it is a direction if anything varies in it.
             alone = _largest_eigenvalues(1, noise.scale, noise, vectors[:, k:], centred=False)
-            return _p_value(float(values[k]), _PCA_MARGIN * np.abs(alone))
+            return p_value_of(float(values[k]), _PCA_MARGIN * np.abs(alone))
         rest = values[k:]
         average = max(float(rest.mean()), 0.0)
         total = math.sqrt(noise.scale**2 + 2 * average**2 * noise.record_share)
         tails = average * math.sqrt(_EXCESS * noise.record_share)
         drawn = _largest_eigenvalues(len(rest), total, noise, vectors[:, k:], tails=tails)
-        return _p_value(float(rest[0] - rest.mean()), _PCA_MARGIN * drawn + average * len(rest) * noise.record_share)
+        return p_value_of(float(rest[0] - rest.mean()), _PCA_MARGIN * drawn + average * len(rest) * noise.record_share)
 
-    return _in_order(p_value, n_components)
+    return in_order(p_value, n_components)
 
 
 def moment_error(noise: MomentNoise, size: int) -> float:
@@ -126,7 +126,7 @@ def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) ->
     """
     first, second = spectra
     generator = np.random.default_rng(_SEED)
-    shape = (_n_draws(first.size * second.size), first.size, second.size)
+    shape = (n_draws(first.size * second.size), first.size, second.size)
     sampled = generator.standard_normal(shape) * math.sqrt(noise.record_share)
     added = generator.standard_normal(shape) * (noise.scale / math.sqrt(2))
     if noise.mean_scale:
@@ -156,9 +156,9 @@ def correlation_p_values(whitened: FloatArray, draws: FloatArray, n_components: 
     def p_value(k: int) -> float:
         # Pairs found so far leave the directions orthogonal to them.
         kept_x, kept_y = left[:, k:], right[k:].T
-        return _p_value(float(values[k]), _CCA_MARGIN * operator_norms(kept_x.T @ draws @ kept_y))
+        return p_value_of(float(values[k]), _CCA_MARGIN * operator_norms(kept_x.T @ draws @ kept_y))
 
-    return _in_order(p_value, n_components)
+    return in_order(p_value, n_components)
 
 
 def correlation_of_noise(draws: FloatArray) -> float:
@@ -182,11 +182,12 @@ def operator_norms(matrices: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
-def _n_draws(n_entries: int) -> int:
+def n_draws(n_entries: int) -> int:
+    """Return how many draws a test of matrices of this many entries takes."""
     return min(MOST_DRAWS, max(FEWEST_DRAWS, _MOST_ENTRIES // n_entries))
 
 
-def _in_order(p_value: Callable[[int], float], count: int) -> FloatArray:
+def in_order(p_value: Callable[[int], float], count: int) -> FloatArray:
     """Return p-values that never fall; after the first above 0.05 the rest are one."""
     found = np.ones(count)
     largest = 0.0
@@ -197,7 +198,8 @@ def _in_order(p_value: Callable[[int], float], count: int) -> FloatArray:
     return found
 
 
-def _p_value(value: float, draws: FloatArray) -> float:
+def p_value_of(value: float, draws: FloatArray) -> float:
+    """Return how often a further draw is at least ``value``, counting it among the draws."""
     return float(1 + np.count_nonzero(draws >= value)) / (len(draws) + 1)
 
 
@@ -232,7 +234,7 @@ def _largest_eigenvalues(
     """
     generator = np.random.default_rng(_SEED)
     mean = directions.T @ noise.mean
-    count = _n_draws(size**2)
+    count = n_draws(size**2)
     errors = generator.standard_normal((count, size)) * noise.mean_scale
     if size > _DENSE:
         bounded = _bounded_draws(size, scale, mean, errors, centred=centred, sign=sign)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
@@ -101,18 +103,25 @@ class Spectrum:
 
 
 def spectra_of(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[Spectrum, Spectrum]:
-    """Return the spectra of two views from their stacked second moment, with noise of this scale.
+    """Return the spectra of two views from their stacked second moment, with noise of this scale."""
+    first, second = view_spectra(moment, widths, scale)
+    return first, second
+
+
+def view_spectra(moment: FloatArray, widths: Sequence[int], scale: float) -> list[Spectrum]:
+    """Return the spectra of views from their stacked second moment, with noise of this scale.
 
     Eigenvalues are floored at 1.5 times the operator norm of the noise of their view. Never raises on an indefinite
     block.
     """
     found = []
-    for block in (moment[: widths[0], : widths[0]], moment[widths[0] :, widths[0] :]):
+    for end, width in zip(accumulate(widths), widths, strict=True):
+        block = moment[end - width : end, end - width : end]
         values, vectors = np.linalg.eigh(block)
         # An absolute minimum keeps the exact, rank-deficient case finite.
         floor = max(1.5 * noise_norm(scale, len(block)), float(np.abs(values).max()) * 1e-12, 1e-300)
         found.append(Spectrum(values, vectors, floor))
-    return found[0], found[1]
+    return found
 
 
 def whitened_cross(moment: FloatArray, spectra: tuple[Spectrum, Spectrum]) -> FloatArray:

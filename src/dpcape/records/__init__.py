@@ -3,7 +3,7 @@
 ::
 
     rows(X, bound=...)                                  one table
-    views(X, Y, bounds=(..., ...))                      two tables with the same records
+    views(X, Y, bounds=(..., ...))                      two or more tables with the same records
     labelled(X, y, bound=..., response=(low, high))     a table and a response, or classes=[...]
     documents(counts)                                   word counts
     subjects(arrays, bound=..., unit=...)               one time series per person
@@ -17,15 +17,14 @@ copied whole and never changed, and are read in blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import MANY_TIME_POINTS, PublicFacts
+from dpcape.facts import MANY_TIME_POINTS, MOST_VIEWS, PublicFacts
 from dpcape.records.clip import checked_bound
 from dpcape.records.counts import Counts
-from dpcape.records.features import Features
+from dpcape.records.features import Features, one_per_view
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.labels import Codes, Response
 from dpcape.records.policy import checked_policy, warned
@@ -126,50 +125,59 @@ def rows(
 def views(
     X: object,
     Y: object,
-    *,
-    bounds: tuple[float | None, float | None] | None = None,
-    ranges: tuple[Ranges | None, Ranges | None] | None = None,
+    *more: object,
+    bounds: Sequence[float | None] | None = None,
+    ranges: Sequence[Ranges | None] | None = None,
     missing: object = None,
-    feature_names: tuple[Sequence[str] | None, Sequence[str] | None] | None = None,
+    feature_names: Sequence[Sequence[str] | None] | None = None,
     invalid: str = "zero",
 ) -> Views:
-    """Return two tables with the same records, in the same order, as records.
+    """Return two or more tables with the same records, in the same order, as records.
 
     Parameters
     ----------
     X, Y : object
-        See `rows`; row i of both belongs to the same record.
-    bounds : tuple[float or None, float or None] or None
-        Public largest norms of a row of X and of a row of Y; each view is clipped to its own. None as for `rows`.
-    ranges : tuple[Ranges or None, Ranges or None] or None
-        Pair of ranges, each as for `rows` or None.
+        See `rows`; row i of all views belongs to the same record.
+    *more : object
+        Further views, up to 32 in all.
+    bounds : sequence of float or None
+        Public largest norms of a row, one per view; each view is clipped to its own. None as for `rows`.
+    ranges : sequence of Ranges or None
+        One entry per view, each as for `rows` or None.
     missing : object
-        As for `rows`, for both views; or a pair, one for each.
-    feature_names : tuple or None
-        Pair of lists of names; each may be None.
+        As for `rows`, for all views; or a tuple, one entry for each.
+    feature_names : sequence or None
+        One list of names per view; each may be None.
     invalid : str
-        As for `rows`; a record is invalid if it is in either view.
+        As for `rows`; a record is invalid if it is in any view.
 
     Privacy
     -------
-    One record is a row of X with its row of Y: its norm is at most sqrt(bounds[0]^2 + bounds[1]^2).
+    One record is a row of X with its row of every other view: its norm is at most the root of the sum of all squared
+    bounds.
 
     Examples
     --------
     >>> views([[3.0, 4.0]], [[2.0]], bounds=(1.0, 2.0))
     Views(n_records=1, widths=(2, 1), bounds=(1.0, 2.0), unit='record')
     """
-    both = _pair(bounds, "bounds")
+    given = (X, Y, *more)
+    n_views = len(given)
+    if n_views > MOST_VIEWS:
+        raise InvalidParameter(f"views must be at most {MOST_VIEWS}; got {n_views}. Stack some of them.")
     options = zip(
-        (X, Y),
-        ("X", "Y"),
-        (None if bound is None else checked_bound(bound, subject="each of bounds") for bound in both),
-        _pair(ranges, "ranges"),
-        _pair(missing if isinstance(missing, tuple) else (missing, missing), "missing"),
-        _pair(feature_names, "feature_names"),
+        given,
+        ("X", "Y", *(f"View {number}" for number in range(3, n_views + 1))),
+        (
+            None if bound is None else checked_bound(bound, subject="each of bounds")
+            for bound in one_per_view(bounds, "bounds", n_views)
+        ),
+        one_per_view(ranges, "ranges", n_views),
+        one_per_view(missing if isinstance(missing, tuple) else (missing,) * n_views, "missing", n_views),
+        one_per_view(feature_names, "feature_names", n_views),
         strict=True,
     )
-    first, second = (
+    tables = [
         Features(
             data,
             subject=subject,
@@ -180,13 +188,14 @@ def views(
             invalid=checked_policy(invalid),
         )
         for data, subject, bound, spec, fill, names in options
-    )
-    if first.n_rows != second.n_rows:
+    ]
+    if len({features.n_rows for features in tables}) > 1:
+        counts = " and ".join(str(features.n_rows) for features in tables)
+        named, where = ("X and Y", "both") if n_views == 2 else ("All views", "each")
         raise InvalidParameter(
-            f"X and Y must have the same number of rows; got {first.n_rows} and {second.n_rows}. "
-            "Give each record one row in both."
+            f"{named} must have the same number of rows; got {counts}. Give each record one row in {where}."
         )
-    return warned(Views(first, second, _facts("views", first, second, invalid=invalid)))
+    return warned(Views(tables, _facts("views", *tables, invalid=invalid)))
 
 
 def labelled(
@@ -366,7 +375,7 @@ def subjects(
 
 
 def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
-    """Return the public facts of one or two tables."""
+    """Return the public facts of one or more tables."""
     names = tuple(name for part in features for name in part.names)
     widths = tuple(part.n_features for part in features)
     preparations = [part.preparation for part in features]
@@ -383,12 +392,3 @@ def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
         longest=tuple(part.longest for part in features) if is_ranged else (),
         invalid=invalid,
     )
-
-
-def _pair(value: Any, subject: str) -> tuple[Any, Any]:
-    """Return two entries, one per view; None means None for both."""
-    if value is None:
-        value = (None, None)
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise InvalidParameter(f"{subject} must be a pair, one entry per view; got {value!r}. Write (of_X, of_Y).")
-    return value[0], value[1]

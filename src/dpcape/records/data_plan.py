@@ -121,14 +121,15 @@ class DataPlan:
 
     def _pairs(self, holding: Holding) -> Records:
         if self.kind == "views":
-            first, second = self.tables
+            first, second, *more = (holding.table(columns) for columns in self.tables)
             return views(
-                holding.table(first),
-                holding.table(second),
-                bounds=(self.bounds[0], self.bounds[1]),
-                ranges=(first.ranges, second.ranges),
-                missing=(first.missing, second.missing),
-                feature_names=(first.names or None, second.names or None),
+                first,
+                second,
+                *more,
+                bounds=self.bounds,
+                ranges=[columns.ranges for columns in self.tables],
+                missing=tuple(columns.missing for columns in self.tables),
+                feature_names=[columns.names or None for columns in self.tables],
                 invalid=self.invalid,
             )
         is_text = self.classes is not None and isinstance(self.classes[0], str)

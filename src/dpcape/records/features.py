@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -214,3 +214,13 @@ def _names_and_width(table: Table, schema: Schema | None) -> tuple[tuple[str, ..
     if schema is None:
         return table.names, table.shape[1]
     return (schema.feature_names if schema.named else ()), len(schema.feature_names)
+
+
+def one_per_view(value: Any, subject: str, n_views: int) -> tuple[Any, ...]:
+    """Return one entry per view; None means None for all."""
+    if value is None:
+        return (None,) * n_views
+    if not isinstance(value, tuple | list) or len(value) != n_views:
+        wanted, example = ("a pair", "(of_X, of_Y)") if n_views == 2 else (f"{n_views} values", "(of_X, of_Y, ...)")
+        raise InvalidParameter(f"{subject} must be {wanted}, one entry per view; got {value!r}. Write {example}.")
+    return tuple(value)

@@ -57,9 +57,9 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
     if facts.kind == "table":
         return table(table_values(facts, numbers), columns=schema_of(facts))
     if facts.kind == "views":
-        first = facts.widths[0]
-        tables = numbers[:, :first] * facts.bounds[0], numbers[:, first:] * facts.bounds[1]
-        return views(*tables, bounds=(facts.bounds[0], facts.bounds[1]))
+        parts = np.split(numbers, np.cumsum(facts.widths)[:-1], axis=1)
+        first, second, *more = (part * bound for part, bound in zip(parts, facts.bounds, strict=True))
+        return views(first, second, *more, bounds=facts.bounds)
     features = numbers[:, :width] * facts.bounds[0]
     if facts.kind == "rows":
         return rows(features, bound=facts.bounds[0])

@@ -132,23 +132,25 @@ class Rows(Records):
 
 
 class Views(Records):
-    """Two tables with the same records; blocks hold both side by side, each clipped to its own bound."""
+    """Two or more tables with the same records; blocks hold them side by side, each clipped to its own bound."""
 
-    def __init__(self, first: Features, second: Features, facts: PublicFacts) -> None:
+    def __init__(self, tables: Sequence[Features], facts: PublicFacts) -> None:
         super().__init__(facts)
-        self._first, self._second = first, second
+        self._tables = tuple(tables)
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
-        width = self._first.n_features
-        second = None if factors is None else np.ones(stop - start)
-        valid = self._first.fill(start, stop, out[:, :width], factors)
-        valid &= self._second.fill(start, stop, out[:, width:], second)
-        if factors is not None and second is not None:
-            np.minimum(factors, second, out=factors)
+        valid: Mask = np.ones(stop - start, dtype=bool)
+        end = 0
+        for features in self._tables:
+            place, end = end, end + features.n_features
+            own = None if factors is None else np.ones(stop - start)
+            valid &= features.fill(start, stop, out[:, place:end], own)
+            if factors is not None and own is not None:
+                np.minimum(factors, own, out=factors)
         return valid
 
     def _any_invalid(self) -> bool:
-        return self._first.n_invalid + self._second.n_invalid > 0
+        return any(features.n_invalid for features in self._tables)
 
 
 class Labelled(Records):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_slices
 from dpcape.report.page import Picture, ReportSection, Table
+from dpcape.statistics.scaling import views_of
 
 
 class FittedModel(Protocol):
@@ -80,6 +82,19 @@ def directions(attribute: str, title: str, *, second: bool) -> Maker:
         return weights_section(np.asarray(getattr(model, attribute)).T, own, title, row="pair")
 
     return make
+
+
+def view_directions(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    """Return the section about the directions of several views: a heat map and the largest weights of each."""
+    if not (hasattr(model, "weights_") and hasattr(model, "widths_")):
+        return None
+    pictures, tables, text = [], [], []
+    for view, at in enumerate(views_of(tuple(int(width) for width in model.widths_))):
+        made = weights_section(np.asarray(model.weights_)[at].T, list(names[at]) if names else [], "")
+        pictures += [replace(entry, caption=f"View {view + 1}. {entry.caption}") for entry in made.pictures]
+        tables += [replace(entry, caption=f"View {view + 1}.") for entry in made.tables]
+        text = list(made.text)
+    return ReportSection("Directions in the views", text=text, pictures=pictures, tables=tables)
 
 
 def topics(model: FittedModel, names: Sequence[str]) -> ReportSection | None:

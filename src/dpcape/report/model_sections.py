@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from dpcape.report.loading_sections import (
     maps,
     names_of,
     topics,
+    view_directions,
     weights_section,
 )
 from dpcape.report.page import Picture, ReportSection, Table
@@ -122,6 +124,37 @@ def _correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | N
     ]
     tables = [Table(["pair", "correlation", "p-value"], rows[:_SHOWN_MEANS])] if rows else []
     return ReportSection("Canonical correlations", text=[text], pictures=[picture], tables=tables)
+
+
+def _shared_correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    if not hasattr(model, "pair_correlations_"):
+        return None
+    values, noise = np.atleast_1d(np.asarray(model.correlations_)), float(model.noise_level_)
+    axes = bars(values, "mean correlation", noise_level=noise)
+    axes.set_ylim(0, 1)
+    listed = ", ".join(f"{value:.2f}" for value in values)
+    picture = Picture(
+        figure_of(axes),
+        f"Bars of the mean correlations: {listed}; noise alone reaches {noise:.2f}.",
+        "Mean correlation of the variates of each component. Of unrelated views, the first is above the dashed line in "
+        "5% of studies.",
+    )
+    text = [
+        f"A pair of views whose absolute correlation is above {float(model.pair_noise_level_):.2f} is related: "
+        "noise and sampling give one as large for any pair in 5% of studies of unrelated views.",
+        "Scores of individual records are not drawn, because they were not released.",
+    ]
+    pairs = list(combinations(range(len(model.widths_)), 2))
+    rows = [
+        [str(number), f"{value:.3g}", f"{p_value:.3g}", *(f"{matrix[pair]:.2f}" for pair in pairs)]
+        for number, (value, p_value, matrix) in enumerate(
+            zip(values, np.atleast_1d(model.p_values_), np.asarray(model.pair_correlations_), strict=True), start=1
+        )
+    ]
+    header = ["component", "mean correlation", "p-value", *(f"views {a + 1} and {b + 1}" for a, b in pairs)]
+    return ReportSection(
+        "Correlations of the views", text=text, pictures=[picture], tables=[Table(header, rows[:_SHOWN_MEANS])]
+    )
 
 
 def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
@@ -250,6 +283,8 @@ def _shape(value: object) -> str:
 SECTIONS: dict[str, Maker] = {
     "spectrum": _spectrum,
     "correlations": _correlations,
+    "shared_correlations": _shared_correlations,
+    "view_directions": view_directions,
     "topics": topics,
     "coefficients": _coefficients,
     "means": _mean,

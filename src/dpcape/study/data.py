@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from dpcape.facts import MOST_VIEWS
 from dpcape.records.clip import longest_row
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
 from dpcape.records.schema import Schema
@@ -18,7 +19,7 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
     files: list[Path] = []
     plan: dict[str, Any] = {"kind": kind}
     if kind == "views":
-        plan["tables"] = tuple(_view(section, key, folder, files) for key in ("x", "y"))
+        plan["tables"] = tuple(_view(section, key, folder, files) for key in _view_names(section))
         plan["bounds"] = _bounds(section, plan["tables"])
     else:
         plan["tables"] = (_columns(section, folder, files),)
@@ -46,6 +47,29 @@ def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
         section.fail("invalid", "left out for a table, in which what cannot be read counts as missing")
     if kind == "documents" and columns.missing is not None:
         section.fail("missing", "left out for documents, whose counts must be complete")
+
+
+def _view_names(section: TomlTable) -> list[str]:
+    """Return the names of the tables that describe the views: x and y unless the study names others."""
+    names = section.value("views")
+    if names is None:
+        return ["x", "y"]
+    taken = ("kind", "views", "bounds", "invalid")
+    if not _are_names(names) or not 2 <= len(names) <= MOST_VIEWS or set(names) & set(taken):
+        section.fail(
+            "views",
+            f"a list of 2 to {MOST_VIEWS} different names of tables in [data], none of them {', '.join(taken)}",
+            'Write views = ["x", "y", "z"] for [data.x], [data.y] and [data.z].',
+        )
+    return names
+
+
+def _are_names(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(name, str) and name for name in value) and _distinct(value)
+
+
+def _distinct(values: list[str]) -> bool:
+    return len(set(values)) == len(values)
 
 
 def _view(section: TomlTable, key: str, folder: Path, files: list[Path]) -> Columns:
@@ -151,14 +175,16 @@ def _bound(section: TomlTable, columns: Columns) -> float:
     return bound
 
 
-def _bounds(section: TomlTable, tables: Sequence[Columns]) -> tuple[float, float]:
+def _bounds(section: TomlTable, tables: Sequence[Columns]) -> tuple[float, ...]:
     if "bounds" not in section and all(columns.ranges is not None for columns in tables):
-        first, second = (longest_row(columns.n_columns) for columns in tables)
-        return first, second
+        return tuple(longest_row(columns.n_columns) for columns in tables)
     value = section.value("bounds")
-    if not _is_pair(value) or min(value) <= 0:
-        section.fail("bounds", "two positive numbers, one per view", "Write bounds = [1.0, 2.0].")
-    return float(value[0]), float(value[1])
+    count = len(tables)
+    if not isinstance(value, list) or len(value) != count or not all(is_number(entry) and entry > 0 for entry in value):
+        wanted = "two" if count == 2 else str(count)
+        example = ", ".join(f"{number}.0" for number in range(1, count + 1))
+        section.fail("bounds", f"{wanted} positive numbers, one per view", f"Write bounds = [{example}].")
+    return tuple(float(entry) for entry in value)
 
 
 def _target(section: TomlTable) -> dict[str, Any]:

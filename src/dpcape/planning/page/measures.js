@@ -140,7 +140,9 @@ function correlationOfNoise(study, declared) {
       const floored = spectrum.map((value) => Math.max(value, floor));
       return { spread: Math.sqrt(sum(floored.map((value) => 1 / value))), top: 1 / Math.sqrt(Math.min(...floored)) };
     });
-    return scale / Math.SQRT2 * (parts[0].spread * parts[1].top + parts[0].top * parts[1].spread);
+    const others = (view) => Math.hypot(...parts.filter((_, other) => other !== view).map(({ spread }) => spread));
+    const reached = parts.map(({ top }, view) => top * others(view));
+    return scale / Math.SQRT2 * 2 * sum(reached) / (parts.length * (parts.length - 1));
   };
 }
 

@@ -256,23 +256,24 @@ function update() {
 // Show only the fields that apply to the chosen analysis and protocol.
 function showFields() {
   const analysis = byId("analysis").value;
-  const { kind } = CONSTANTS.analyses[analysis];
+  const { kind, many_views: many } = CONSTANTS.analyses[analysis];
   const { n_colluding, minimum_sites } = PROTOCOLS[byId("protocol").value].parameters;
   const shape = byId("shape").value;
   const { spectral, explained } = CONSTANTS.analyses[analysis];
   const wanted = {
-    one: true, views: kind === "views", bounded: !["documents", "table"].includes(kind), spectrum: spectral,
+    one: true, views: kind === "views" && !many, bounded: !["documents", "table"].includes(kind), spectrum: spectral,
     decay: ["power", "geometric"].includes(shape), energy: shape !== "own", own: shape === "own",
     explained, colluding: Boolean(n_colluding), minimum: Boolean(minimum_sites),
   };
   for (const field of document.querySelectorAll("[data-for]")) field.hidden = !wanted[field.dataset.for];
   byId("declared").hidden = !spectral;
-  byId("features-name").textContent = { views: "Features of X", documents: "Words", subjects: "Voxels", table: "Columns" }[kind] || "Features";
+  byId("features-name").textContent = many ? "Features per view" : { views: "Features of X", documents: "Words", subjects: "Voxels", table: "Columns" }[kind] || "Features";
   byId("records-name").textContent = `${sentenceCase(countedUnits(analysis))} per site`;
   const bounded = kind === "subjects" ? "time point" : "record";
   byId("bound-note").textContent =
-    `The bound is the maximum norm of a ${bounded}; longer ones are scaled down at the site.`;
-  byId("bound-name").textContent = kind === "views" ? "Bound of X" : "Bound";
+    `The bound is the maximum norm of a ${bounded}; longer ones are scaled down at the site.` +
+    (many ? " One number for three views of the same kind, or one for each: 40, 20, 8." : "");
+  byId("bound-name").textContent = many ? "Bound per view" : kind === "views" ? "Bound of X" : "Bound";
   byId("decay-name").textContent = shape === "geometric" ? "Factor r" : "Exponent a";
 }
 

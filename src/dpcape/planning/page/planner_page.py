@@ -24,7 +24,7 @@ from dpcape.analyses.description import Analysis, Variant
 from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
 from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_NOISE, LOGISTIC_UNITS, UNIT_NOISE
-from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
+from dpcape.facts import LARGEST_BOUND, MOST_VIEWS, SMALLEST_BOUND
 from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS, RANGES_AND_LEVELS
 from dpcape.noise import LARGEST_SCALE
 from dpcape.pages.style import stylesheet
@@ -95,6 +95,7 @@ def constants() -> dict[str, object]:
         "tail_exponent": TAIL_EXPONENT,
         "largest_scale": LARGEST_SCALE,
         "bounds": [SMALLEST_BOUND, LARGEST_BOUND],
+        "most_views": MOST_VIEWS,
         "spin": noise_strength(1.0, np.eye(1)),
         "averaged": AVERAGED,
         "residual_units": {"noise": UNIT_NOISE, "smallest": 1.0, "largest": LARGEST_UNIT},
@@ -127,7 +128,8 @@ def _asked(analysis: Analysis, variant: Variant) -> dict[str, dict[str, object]]
 
 def _analysis(name: str) -> dict[str, object]:
     analysis, variant = variants()[name]
-    widths, bounds = ((2, 2), (1.0, 1.0)) if analysis.records == "views" else ((8,), (1.0,))
+    n_views = 3 if analysis.has_many_views else 2
+    widths, bounds = ((2,) * n_views, (1.0,) * n_views) if analysis.records == "views" else ((8,), (1.0,))
     start = start_of(analysis, variant)
     options = {**start, **({"n_components": 2} if "n_components" in start else {})}
     facts = facts_of(name, widths, bounds, options)
@@ -138,6 +140,7 @@ def _analysis(name: str) -> dict[str, object]:
         "study": analysis.name,
         "python": analysis.python,
         "kind": analysis.records,
+        "many_views": analysis.has_many_views,
         "labels": analysis.labels,
         "options": start,
         "asked": _asked(analysis, variant),

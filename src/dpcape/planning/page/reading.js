@@ -81,16 +81,41 @@ function readProtocol() {
   return { name, colluding, minimum, ratio: cancelling_ratio ? cancelling_ratio.default : null };
 }
 
-function readStudy() {
-  const analysis = byId("analysis").value;
-  const kind = CONSTANTS.analyses[analysis].kind;
+// Widths and bounds of three or more views: one number for all, or one for each.
+function readManyViews() {
+  const [widths, bounds] = [numbers("features", "features per view"), numbers("bound", "bound per view")];
+  if (widths.some((value) => !Number.isInteger(value) || value < 1 || value > LARGEST)) {
+    throw new Unreadable("features", `features per view must be whole numbers of at least 1; got ${byId("features").value}.`);
+  }
+  if (widths.length > CONSTANTS.most_views) {
+    throw new Unreadable("features", `views must be at most ${CONSTANTS.most_views}; got ${widths.length}.`);
+  }
+  const count = widths.length > 1 ? widths.length : Math.max(bounds.length, 3);
+  if (![1, count].includes(bounds.length) || bounds.some((value) => !(value > 0))) {
+    throw new Unreadable("bound", `bound per view must be one positive number, or one for each of ${count} views; ` +
+      `got ${byId("bound").value}.`);
+  }
+  const each = (given) => given.length > 1 ? given : Array(count).fill(given[0]);
+  return { widths: each(widths), bounds: each(bounds) };
+}
+
+function readShape(analysis) {
+  const { kind, many_views } = CONSTANTS.analyses[analysis];
+  if (many_views) return readManyViews();
   const views = kind === "views";
   return {
-    analysis,
     widths: views ? [whole("features", "features of X"), whole("features-y", "features of Y")]
       : [whole("features", "features")],
     bounds: ["documents", "table"].includes(kind) ? [1] : views ? [positive("bound", "bound of X"), positive("bound-y", "bound of Y")]
       : [positive("bound", "bound")],
+  };
+}
+
+function readStudy() {
+  const analysis = byId("analysis").value;
+  return {
+    analysis,
+    ...readShape(analysis),
     sizes: readSizes(),
     protocol: readProtocol(),
     epsilon: positive("epsilon", "epsilon"),

@@ -11,7 +11,7 @@ from dpcape.analyses.release import Refusal, Release
 from dpcape.formula import Formula, written
 
 # Facts of the records on the page; everything else a schedule uses is an option, or fixed.
-_FACTS = ("n_features", "narrowest", "bound", "n_records", "mu", "total_mu", "n_classes")
+_FACTS = ("n_features", "narrowest", "widest", "bound", "n_records", "mu", "total_mu", "n_classes")
 
 
 def schedule_script() -> str:
@@ -33,6 +33,8 @@ def traced(analysis: Analysis, variant: Variant) -> Public:
             values[parameter.name] = parameter.default
     if "n_classes" not in variant.options:
         values["n_classes"] = variant.classes
+    # Three or more views only where the page asks for them.
+    values["n_views"] = Formula("p.n_views") if analysis.has_many_views else 2 if analysis.records == "views" else 1
     return Public({**values, **variant.fixed, "kind": analysis.records, "unit": variant.unit, "facts": None})
 
 

@@ -26,6 +26,7 @@ function madeUp(study) {
   const classes = study.options.n_classes || 2;
   if (kind === "documents") return `documents(source.multinomial(60, np.full(${width}, 1 / ${width}), size=n))`;
   if (kind === "table") return madeUpTable(study);
+  if (kind === "views") return madeUpViews(study);
   const { labels } = describedAs(study);
   if (labels === "counts") return `labelled(${table}, source.integers(11, size=n), bound=${bound}, response=(0, 10))`;
   if (labels === "response") return `labelled(${table}, source.uniform(size=n), bound=${bound}, response=(0, 1))`;
@@ -34,6 +35,12 @@ function madeUp(study) {
   const series = unit === "record" ? `[${table}]` : `[${rows(`(${study.options.n_timepoints}, ${width})`)} for _ in range(n)]`;
   const longest = unit === "subject" ? `, rows_per_subject=${study.options.n_timepoints}` : "";
   return `subjects(${series}, bound=${bound}, unit="${unit}"${longest})`;
+}
+
+function madeUpViews(study) {
+  const tables = study.widths.map((width, view) =>
+    `${general(0.5 * study.bounds[view] / Math.sqrt(width), 3)} * source.laplace(size=(n, ${width}))`);
+  return `views(${tables.join(", ")}, bounds=(${study.bounds.join(", ")}))`;
 }
 
 function madeUpTable(study) {

@@ -70,13 +70,18 @@ function tableLines(study) {
     ...(levels.length ? [`group = { levels = [${levels.join(", ")}] }  # the public groups`] : [])];
 }
 
+const viewNames = (study) =>
+  study.widths.length === 2 ? ["x", "y"] : study.widths.map((_, view) => `view-${view + 1}`);
+
 function dataLines(study) {
   const kind = CONSTANTS.analyses[study.analysis].kind;
   const lines = [`kind = "${kind}"`];
   if (kind === "table") return [...lines, ...tableLines(study)];
   if (kind === "views") {
-    return [...lines, `bounds = [${study.bounds.map(decimal).join(", ")}]`, "", "[data.x]",
-      `features = ${study.widths[0]}${FEATURES_NOTE}`, "", "[data.y]", `features = ${study.widths[1]}`];
+    const names = viewNames(study);
+    const named = names.length > 2 ? [`views = [${names.map((name) => `"${name}"`).join(", ")}]`] : [];
+    return [...lines, ...named, `bounds = [${study.bounds.map(decimal).join(", ")}]`, ...names.flatMap((name, view) =>
+      ["", `[data.${name}]`, `features = ${study.widths[view]}${view ? "" : FEATURES_NOTE}`])];
   }
   lines.push(`features = ${study.widths[0]}${FEATURES_NOTE}`);
   if (kind !== "documents") lines.push(`bound = ${decimal(study.bounds[0])}`);

@@ -1,0 +1,234 @@
+"""Canonical correlations of three or more views spread over sites, from one release of their stacked moment."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.multi_cca import MULTI_CCA as DESCRIPTION
+from dpcape.analyses.parameters import check_components
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.eigen import view_spectra
+from dpcape.postprocessing.maxvar import (
+    level_of,
+    shared_components,
+    shared_p_values,
+    unrelated_views,
+    whitened_crosses,
+)
+from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+from dpcape.statistics.scaling import views_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class MultiCCA(MultiviewEstimator):
+    """Canonical correlation analysis of two or more views over the records of all sites (MAXVAR).
+
+    A component has one direction in each view, such that the variates, one per view, have as much in common as
+    possible: they maximise the largest eigenvalue of the matrix of their correlations (Kettenring's MAXVAR). It has one
+    global solution, which an eigenvalue problem gives; that of the largest sum of correlations (SUMCOR) is found by
+    iterations that may stop elsewhere, and noise would choose where. For two views it is CCA.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Number of components; "auto" keeps those that are more than noise and sampling by the test, at least one.
+    epsilon : float or mapping
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
+    delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    center : bool
+        False uses second moments, as the papers do for centred data. True uses covariances: the means and the radius of
+        each view around its mean are released first, then the moments of the views minus these means.
+    scale : str or None
+        With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
+        where columns have ranges of their own that are too wide. Implies ``center``. None leaves columns as they are.
+
+    Attributes
+    ----------
+    weights_ : array of shape (columns of all views, n_components)
+        Directions, one per column of the array; :meth:`weights_of` returns the part of one view.
+    correlations_ : array of shape (n_components,)
+        For each component the mean correlation of its variates, in [0, 1], descending: the eigenvalue over the number
+        of views minus one, in which a pair counts by how much its two views take part.
+    pair_correlations_ : array of shape (n_components, views, views)
+        For each component the correlation of the variates of each pair of views.
+    mean_ : array of shape (columns of all views,)
+        Private mean; zeros without centring.
+    widths_ : array of shape (views,)
+        Number of columns of each view.
+    noise_scale_ : float
+        Standard deviation of the noise on the diagonal of the released moment.
+    noise_level_ : float
+        The 95% quantile of the first of ``correlations_`` that noise and sampling give if all views are unrelated.
+    pair_noise_level_ : float
+        The 95% quantile of the largest correlation of any pair of views, if they are unrelated: a pair whose
+        correlation is larger is related, for all pairs and components together.
+    p_values_ : array of shape (n_components,)
+        For each component, how often unrelated views would give an eigenvalue as large. Testing stops at the first
+        value above 0.05; the rest are 1. A small value says that at least two views share the component, not that all
+        do: see ``pair_correlations_``.
+
+    Privacy
+    -------
+    Each of the V views is divided by its bound, so that its units do not matter. One release of z z' with z all views
+    stacked: z is at most sqrt(V) long, so the diameter is sqrt(2) V. With ``center`` three: the mean (diameter 2
+    sqrt(V)), histograms of the lengths of the rows of each view minus it (sqrt(2 V)), and jointly the mean and second
+    moment of these rows, divided by a radius per view and clipped to 1 (diameter 1.59 V whatever was released before).
+    With ``scale`` absolute deviations (sqrt(D)) after the mean. With so few records that no radius can be found, the
+    last release only. Everything else is post-processing.
+
+    Edge cases
+    ----------
+    ================================  ======================================================
+    indefinite noisy blocks           eigenvalues floored, never an exception
+    two views                         the canonical correlations of ``CCA``
+    a view that shares nothing        weights near zero correlation; see ``pair_correlations_``
+    "auto" and nothing but noise      one component
+    ================================  ======================================================
+
+    References
+    ----------
+    J. R. Kettenring, *Canonical analysis of several sets of variables*, Biometrika 58, 1971; H. Imtiaz and A. D.
+    Sarwate, *Distributed differentially private CCA*, which names several views as future work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, MultiCCA, in_process, views
+    >>> t = np.linspace(-1, 1, 6000)[:, None]
+    >>> held = views(t, -t, t, bounds=(1.0, 1.0, 1.0))
+    >>> fed = Federation(in_process({"lyon": held}), protocol=Independent())
+    >>> model = MultiCCA(n_components=1, epsilon=5.0, delta=1e-6).fit(fed)
+    >>> model.correlations_.round(1), np.sign(model.weights_.T)
+    (array([1.]), array([[ 1., -1.,  1.]]))
+    """
+
+    analysis: ClassVar[Analysis | None] = DESCRIPTION
+    _builder: ClassVar[str] = "views(X, Y, ..., bounds=...)"
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "weights_",
+        "correlations_",
+        "pair_correlations_",
+        "mean_",
+        "widths_",
+        "noise_scale_",
+        "noise_level_",
+        "pair_noise_level_",
+        "p_values_",
+    )
+    widths_: IntArray
+
+    def __init__(
+        self,
+        n_components: int | str,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        center: bool = False,
+        scale: str | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.center = center
+        self.scale = scale
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        widths = federation.facts.widths
+        scaling, mean, moment = self._moments(federation, private)
+        noise = self._noise(federation, private, mean)
+        covariance = moment - np.outer(mean, mean)
+        spectra = view_spectra(covariance, widths, noise.scale)
+        crosses = whitened_crosses(covariance, spectra)
+        unrelated = unrelated_views(spectra, noise)
+        most = sum(widths) - max(widths)
+        wanted = check_components(self.n_components, most)
+        found = shared_components(crosses, spectra, wanted or most)
+        p_values = shared_p_values(found.eigenvalues, unrelated)
+        if wanted is None:
+            wanted = max(1, int(np.sum(p_values <= LEVEL)))
+        others = len(widths) - 1
+        self.weights_ = found.weights[:, :wanted] / scaling.units[:, np.newaxis]
+        self.correlations_ = np.clip(found.eigenvalues[:wanted] / others, 0.0, 1.0)
+        self.pair_correlations_ = found.pair_correlations[:wanted]
+        self.mean_ = scaling.rows(mean)
+        self.widths_ = np.array(widths)
+        self.noise_scale_ = noise.scale
+        self.noise_level_ = level_of(unrelated.eigenvalues, others)
+        self.pair_noise_level_ = level_of(unrelated.correlations)
+        self.p_values_ = p_values[:wanted]
+        self.verdicts_ = of_tests(numbered("component", wanted), self.p_values_)
+
+    def weights_of(self, view: int) -> FloatArray:
+        """Return the directions in one view, (its columns, n_components); views count from 0."""
+        check_is_fitted(self, "guarantee_")
+        weights: FloatArray = self.weights_[self._places[view]]
+        return weights
+
+    @property
+    def _places(self) -> list[slice[int, int, None]]:
+        return views_of(tuple(int(width) for width in self.widths_))
+
+    def transform(self, *views: ArrayLike) -> tuple[FloatArray, ...]:
+        """Return the variates of new rows, one array (rows, n_components) per view.
+
+        Parameters
+        ----------
+        *views : array_like
+            Rows of all views, in the order of the sites, prepared as the sites prepare theirs.
+        """
+        check_is_fitted(self, "guarantee_")
+        if len(views) != len(self.widths_):
+            raise InvalidParameter(
+                f"Views must be the {len(self.widths_)} that the model was fitted with; got {len(views)}. "
+                "Write transform(X, Y, Z)."
+            )
+        found = []
+        for X, at in zip(views, self._places, strict=True):
+            rows = self._checked_rows(X, at.stop - at.start, first=at.start)
+            found.append((rows - self.mean_[at]) @ self.weights_[at])
+        return tuple(found)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the components."""
+        check_is_fitted(self, "guarantee_")
+        return np.array([f"multicca{index}" for index in range(len(self.correlations_))], dtype=object)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the correlations of all components and pairs of views as CSV; write them to a file if one is named."""
+        check_is_fitted(self, "guarantee_")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["component", "views", "correlation", "noise_level", "p_value"])
+        for at, (mean, p_value) in enumerate(zip(self.correlations_, self.p_values_, strict=True)):
+            writer.writerow([at + 1, "all", f"{mean:.6g}", f"{self.noise_level_:.6g}", f"{p_value:.6g}"])
+            for first, second in combinations(range(len(self.widths_)), 2):
+                value = self.pair_correlations_[at, first, second]
+                pair = f"{first + 1} and {second + 1}"
+                writer.writerow([at + 1, pair, f"{value:.6g}", f"{self.pair_noise_level_:.6g}", ""])
+        if path is not None:
+            Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return text.getvalue()
+
+    def plot_correlations(self, ax: Axes | None = None) -> Axes:
+        """Draw the mean correlation of each component and the noise level."""
+        from dpcape.report.plots import bars
+
+        check_is_fitted(self, "guarantee_")
+
+        return bars(self.correlations_, "mean correlation", ax, noise_level=self.noise_level_)
