@@ -49,14 +49,15 @@ def test_the_list_names_everything_and_marks_what_takes_methods(known: Path) -> 
 
 def test_named_experiments_run_and_the_index_is_said(known: Path) -> None:
     out = known / "out"
-    result = reproduce("dissertation-0.1", "--quick", "--out", out, "--data", known, "--jobs", 1)
+    result = reproduce("dissertation-0.1", "--runs", 2, "--out", out, "--data", known, "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert f"Index: {out / 'index.html'}" in result.stdout
-    assert "dissertation-0.1: 1 holds, 0 hold under conditions, 0 fail" in result.stderr
+    assert "dissertation-0.1: 0 hold, 0 hold under conditions, 0 fail, 1 not shown" in result.stderr
     assert (known / "log").read_text().count("\n") == 2
     assert list((out / ".cache").rglob("*.json"))
     again = reproduce("dissertation-0.1", "--runs", 3, "--out", out, "--data", known, "--jobs", 1)
     assert again.exit_code == 0
+    assert "dissertation-0.1: 1 holds, 0 hold under conditions, 0 fail" in again.stderr
     assert (known / "log").read_text().count("\n") == 3
 
 
@@ -136,6 +137,14 @@ def test_cells_of_every_experiment_can_be_told_apart(quick: bool) -> None:
         if experiment.extendable:
             takes = [inspect.signature(cell.compute).parameters for cell in cells]
             assert all("methods" in parameters for parameters in takes), experiment.name
+
+
+def test_every_seed_has_runs_of_its_own() -> None:
+    settings = [RunSetting(quick=True, data=DataFolder(None), seed=seed) for seed in (0, 7)]
+    for experiment in registry.experiments().values():
+        first, other = ({key_of(cell, setting.data) for cell in experiment.cells(setting)} for setting in settings)
+        computed = {"dissertation-3.2", "dissertation-3.3", "dissertation-6.1", "dissertation-table-3.1"}
+        assert first == other if experiment.name in computed else not first & other, experiment.name
 
 
 def test_runs_are_as_many_as_the_user_says() -> None:

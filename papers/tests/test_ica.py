@@ -199,6 +199,7 @@ def test_paper_003_is_drawn_and_judged():
 @pytest.mark.parametrize(("pooled", "outcome"), [(0.2, "holds"), (0.05, "fails"), (None, "not shown")])
 def test_half_as_many_pooled_people_are_compared_with_the_sites(pooled, outcome):
     options = {"measure": gain.ERROR, "x": 1.0, "claimed_epsilon": 5.0, "verified_epsilon": math.inf, "delta": 0.0}
+    options["width"] = 16
     values = {"four sites, 8 people": 0.1} | ({} if pooled is None else {"pooled, 4 people": pooled})
     made = [
         row(panel=panel, curve=curve, calibration=kind, value=value, run=run, **options)

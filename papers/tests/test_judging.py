@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from dpcape_papers.verdicts import (
     outcome_of,
     privacy_claim,
     ratios,
+    reached,
     together,
     trend,
 )
@@ -94,10 +96,12 @@ def test_no_number_is_worse_than_any(yardstick: Yardstick) -> None:
 
 
 @pytest.mark.parametrize("yardstick", [LARGER, Yardstick("larger", log=True)])
-def test_one_run_is_decided_by_the_tolerance(yardstick: Yardstick) -> None:
-    assert compared([[1.009]], [[1.0]], yardstick) == Tally(level=1)
-    assert compared([[1.011]], [[1.0]], yardstick) == Tally(better=1)
-    assert compared([[0.989]], [[1.0]], yardstick) == Tally(worse=1)
+def test_one_measured_run_decides_nothing_and_one_computed_value_does(yardstick: Yardstick) -> None:
+    assert compared([[9.0]], [[1.0]], yardstick) == Tally()
+    exact = replace(yardstick, exact=True)
+    assert compared([[1.009]], [[1.0]], exact) == Tally(level=1)
+    assert compared([[1.011]], [[1.0]], exact) == Tally(better=1)
+    assert compared([[0.989]], [[1.0]], exact) == Tally(worse=1)
 
 
 def test_logarithms_find_a_constant_ratio_that_differences_miss() -> None:
@@ -111,21 +115,22 @@ def test_logarithms_find_a_constant_ratio_that_differences_miss() -> None:
 def test_only_shared_panels_points_and_runs_are_compared() -> None:
     rows = made(OURS, [HIGH, HIGH]) + made(THEIRS, [LOW]) + made(OURS, [HIGH], "q")
     assert compare_curves(Results(rows), OURS, THEIRS, LARGER) == Tally(better=1)
-    assert compared([[2.0]], [[1.0, 9.0]]) == Tally(better=1)
+    assert compared([[2.0]], [[1.0, 9.0]], replace(LARGER, exact=True)) == Tally(better=1)
     assert compare_curves(Results(rows), OURS, Curve("theirs", PUBLISHED), LARGER) == Tally()
 
 
 def test_the_typical_ratio_is_above_one_where_better() -> None:
-    assert compared([[2.0], [4.0], [16.0]], [[1.0], [1.0], [1.0]]).typical == pytest.approx(4.0)
-    assert compared([[2.0], [4.0], [16.0]], [[1.0], [1.0], [1.0]], SMALLER).typical == pytest.approx(0.25)
+    ones = [[1.0, 1.0]] * 3
+    assert compared([[2.0, 2.0], [4.0, 4.0], [16.0, 16.0]], ones).typical == pytest.approx(4.0)
+    assert compared([[2.0, 2.0], [4.0, 4.0], [16.0, 16.0]], ones, SMALLER).typical == pytest.approx(0.25)
     assert math.isnan(Tally().typical)
-    assert "typical ratio 4" in str(compared([[4.0]], [[1.0]]))
+    assert "typically 4 times as good" in str(compared([[4.0, 4.0]], [[1.0, 1.0]]))
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=6), st.booleans())
 def test_turning_the_measure_over_turns_the_tally_over(pairs: list[tuple[float, float]], log: bool) -> None:
     ours, theirs = ([values] for values in zip(*pairs, strict=True))
-    up, down = (compared(ours, theirs, Yardstick(better, log=log)) for better in ("larger", "smaller"))
+    up, down = (compared(ours, theirs, Yardstick(better, log=log, exact=True)) for better in ("larger", "smaller"))
     assert (up.better, up.level, up.worse) == (down.worse, down.level, down.better)
     assert up.n == 1
     assert up.typical == pytest.approx(1 / down.typical)
@@ -156,7 +161,11 @@ def test_tallies_add_up() -> None:
     found = compared([HIGH], [LOW]) + compared([LOW, LOW], [HIGH, LOW])
     assert found == Tally(1, 1, 1)
     assert found.ratios == pytest.approx((2.0, 0.5, 1.0))
-    assert str(found) == "better at 1, level at 1, worse at 1 of 3 points, typical ratio 1"
+    words = "better at 1 of 3 points, worse at 1, no clear difference at 1 (typically 1 times as good)"
+    assert str(found) == words
+    assert Tally(better=2).counts("curves") == "better at all 2 curves"
+    assert Tally(level=1).counts("steps") == "no clear difference at 1 of 1 steps"
+    assert Tally().counts("points") == "no points to compare"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +195,7 @@ def test_statements_about_settings() -> None:
 def test_calibrations_are_judged_apart(published: Tally, verified: Tally, outcome: str) -> None:
     found, numbers = together({PUBLISHED: published, VERIFIED: verified})
     assert found == outcome == agreed([published.outcome, verified.outcome])
-    assert numbers == f"as published: {published}; verified: {verified}"
+    assert numbers == f"with noise as published, {published}; with noise verified, {verified}"
 
 
 # Along x.
@@ -222,7 +231,22 @@ def test_trends_are_followed_panel_by_panel() -> None:
     assert found.ends == Tally(better=1, worse=1)
     more = found + trend(Results(made(OURS, [LOW, HIGH])), OURS, LARGER)
     assert more.outcome == CONDITIONS
-    assert "better at 2, level at 0, worse at 1 of 3 curves" in str(more)
+    assert "better at 2 of 3 curves, worse at 1" in str(more)
+
+
+def test_a_curve_that_starts_at_the_ceiling_decides_nothing() -> None:
+    best = Curve("best", VERIFIED)
+    full = made(OURS, [[0.999] * 3, [0.98] * 3]) + made(best, [[1.0] * 3, [1.0] * 3])
+    rows = Results(full + made(OURS, [LOW, HIGH], "q") + made(best, [[4.0] * 3, [4.0] * 3], "q"))
+    assert trend(rows, OURS, LARGER).outcome == FAILS
+    found = trend(rows, OURS, LARGER, best)
+    assert (found.outcome, found.full, found.ends.n) == (HOLDS, 1, 1)
+    assert "1 curves start within 1%" in str(found)
+
+
+@pytest.mark.parametrize(("flags", "outcome"), [([True, True], HOLDS), ([True, False], CONDITIONS), ([False], OPEN)])
+def test_large_enough_is_never_refuted_by_a_size_we_chose(flags: list[bool], outcome: str) -> None:
+    assert reached(flags) == outcome
 
 
 def test_two_points_of_a_curve() -> None:
@@ -284,6 +308,12 @@ def test_settings_differ_by_delta_unless_the_claim_is_pure() -> None:
     pure = privacy_claim(rows, "CAPE", pure=True)[1]
     assert "all 1 settings" in pure
     assert "delta" not in pure
+
+
+@pytest.mark.parametrize(("real", "outcome"), [({0.1: 0.05, 10.0: 12.0}, CONDITIONS), ({0.1: 0.2, 10.0: 12.0}, FAILS)])
+def test_the_classical_formula_is_judged_where_it_is_proved(real: dict[float, float], outcome: str) -> None:
+    assert judge_privacy(sold(real), theorem="t", where="w", up_to=1.0).outcome == outcome
+    assert judge_privacy(sold(real), theorem="t", where="w").outcome == FAILS
 
 
 def test_nothing_is_guaranteed_by_no_rows() -> None:

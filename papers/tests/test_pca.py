@@ -160,7 +160,8 @@ def test_verdicts_follow_the_rows() -> None:
     assert good["As epsilon grows, captured energy of capePCA grows."] == "holds"
     assert bad["As epsilon grows, captured energy of capePCA grows."] == "fails"
     assert good["capePCA reaches the non-private optimum for some epsilon."] == "holds"
-    assert bad["capePCA reaches the non-private optimum for some epsilon."] == "fails"
+    # A larger epsilon than those tried may be enough.
+    assert bad["capePCA reaches the non-private optimum for some epsilon."] == "not shown"
     assert good["With the same guarantee capePCA has the utility of private PCA on pooled data."] == "holds"
     assert good["The noise gives the stated (epsilon, delta) (theorem 4.1)."] == "fails"
 

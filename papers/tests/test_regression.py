@@ -177,8 +177,11 @@ def outcomes(results: Results) -> dict[str, str]:
 def test_verdicts_follow_the_rows():
     good = outcomes(whole_figure(cape=1.1, conventional=2.0, objective=500.0))
     bad = outcomes(whole_figure(cape=4.0, conventional=2.0, objective=0.9))
-    for words in ("outperforms conventional", "outperforms objective perturbation", "reaches the non-private result"):
+    for words in ("outperforms conventional", "outperforms objective perturbation"):
         assert (about(good, words), about(bad, words)) == ("holds", "fails")
+    # A larger N or epsilon than those tried may be enough.
+    words = "reaches the non-private result"
+    assert (about(good, words), about(bad, words)) == ("holds", "not shown")
     for words in ("as epsilon grows", "a smaller epsilon", "do not vary with delta"):
         assert about(good, words) == "holds"
     for words in GUARANTEES:

@@ -221,10 +221,11 @@ def test_the_index_shows_what_there_is_and_grows(tmp_path: Path) -> None:
     assert 'href="#dissertation-0.1"' in page
     assert 'id="dissertation-0.1"' in page
     assert "&lt;Numbers&gt; instead of data." in page
-    assert page.count("data:image/svg+xml;base64,") == 1
+    # Once among the pictures, once with its verdicts.
+    assert page.count("data:image/svg+xml;base64,") == 2
     go([second], tmp_path)
     page = write_index(tmp_path / "out", names).read_text()
     assert "2 of 3 figures and tables, 2 claims: 1 holds, 0 hold under conditions, 1 fails, 0 not shown." in page
-    assert page.index("dissertation on correlation") > page.index("capeCCA")
+    assert page.index("Decentralized differentially private") > page.index("(capeCCA)")
     for scheme in ("http://", "https://", "<script"):
         assert scheme not in page

@@ -122,7 +122,7 @@ def tiny():
     found = []
     for model in ("mixture", "topics"):
         for size, epsilons in ((300, [1.0, 10.0]), (900, [1.0, 10.0])):
-            for run in range(2):
+            for run in range(3):
                 options = {"model": model, "n_features": 4, "n_components": 2, "site_size": size, "run": run}
                 found += compute(NOWHERE, epsilons=epsilons, deltas=[0.01], **options)
     return Results(found)
@@ -164,7 +164,8 @@ def test_verdicts_follow_the_rows(tiny):
     for kind in (PUBLISHED, VERIFIED):
         words = ("lower error than conventional", kind)
         assert (about(low, *words), about(high, *words)) == ("holds", "fails")
-    assert (about(low, "matches"), about(high, "matches")) == ("holds", "fails")
+    # A larger epsilon than those tried may be enough.
+    assert (about(low, "matches"), about(high, "matches")) == ("holds", "not shown")
     # The same at every epsilon.
     assert about(low, "as epsilon grows") == "not shown"
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     default=None,
     help="Runs to average (default: 10, as in the papers; fewer with --quick).",
 )
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Draw other data and other noise.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Number of parallel processes.")
 @click.option(
     "--method",
@@ -55,6 +57,7 @@ def reproduce(
     data: str | None,
     out: Path,
     runs: int | None,
+    seed: int,
     jobs: int,
     methods: tuple[str, ...],
     cache: Path | None,
@@ -75,7 +78,7 @@ def reproduce(
         raise click.UsageError("Missing argument NAME. Give at least one name, or use --all; --list shows the names.")
     for method in methods:
         load_method(method)  # report a wrong name before anything runs
-    setting = RunSetting(quick=quick, data=find_data(data), runs=runs, methods=methods)
+    setting = RunSetting(quick=quick, data=find_data(data), runs=runs, methods=methods, seed=seed)
     _run(chosen, setting, out, cache or out / ".cache", jobs)
 
 
@@ -90,7 +93,7 @@ def _run(chosen: Sequence[Experiment], setting: RunSetting, out: Path, cache: Pa
     import matplotlib as mpl
     from rich.console import Console
 
-    from dpcape_papers.experiments.index import write_index
+    from dpcape_papers.experiments.index import comparison_table, write_index
     from dpcape_papers.experiments.registry import experiments
     from dpcape_papers.experiments.runner import run
 
@@ -102,6 +105,7 @@ def _run(chosen: Sequence[Experiment], setting: RunSetting, out: Path, cache: Pa
             reports = run(chosen, setting, out, cache=cache, jobs=jobs, progress=progress)
     finally:
         click.echo(f"Index: {write_index(out, list(experiments()))}")
+        click.echo(comparison_table(out, [one.name for one in chosen]))
     failed = [report for report in reports if report.failures]
     for report in failed:
         for failure in report.failures:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
-from dpcape_papers.published.ica import wishart_delta
+from dpcape_papers.published.ica import wishart_delta, wishart_row_delta
 
 
 def _gradient() -> Evidence:
@@ -40,21 +40,28 @@ def _wishart() -> Evidence:
     later = wishart_delta(10.0, 1, 0.5)
     lines.append(f"the noise for epsilon 1 still has delta {number(later)} at epsilon 10")
     supports &= later >= -math.expm1(-1.0) - 1e-6
-    simulated = _outside_cone(5, 1.0)
+    simulated = _outside_cone(5, 1.0, squared_norm=1.0)
     lines.append(
-        f"5 columns, epsilon 1: {100 * simulated:.1f}% of 4000 outputs prove that the person's record was absent"
+        f"5 columns, epsilon 1, rows of norm 1: {100 * simulated:.1f}% of 4000 outputs prove that the record was absent"
     )
+    paper = wishart_row_delta(1.0, 900)
+    short = _outside_cone(2, 1.0, squared_norm=1 / 8)
+    lines.append(
+        f"rows of norm 1/(2 sqrt(D)), as in the paper: delta 1 - exp(-epsilon/(4 D)) = {number(paper)} at D = 900 and "
+        f"epsilon 1; at D = 2 {number(wishart_row_delta(1.0, 2))}, simulated {number(short)}"
+    )
+    supports &= abs(short - wishart_row_delta(1.0, 2)) < 0.02
     repaired = wishart_delta(1.0, 33, 1.0)
     lines.append(f"with 33 extra degrees of freedom and scale 1: delta {number(repaired)} at epsilon 1")
     return Evidence(tuple(lines), supports and abs(simulated - 0.632) < 0.04 and repaired < 1e-5)
 
 
-def _outside_cone(width: int, epsilon: float) -> float:
+def _outside_cone(width: int, epsilon: float, squared_norm: float) -> float:
     """Return how often W - x x' is not positive semidefinite, with W drawn as in the DP-djICA paper."""
     rng = np.random.default_rng(5)  # evidence on synthetic data; protects nothing
     roots = rng.standard_normal((4000, width, width + 1)) / math.sqrt(2 * epsilon)
     drawn = roots @ roots.transpose(0, 2, 1)
-    drawn[:, 0, 0] -= 1.0
+    drawn[:, 0, 0] -= squared_norm
     return float(np.mean(np.linalg.eigvalsh(drawn)[:, 0] < 0))
 
 
@@ -99,9 +106,10 @@ CLAIMS = (
         "DP-djICA paper, algorithms 1 and 2 (Wishart noise)",
         "PCA with Wishart noise of d + 1 degrees of freedom is (epsilon, 0)-DP.",
         WRONG,
-        "delta is at least 1 - exp(-epsilon) at every epsilon, because an output that is not at least x x' (in the "
-        "positive semidefinite order) proves that x was absent. The authors of the result retracted it (Sarwate 2017). "
-        "More degrees of freedom give (epsilon, delta), but Gaussian noise can be smaller.",
+        "delta is at least 1 - exp(-epsilon |x|^2) at every epsilon, because an output that is not at least x x' (in "
+        "the positive semidefinite order) proves that x was absent. For the paper's rows, clipped to norm "
+        "1/(2 sqrt(D)), that is 1 - exp(-epsilon/(4 D)): small, but not 0. The authors of the result retracted it "
+        "(Sarwate 2017). More degrees of freedom give (epsilon, delta), but Gaussian noise can be smaller.",
         _wishart,
         ("djica-1", "djica-2"),
     ),

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.fairness import just_verdicts
+from dpcape_papers.experiments.replica import Replica
 from dpcape_papers.experiments.results import Results, Row
+from dpcape_papers.experiments.verdict import Judge, Outcome, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
-Outcome = Literal["holds", "holds under conditions", "fails", "not shown"]
+# Runs of different seeds have different numbers.
+RUNS_PER_SEED = 1000
 PAPERS = {
-    "capecca": "Imtiaz and Sarwate, distributed differentially private CCA (capeCCA)",
-    "poster": "Imtiaz and Sarwate, differentially private CCA (poster)",
-    "dissertation": "Imtiaz, dissertation on correlation assisted private estimation",
-    "djica": "Imtiaz, Silva, Baker, Plis, Sarwate and Calhoun, differentially private decentralized joint ICA",
-    "factor": "Kundu and Suthaharan, privacy preserving factor analysis",
+    "capecca": "Imtiaz and Sarwate, Distributed differentially-private canonical correlation analysis (capeCCA)",
+    "poster": "Imtiaz and Sarwate, Differentially-private canonical correlation analysis (poster)",
+    "dissertation": "Imtiaz, Decentralized differentially private algorithms for matrix and tensor factorization "
+    "(dissertation)",
+    "djica": "Imtiaz, Silva, Baker, Plis, Sarwate and Calhoun, Privacy-preserving source separation for distributed "
+    "data using independent component analysis (DP-djICA)",
+    "factor": "Kundu and Suthaharan, Privacy-preserving predictive model using factor analysis for neuroscience "
+    "applications",
 }
 
 
@@ -38,12 +45,15 @@ class RunSetting:
         Number of runs to average; None for the experiment's own.
     methods : sequence of str
         The user's methods, each ``module:NAME``, added to every extendable experiment (see `comparison`).
+    seed : int
+        Which data and noise the runs draw; every seed has runs of its own.
     """
 
     quick: bool
     data: DataFolder
     runs: int | None = None
     methods: Sequence[str] = ()
+    seed: int = 0
 
     def choose(self, quick: T, full: T) -> T:
         """Return ``quick`` in a quick run, else ``full``."""
@@ -52,6 +62,11 @@ class RunSetting:
     def n_runs(self, quick: int, full: int = 10) -> int:
         """Return the number of runs to average: the user's, else ``quick`` in a quick run, else ``full``."""
         return self.runs if self.runs is not None else quick if self.quick else full
+
+    def run_numbers(self, quick: int, full: int = 10) -> range:
+        """Return the numbers of the runs to average, which seed their data and noise."""
+        first = RUNS_PER_SEED * self.seed
+        return range(first, first + self.n_runs(quick, full))
 
 
 @dataclass(frozen=True)
@@ -66,26 +81,18 @@ class Cell:
         JSON values only, including seeds. With the code and the data files they determine the rows.
     files : sequence of str
         Names of the data files that the function reads if they exist.
+    extendable : bool
+        Whether the user's own methods are added; not to cells that repeat what the authors ran.
     """
 
     compute: Callable[..., list[Row]]
     options: Mapping[str, object]
     files: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of one claim of a paper, with the numbers behind it."""
-
-    claim: str
-    where: str
-    outcome: Outcome
-    numbers: str
+    extendable: bool = True
 
 
 MakeCells = Callable[[RunSetting], list[Cell]]
 Draw = Callable[[Results], "Figure"]
-Judge = Callable[[Results], list[Verdict]]
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,10 @@ class Experiment:
         Other differences from the paper, or empty.
     extendable : bool
         Whether the cells' functions accept ``methods``, the names of additional methods to compare.
+    stand_ins : tuple of str
+        Parts of the names of panels whose data replace the paper's; they never decide that a claim fails.
+    replica : callable or None
+        Returns the figure as its authors ran it (see `late_replica`); None if their numbers are not public.
     """
 
     name: str
@@ -129,18 +140,24 @@ class Experiment:
     substitutes: str = ""
     note: str = ""
     extendable: bool = False
+    stand_ins: tuple[str, ...] = ()
+    replica: Callable[[], Replica] | None = None
 
     def cells(self, setting: RunSetting) -> list[Cell]:
-        """Return the cells to compute."""
-        return self.work().cells(setting)
+        """Return the cells to compute; those that repeat what the authors ran only if their numbers are there."""
+        own = self.work().cells(setting)
+        replica = None if self.replica is None else self.replica()
+        if replica is None or not setting.data.has(replica.file):
+            return own
+        return [*own, *(replace(cell, extendable=False) for cell in replica.cells(setting))]
 
     def draw(self, results: Results) -> Figure:
         """Draw the rows."""
         return self.work().draw(results)
 
-    def judge(self, results: Results) -> list[Verdict]:
-        """Return a verdict on each claim."""
-        return self.work().judge(results)
+    def judge(self, results: Results, *, quick: bool = False) -> list[Verdict]:
+        """Return a verdict on each claim; ``quick`` if the run was smaller than the paper's."""
+        return just_verdicts(self.work().judge, results, stand_ins=self.stand_ins, quick=quick)
 
 
 def late(module: str, name: str = "WORK") -> Callable[[], Work]:
@@ -154,3 +171,28 @@ def late(module: str, name: str = "WORK") -> Callable[[], Work]:
         return work
 
     return load
+
+
+def late_replica(module: str, name: str = "REPLICA") -> Callable[[], Replica]:
+    """Return a function that imports a `Replica` from a module of ``figures.replicas`` when called."""
+
+    def load() -> Replica:
+        replica: Replica = getattr(import_module(f"dpcape_papers.figures.replicas.{module}"), name)
+        return replica
+
+    return load
+
+
+__all__ = [
+    "PAPERS",
+    "RUNS_PER_SEED",
+    "Cell",
+    "Experiment",
+    "Judge",
+    "Outcome",
+    "RunSetting",
+    "Verdict",
+    "Work",
+    "late",
+    "late_replica",
+]

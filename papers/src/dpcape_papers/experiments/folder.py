@@ -12,13 +12,23 @@ from typing import TypedDict
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from dpcape._version import __version__
 from dpcape_papers.experiments.cache import CachedRows, library_versions
 from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict
-from dpcape_papers.experiments.results import Results
+from dpcape_papers.experiments.replica import (
+    ComparedPoint,
+    Replica,
+    compared_points,
+    paper_points,
+    paper_rows,
+    with_ratios,
+)
+from dpcape_papers.experiments.results import Results, Row
 
 DATA, PICTURE, DRAWING, VERDICTS, ABOUT = "data.csv", "figure.png", "figure.svg", "verdicts.json", "about.json"
+COMPARED, REPLICA_DRAWING = "compared.json", "paper.svg"
 
 
 class CellFacts(TypedDict):
@@ -54,19 +64,25 @@ class Reproduced:
     path: Path
     about: About
     verdicts: Sequence[Verdict]
+    compared: Sequence[ComparedPoint] | None = None
 
 
 def write_folder(
     out: Path, experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]
 ) -> list[Verdict]:
     """Draw and judge the rows of an experiment, write its folder, and return the verdicts."""
-    results = Results(row for _, kept in done for row in kept.rows)
-    verdicts = experiment.judge(results)
+    rows = [row for _, kept in done for row in kept.rows]
+    results, original = (Results(r for r in rows if ("original" in r) is wanted) for wanted in (False, True))
+    verdicts = experiment.judge(results, quick=setting.quick)
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     # Verdicts and about.json are written last: without them a folder counts as incomplete.
-    results.write(folder / DATA)
-    _draw(experiment, results, folder)
+    (folder / ABOUT).unlink(missing_ok=True)
+    replica = None if experiment.replica is None else experiment.replica()
+    drawn, more = _compare(replica, original, results, setting, folder)
+    verdicts += more
+    Results([*results, *drawn]).write(folder / DATA)
+    _save(experiment.draw(results), folder, PICTURE, DRAWING, salt=experiment.name)
     _write_json(folder / VERDICTS, [asdict(verdict) for verdict in verdicts])
     _write_json(folder / ABOUT, about(experiment, setting, done))
     return verdicts
@@ -79,7 +95,34 @@ def read_folder(path: Path) -> Reproduced | None:
         verdicts = [Verdict(**entry) for entry in json.loads((path / VERDICTS).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return None
-    return Reproduced(path.name, path, found, verdicts) if (path / DRAWING).is_file() else None
+    if not (path / DRAWING).is_file():
+        return None
+    return Reproduced(path.name, path, found, verdicts, _read_compared(path / COMPARED))
+
+
+def _read_compared(path: Path) -> Sequence[ComparedPoint] | None:
+    if not path.is_file():
+        return None
+    points: list[ComparedPoint] = json.loads(path.read_text(encoding="utf-8"))
+    return points
+
+
+def _compare(
+    replica: Replica | None, original: Results, own: Results, setting: RunSetting, folder: Path
+) -> tuple[list[Row], list[Verdict]]:
+    """Compare with the authors' numbers, write and draw the comparison, and return its rows and verdicts."""
+    for name in (COMPARED, REPLICA_DRAWING):
+        (folder / name).unlink(missing_ok=True)
+    points = [] if replica is None else paper_points(setting.data, replica)
+    if replica is None or not points or not len(original):
+        return [], []
+    compared = compared_points(original, points, replica)
+    rows = [*with_ratios(original, compared), *paper_rows(points, replica)]
+    from dpcape_papers.experiments.replica_picture import draw_replica
+
+    _save(draw_replica(replica, Results(rows), own), folder, "paper.png", REPLICA_DRAWING, salt=replica.figure)
+    _write_json(folder / COMPARED, compared)
+    return rows, replica.judge(Results(rows), compared)
 
 
 def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell, CachedRows]]) -> About:
@@ -113,13 +156,12 @@ def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell
     }
 
 
-def _draw(experiment: Experiment, results: Results, folder: Path) -> None:
-    figure = experiment.draw(results)
+def _save(figure: Figure, folder: Path, picture: str, drawing: str, *, salt: str) -> None:
     try:
-        figure.savefig(folder / PICTURE, dpi=130)
+        figure.savefig(folder / picture, dpi=130)
         # No date and no random identifiers, so that the same rows give the same file.
-        with mpl.rc_context({"svg.hashsalt": experiment.name}):
-            figure.savefig(folder / DRAWING, metadata={"Date": None})
+        with mpl.rc_context({"svg.hashsalt": salt}):
+            figure.savefig(folder / drawing, metadata={"Date": None})
     finally:
         plt.close(figure)
 

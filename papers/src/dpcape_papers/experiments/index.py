@@ -1,4 +1,4 @@
-"""The index page of all figures reproduced so far: the verdicts first, then the pictures."""
+"""The index page of all figures reproduced so far: summary, comparison, pictures, claims, then every figure."""
 
 from __future__ import annotations
 
@@ -12,31 +12,38 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from dpcape._version import __version__
 from dpcape_papers.experiments.experiment import PAPERS, Outcome, Verdict
-from dpcape_papers.experiments.folder import DRAWING, About, Reproduced, read_folder
+from dpcape_papers.experiments.folder import DRAWING, REPLICA_DRAWING, About, Reproduced, read_folder
+from dpcape_papers.experiments.replica import ComparedPoint, Summary, summary
 
 _CLASSES = dict(zip(get_args(Outcome), ("holds", "conditions", "fails", "open"), strict=True))
+NOT_COMPARED = "not compared: data not given"
 
 
 class ShownFigure(TypedDict):
-    """A figure as the template shows it; ``image`` is a data URL."""
+    """A figure as the template shows it; ``image`` and ``compared_image`` are data URLs, the latter may be empty."""
 
     name: str
     about: About
     verdicts: Sequence[Verdict]
     image: str
+    compared_image: str
+    compared: Sequence[ComparedPoint]
+    summary: Summary | None
+    reasons: list[str]
 
 
 class PaperGroup(TypedDict):
-    """The figures of one paper."""
+    """The figures of one paper, and the number of its claims with each outcome."""
 
+    key: str
     title: str
     figures: list[ShownFigure]
+    counts: dict[str, int]
 
 
 def write_index(out: Path, names: Sequence[str]) -> Path:
     """Write ``index.html`` for those of the named experiments whose folders are complete, and return its path."""
-    found = [read_folder(out / name) for name in names]
-    figures = [_shown(one) for one in found if one is not None]
+    figures = [_shown(one) for one in _found(out, names)]
     environment = Environment(
         loader=PackageLoader("dpcape_papers.experiments"),
         autoescape=select_autoescape(),
@@ -52,12 +59,34 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
         n_verdicts=len(verdicts),
         n_quick=sum(figure["about"]["quick"] for figure in figures),
         counts=outcome_counts([verdict.outcome for verdict in verdicts]),
+        whole=summary([point for figure in figures for point in figure["compared"]]),
+        not_compared=NOT_COMPARED,
         version=__version__,
     )
     path = out / "index.html"
     out.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def comparison_table(out: Path, names: Sequence[str]) -> str:
+    """Return the comparison with the authors' numbers as text: a line per figure, and one for all."""
+    compared = {one.about["label"]: one.compared for one in _found(out, names) if one.compared is not None}
+    if not compared:
+        return f"Comparison with the papers' numbers: {NOT_COMPARED}."
+    lines = [
+        f"{'Compared with the papers':<26}{'points':>8}{'median ratio':>14}{'settings agree':>16}{'within spread':>15}"
+    ]
+    everything = [point for points in compared.values() for point in points]
+    for label, points in (*compared.items(), ("All", everything)):
+        found = summary(points)
+        share = f"{100 * found['within'] / found['agreeing']:.0f}%" if found["agreeing"] else "-"
+        lines.append(f"{label:<26}{found['points']:>8}{found['median_ratio']:>14.3f}{found['agreeing']:>16}{share:>15}")
+    return "\n".join(lines)
+
+
+def _found(out: Path, names: Sequence[str]) -> list[Reproduced]:
+    return [one for one in (read_folder(out / name) for name in names) if one is not None]
 
 
 def outcome_counts(outcomes: Sequence[str]) -> str:
@@ -70,19 +99,31 @@ def outcome_counts(outcomes: Sequence[str]) -> str:
 
 
 def _shown(figure: Reproduced) -> ShownFigure:
-    # Embedded as an image, because the identifiers of thirty inline drawings would collide.
-    drawing = base64.b64encode((figure.path / DRAWING).read_bytes()).decode()
+    compared = figure.compared or ()
     return {
         "name": figure.name,
         "about": figure.about,
         "verdicts": figure.verdicts,
-        "image": f"data:image/svg+xml;base64,{drawing}",
+        "image": _embedded(figure.path / DRAWING),
+        "compared_image": _embedded(figure.path / REPLICA_DRAWING),
+        "compared": compared,
+        "summary": summary(compared) if compared else None,
+        "reasons": sorted({point["reason"] for point in compared if point["reason"]}),
     }
 
 
+def _embedded(path: Path) -> str:
+    """Return a drawing as a data URL; the identifiers of thirty inline drawings would collide."""
+    if not path.is_file():
+        return ""
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
 def _by_paper(figures: Sequence[ShownFigure]) -> list[PaperGroup]:
-    groups: list[PaperGroup] = [
-        {"title": title, "figures": [figure for figure in figures if figure["about"]["paper"] == paper]}
-        for paper, title in PAPERS.items()
-    ]
-    return [group for group in groups if group["figures"]]
+    groups: list[PaperGroup] = []
+    for paper, title in PAPERS.items():
+        chosen = [figure for figure in figures if figure["about"]["paper"] == paper]
+        counts = Counter(str(verdict.outcome) for figure in chosen for verdict in figure["verdicts"])
+        if chosen:
+            groups.append({"key": paper, "title": title, "figures": chosen, "counts": dict(counts)})
+    return groups

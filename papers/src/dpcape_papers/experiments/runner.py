@@ -94,7 +94,8 @@ def cells_of(experiment: Experiment, setting: RunSetting) -> list[Cell]:
     cells = experiment.cells(setting)
     if not setting.methods:
         return cells
-    return [replace(cell, options={**cell.options, "methods": list(setting.methods)}) for cell in cells]
+    more = {"methods": list(setting.methods)}
+    return [replace(cell, options={**cell.options, **more}) if cell.extendable else cell for cell in cells]
 
 
 def _require_extendable(experiments: Sequence[Experiment], setting: RunSetting) -> None:

@@ -231,6 +231,16 @@ def wishart_delta(epsilon: float, extra_degrees: int, scale: float) -> float:
     return max(_expected(lost, extra_degrees + 1, 1 / scale), _expected(gained, extra_degrees + 1, 1 / scale))
 
 
+def wishart_row_delta(epsilon: float, width: int) -> float:
+    """Return the delta of the published PCA of DP-djICA, whose rows of ``width`` columns have norm 1/(2 sqrt(width)).
+
+    An output that is not at least x x' in the positive semidefinite order proves that x is absent. Wishart noise with
+    width + 1 degrees of freedom and scale 1/(2 epsilon) gives one with probability 1 - exp(-epsilon |x|^2): the
+    smallest multiple of x x' that W exceeds is a chi-squared variable with two degrees of freedom.
+    """
+    return -math.expm1(-epsilon / (4 * width))
+
+
 def _expected(value: Callable[[float], float], degrees: int, edge: float) -> float:
     """Return the mean of a function of a chi-squared variable, integrated between the points where it is not smooth."""
     law = chi2(degrees)

@@ -42,16 +42,19 @@ class Yardstick:
         Whether logarithms are compared; values must then be positive.
     tolerance : float
         Relative difference up to which two means count as equal, however little the runs vary.
+    exact : bool
+        Whether the values are computed and not measured, so that a single run decides. A single measured run does not.
     """
 
     better: Literal["larger", "smaller"]
     log: bool = False
     tolerance: float = TOLERANCE
+    exact: bool = False
 
     def compare(self, first: Runs, second: Runs) -> Tally:
-        """Return the tally of one point: whether the first is better than the second, over the runs they share."""
+        """Return the tally of one point: whether the first is better, over the runs they share; empty for one run."""
         runs = sorted(first.keys() & second.keys())
-        if not runs:
+        if not runs or (len(runs) == 1 and not self.exact):
             return Tally()
         one, two = (np.array([values[run] for run in runs], dtype=np.float64) for values in (first, second))
         lost = bool(np.isnan(one).any()), bool(np.isnan(two).any())

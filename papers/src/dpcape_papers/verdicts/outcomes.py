@@ -29,6 +29,16 @@ def as_good(flags: Sequence[bool]) -> Outcome:
     return "holds under conditions" if n_short else "holds"
 
 
+def reached(flags: Sequence[bool]) -> Outcome:
+    """Return the verdict on "for large enough ...", given for every panel whether its largest point is enough.
+
+    A larger value than those tried may be enough, so that the claim is not refuted where none was.
+    """
+    if not any(flags):
+        return "not shown"
+    return "holds" if all(flags) else "holds under conditions"
+
+
 @dataclass(frozen=True)
 class Tally:
     """The number of points at which one curve is better than another, level with it, or worse."""
@@ -68,10 +78,20 @@ class Tally:
 
     def counts(self, unit: str) -> str:
         """Return the three counts in words."""
-        return f"better at {self.better}, level at {self.level}, worse at {self.worse} of {self.n} {unit}"
+        if not self.n:
+            return f"no {unit} to compare"
+        named = {"better": self.better, "worse": self.worse, "no clear difference": self.level}
+        (first, count), *rest = [(word, count) for word, count in named.items() if count]
+        whole = f"all {self.n} {unit}" if count == self.n > 1 else f"{count} of {self.n} {unit}"
+        return ", ".join([f"{first} at {whole}", *(f"{word} at {count}" for word, count in rest)])
 
     def __str__(self) -> str:
-        return self.counts("points") + (f", typical ratio {self.typical:.3g}" if self.ratios else "")
+        return self.counts("points") + self.factor
+
+    @property
+    def factor(self) -> str:
+        """The median ratio in words; empty without ratios."""
+        return f" (typically {self.typical:.3g} times as good)" if self.ratios else ""
 
 
 class Judged(Protocol):
@@ -95,4 +115,5 @@ def agreed(outcomes: Iterable[Outcome]) -> Outcome:
 
 def together(parts: Mapping[str, Judged]) -> tuple[Outcome, str]:
     """Return the joint verdict on a claim counted separately for each calibration, and the counts in words."""
-    return agreed(part.outcome for part in parts.values()), "; ".join(f"{kind}: {one}" for kind, one in parts.items())
+    words = "; ".join(f"with noise {kind}, {one}" for kind, one in parts.items())
+    return agreed(part.outcome for part in parts.values()), words

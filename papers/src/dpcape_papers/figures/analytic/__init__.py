@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape_papers.experiments.experiment import Experiment, late
+from dpcape_papers.experiments.experiment import Experiment, late, late_replica
 
 _THEOREM_NOTE = (
     "Records, sites, epsilon and scales are those of the authors' script (github.com/hafizimtiaz/cape, plots), "
@@ -53,6 +53,7 @@ FIGURE_3_2 = Experiment(
     label="Figure 3.2",
     title="Stated and true delta of CAPE and of the conventional scheme, by local noise",
     work=late("analytic.theorem", "BY_SCALE"),
+    replica=late_replica("theorem", "BY_SCALE"),
     note=_THEOREM_NOTE,
 )
 FIGURE_3_3 = Experiment(
@@ -61,6 +62,7 @@ FIGURE_3_3 = Experiment(
     label="Figure 3.3",
     title="Stated and true delta of CAPE and of the conventional scheme, by share of colluding sites",
     work=late("analytic.theorem", "BY_COLLUSION"),
+    replica=late_replica("theorem", "BY_COLLUSION"),
     note=_THEOREM_NOTE,
 )
 FIGURE_3_5 = Experiment(
@@ -69,6 +71,7 @@ FIGURE_3_5 = Experiment(
     label="Figure 3.5",
     title="Accuracy of a network classifier by epsilon per round and by number of records",
     work=late("analytic.network"),
+    replica=late_replica("network", "REPLICA_3_5"),
     extendable=True,
     note=(
         "Data are simulated as in the authors' scripts (github.com/hafizimtiaz/cape): the means differ by 0.5 in every "

@@ -134,6 +134,7 @@ def _smaller(panels: dict[str, Results]) -> Verdict:
         "section 6.3.2, figure 6.1",
         outcome_of(*counted),
         f"it has a value, and a smaller one, at {'; '.join(parts)} numbers of rounds",
+        measured=False,
     )
 
 
@@ -150,7 +151,8 @@ def _safe(panels: dict[str, Results]) -> Verdict:
     outcome: Outcome = "fails" if short + missing else "holds"  # a guarantee has no exceptions
     numbers = f"too small at {short} and without a value at {missing} of {n_points} points"
     numbers += f"; worst: {worst[1]}" if worst[1] else ""
-    return Verdict("The epsilon of the moments accountant is guaranteed.", "section 6.3.2", outcome, numbers)
+    claim = "The epsilon of the moments accountant is guaranteed."
+    return Verdict(claim, "section 6.3.2", outcome, numbers, measured=False)
 
 
 def _renyi(panels: dict[str, Results]) -> Verdict:
@@ -165,6 +167,7 @@ def _renyi(panels: dict[str, Results]) -> Verdict:
         "section 6.3.1",
         outcome_of(met, len(factors)),
         f"{min(factors):.2g} to {max(factors):.2g} times the exact epsilon, because the sensitivity is 2/N, not 1",
+        measured=False,
     )
 
 
@@ -180,6 +183,7 @@ def _linear(panels: dict[str, Results]) -> Verdict:
         "holds" if max(growth) < 1.01 else "holds under conditions",
         f"{max(growth):.2f} times linear growth from 1 to 1000 rounds at a fixed total delta, because each round's "
         "delta shrinks too",
+        measured=False,
     )
 
 

@@ -187,6 +187,7 @@ def _smaller(panels: Sequence[Results], kind: str) -> Verdict:
         "section 3.3.4",
         outcome_of(smaller, len(stated)),
         f"smaller at {smaller} of {len(stated)} points at which CAPE's delta is between 1e-30 and 1",
+        measured=False,
     )
 
 
@@ -198,9 +199,8 @@ def _guaranteed(panels: Sequence[Results]) -> Verdict:
         stated, true = max(broken, key=lambda pair: pair[1] / pair[0])
         text += f"; worst: stated {stated:.2g}, true {true:.2g}"
     outcome: Outcome = "fails" if broken else "holds"  # a theorem has no exceptions
-    return Verdict(
-        "Algorithm 3.2 is (epsilon, delta)-private with the stated delta (theorem 3.1).", "theorem 3.1", outcome, text
-    )
+    claim = "Algorithm 3.2 is (epsilon, delta)-private with the stated delta (theorem 3.1)."
+    return Verdict(claim, "theorem 3.1", outcome, text, measured=False)
 
 
 def _probability(panels: Sequence[Results]) -> Verdict:
@@ -211,7 +211,8 @@ def _probability(panels: Sequence[Results]) -> Verdict:
         f"negative at {negative} (epsilon is below mu_z there), above 1 at {len(senseless) - negative} of {len(values)}"
     )
     outcome: Outcome = "fails" if senseless else "holds"
-    return Verdict("The formula for delta is a probability for every noise scale.", "theorem 3.1", outcome, text)
+    claim = "The formula for delta is a probability for every noise scale."
+    return Verdict(claim, "theorem 3.1", outcome, text, measured=False)
 
 
 BY_SCALE = Work(scale_cells, draw_by_scale, judge_by_scale)

@@ -6,7 +6,7 @@ Your own method receives ``task.sites``, for each site a pair of arrays whose ro
 
 from __future__ import annotations
 
-from dpcape_papers.experiments.experiment import Experiment, late
+from dpcape_papers.experiments.experiment import Experiment, late, late_replica
 
 _SUBSTITUTES = (
     "MOCHA-TIMIT (two speakers, articulators and acoustics, 1,000 frames of each speaker) for XRMB; our own smooth "
@@ -24,6 +24,7 @@ _POSTER_NOTE = (
     "The poster gives neither data nor fixed values. Here a mixture simulated after Chaudhuri et al. (2009), MNIST and "
     "speech are used, without copies, at epsilon 0.5 (by records) and 0.1 (by delta). K-means is used as for capeCCA."
 )
+_REPLICAS = {"size": "REPLICA_7_1", "delta": "REPLICA_7_2"}
 _SIZE_TITLE = "Clusters and correlations found by CCA, by epsilon and number of records"
 _DELTA_TITLE = "Clusters and correlations found by CCA, by delta"
 
@@ -41,9 +42,12 @@ def _of_capecca(name: str, label: str, scheme: str, by: str) -> Experiment:
         label=label,
         title=_SIZE_TITLE if by == "size" else _DELTA_TITLE,
         work=late("cca.work", f"{scheme}_BY_{by}".upper()),
+        # The dissertation's figures are those of the paper; they are compared once.
+        replica=late_replica("cca", _REPLICAS[by]) if scheme == "chapter" else None,
         substitutes=_SUBSTITUTES,
         note=_NOTE + adversary,
         extendable=True,
+        stand_ins=("MOCHA-TIMIT", "stand-in", "fMRI+EEG"),
     )
 
 
@@ -57,6 +61,8 @@ def _of_poster(number: int, by: str) -> Experiment:
         substitutes="MOCHA-TIMIT for XRMB, which the authors' paper of 2017 uses.",
         note=_POSTER_NOTE,
         extendable=True,
+        # The poster does not name its data.
+        stand_ins=("",),
     )
 
 

@@ -22,6 +22,7 @@ from dpcape_papers.verdicts import (
     compare_curves,
     judge_privacy,
     outcome_of,
+    reached,
     together,
 )
 
@@ -64,7 +65,13 @@ def _by_size(text: Text, results: Results) -> list[Verdict]:
     epsilon = _panels(results, "epsilon")
     size = _panels(results, "records", "replication")
     return [
-        _approaches(epsilon, "CAPE", "capeCCA approaches the non-private result as epsilon grows.", text.trade_off),
+        _approaches(
+            epsilon,
+            "CAPE",
+            "capeCCA approaches the non-private result as epsilon grows.",
+            text.trade_off,
+            open_ended=True,
+        ),
         _outperforms(results, "conventional", text.trade_off),
         _outperforms(results, "local", text.trade_off),
         index_claims.own_records(results, text.trade_off),
@@ -127,7 +134,7 @@ def poster(results: Results) -> list[Verdict]:
         strict = Results(r for r in results if number(r, "x") <= 0.1)
         claim = "Utility is meaningful even with strict privacy (epsilon 0.1)."
         verdicts.append(_approaches(strict, "pooled", claim, "remarks", enough=0.8))
-    return [*verdicts, judge_privacy(results, theorem="step 2", where="algorithm", curve="pooled")]
+    return [*verdicts, judge_privacy(results, theorem="step 2", where="algorithm", curve="pooled", up_to=1.0)]
 
 
 def _improves(rows: Results, curve: str, claim: str, where: str) -> Verdict:
@@ -135,13 +142,19 @@ def _improves(rows: Results, curve: str, claim: str, where: str) -> Verdict:
     return Verdict(claim, where, outcome, numbers)
 
 
-def _approaches(rows: Results, curve: str, claim: str, where: str, enough: float = REACHED) -> Verdict:
-    """Judge whether the last point of every panel has enough of the non-private utility."""
+def _approaches(
+    rows: Results, curve: str, claim: str, where: str, *, enough: float = REACHED, open_ended: bool = False
+) -> Verdict:
+    """Judge whether the last point of every panel has enough of the non-private utility.
+
+    ``open_ended`` if the text does not say which x is large enough.
+    """
     last = {
         kind: {panel: points[max(points)] for panel, points in utility(rows, Curve(curve, kind)).items()}
         for kind in KINDS
     }
-    outcome = agreed(as_good([value >= enough for value in found.values()]) for found in last.values())
+    rule = reached if open_ended else as_good
+    outcome = agreed(rule([value >= enough for value in found.values()]) for found in last.values())
     numbers = "; ".join(f"{kind}: {_shares(found)}" for kind, found in last.items())
     numbers += f" of the non-private utility (required: {100 * enough:.0f}%)"
     return Verdict(claim, where, outcome, numbers)
@@ -170,7 +183,7 @@ def _larger(rows: Results, where: str) -> Verdict:
 
 def _small_epsilon(rows: Results, where: str) -> Verdict:
     claim = "Even at small epsilon capeCCA performs nearly as well as non-private CCA, given enough samples."
-    return _approaches(rows, "CAPE", claim, where)
+    return _approaches(rows, "CAPE", claim, where, open_ended=True)
 
 
 def _small_delta(results: Results, where: str) -> Verdict:

@@ -104,7 +104,7 @@ def _cells(panels: Sequence[CcaPanel], scheme: str, quick_runs: int, setting: Ru
     for panel in panels:
         points = setting.choose(panel.quick, panel.points)
         files = [FILES[panel.dataset]] if panel.dataset in FILES else []
-        for run in range(setting.n_runs(quick_runs) if points else 0):
+        for run in setting.run_numbers(quick_runs) if points else ():
             options = asdict(panel) | {"points": list(points), "scheme": scheme, "run": run}
             del options["quick"]
             found.append(Cell(compute, options | {"n_judged": setting.choose(1500, 10000)}, files=files))

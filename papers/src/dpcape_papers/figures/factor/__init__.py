@@ -36,6 +36,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         label="Figure 4",
         title="Prediction from released factors of brain images, by number of factors",
         work=late("factor.work", "OF_IMAGES"),
+        stand_ins=("for PNC", "in place of"),
         substitutes="ABIDE for the Philadelphia cohort: age (with sex as covariate) from 6,670 connections (quick runs:"
         " a third of them) instead of anxiety (with age and gender) from 100,000 voxels; 49 subjects as in the paper."
         " If the files are missing, subjects are simulated.",

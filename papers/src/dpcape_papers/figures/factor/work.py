@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape_papers.data.factor import CONNECTIVITY, PHENOTYPES
-from dpcape_papers.experiments.experiment import Cell, RunSetting, Work
+from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting, Work
 from dpcape_papers.figures.factor.cells import connectivity, simulation
 from dpcape_papers.figures.factor.claims import judge_connectivity, judge_number, judge_size
 from dpcape_papers.figures.factor.drawing import draw_connectivity, draw_number, draw_size
@@ -14,9 +14,9 @@ _ATTACKED_SIZE = 100
 def _size_cells(setting: RunSetting) -> list[Cell]:
     fixed = {"n_features": setting.choose(2_000, 10_000), "n_factors": "adaptive", "along": "n", **_chain(setting)}
     return [
-        Cell(simulation, {**fixed, "n": n, "run": run, "attack": n == _ATTACKED_SIZE and run < 2})
+        Cell(simulation, {**fixed, "n": n, "run": run, "attack": n == _ATTACKED_SIZE and run % RUNS_PER_SEED < 2})
         for n in (50, 100, 150, 200)
-        for run in range(setting.n_runs(6))
+        for run in setting.run_numbers(6)
     ]
 
 
@@ -25,7 +25,7 @@ def _number_cells(setting: RunSetting) -> list[Cell]:
     return [
         Cell(simulation, {**fixed, "n_factors": number, "run": run, "attack": False})
         for number in setting.choose((4, 8, 10, 12, 16), (4, 6, 8, 9, 10, 11, 12, 14, 16, 20))
-        for run in range(setting.n_runs(4))
+        for run in setting.run_numbers(4)
     ]
 
 
@@ -36,11 +36,11 @@ def _connectivity_cells(setting: RunSetting) -> list[Cell]:
     return [
         Cell(
             connectivity,
-            {"n": 49, "n_factors": number, "run": run, **chain, "attack": number == 18 and run < 2},
+            {"n": 49, "n_factors": number, "run": run, **chain, "attack": number == 18 and run % RUNS_PER_SEED < 2},
             (CONNECTIVITY, PHENOTYPES),
         )
         for number in numbers
-        for run in range(setting.n_runs(4))
+        for run in setting.run_numbers(4)
     ]
 
 

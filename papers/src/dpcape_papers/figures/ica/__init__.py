@@ -26,7 +26,7 @@ _NOTE = (
 def _chapter(number: str, title: str, work: str, *, substitutes: str = "", note: str = _ROUNDS) -> Experiment:
     return Experiment(
         name=f"dissertation-{number}", paper="dissertation", label=f"Figure {number}", title=title,
-        work=late("ica.work", work), substitutes=substitutes, note=note,
+        work=late("ica.work", work), substitutes=substitutes, note=note, stand_ins=("ABIDE",),
     )  # fmt: skip
 
 

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import Look, draw_panels, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict
+from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting, Verdict
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, number, row
 from dpcape_papers.figures.ica.gain import DELTA, DP_DJICA, ERROR
 from dpcape_papers.figures.ica.methods import Found, djica, dp_djica_found, joint_ica
 from dpcape_papers.figures.ica.series import N_SITES, PeopleSeries, seed_of, simulated
-from dpcape_papers.published.ica import wishart_delta
+from dpcape_papers.published.ica import wishart_row_delta
 from dpcape_papers.verdicts import Curve, Tally, Yardstick, as_good, compare_curves, privacy_claim, trend
 from dpcape_papers.verdicts.comparing import by_point
 
@@ -53,7 +53,8 @@ def compute(
                 series, n_components, scheme=scheme, epsilon=epsilon, delta=DELTA, seed=seed
             )
         for curve, result in runs.items():
-            found.append(_row(where, curve, epsilon, ERROR, gain_index(result.unmixing, series.truth), result, run))
+            error = gain_index(result.unmixing, series.truth)
+            found.append(_row(where, curve, epsilon, ERROR, error, result, run, width=side**2))
             if matrices:
                 found += _correlations(where, curve, epsilon, result, series, run)
     return found
@@ -71,13 +72,13 @@ def _row(
 
 
 def _correlations(panel: str, curve: Curve, epsilon: float, result: Found, series: PeopleSeries, run: int) -> list[Row]:
-    """Return the mean off-diagonal |correlation| of the estimated sources at each site; for run 0, all entries."""
+    """Return the mean off-diagonal |correlation| of the sources at each site; for the first run, all entries."""
     rows = []
     for site, part in enumerate(series.sites()):
         matrix = np.abs(np.corrcoef((np.vstack(part) @ result.unmixing.T).T))
         off = float((matrix.sum() - np.trace(matrix)) / (matrix.size - len(matrix)))
         rows.append(_row(f"{panel}, site {site + 1}", curve, epsilon, OFF, off, result, run))
-        if run == 0:
+        if run % RUNS_PER_SEED == 0:
             rows += [
                 _row(
                     panel, curve, epsilon, CORRELATION, round(float(value), 4), result, run, site=site + 1, entry=entry
@@ -99,7 +100,7 @@ def _sizes(setting: RunSetting) -> dict[str, int]:
 def cells_independence(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 1."""
     fixed = {"n_subjects": setting.choose(160, 1024), "pooled": False, "matrices": True, "epsilons": [0.1, 1.0]}
-    return [Cell(compute, {**_sizes(setting), **fixed, "run": run}) for run in range(setting.n_runs(3))]
+    return [Cell(compute, {**_sizes(setting), **fixed, "run": run}) for run in setting.run_numbers(3)]
 
 
 def cells_gain(setting: RunSetting) -> list[Cell]:
@@ -119,7 +120,7 @@ def cells_gain(setting: RunSetting) -> list[Cell]:
             },
         )
         for people, pooled in ((setting.choose(160, 1024), False), (setting.choose(80, 512), True))
-        for run in range(setting.n_runs(3))
+        for run in setting.run_numbers(3)
         for group in groups
     ]
 
@@ -178,7 +179,7 @@ def judge_independence(results: Results) -> list[Verdict]:
     fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
         Verdict("At epsilon 1 the components are almost as independent as without noise", "DP-djICA paper, section IV",
-                as_good([all(near)]), text),
+                as_good([all(near)]), text, needs_size=True),
         Verdict("Independence falls sharply at smaller epsilon", "DP-djICA paper, section IV", fall.outcome,
                 f"Off-diagonal correlation from epsilon 0.1 to 1: {fall}."),
         *_private(results),
@@ -200,7 +201,7 @@ def judge_gain(results: Results) -> list[Verdict]:
         Verdict("DP-djICA has good utility at epsilon up to 1 (q_NGI at most 0.1)", "DP-djICA paper, section V",
                 as_good([value <= 0.1 for value in published]),
                 f"q_NGI {min(published):.2f} to {max(published):.2f} at epsilon up to 1 per round; verified, with such "
-                f"a total, {verified.mean():.2f} on average."),
+                f"a total, {verified.mean():.2f} on average.", needs_size=True),
         Verdict("q_NGI falls with epsilon", "DP-djICA paper, figure 2", fall.outcome, f"As published: {fall}."),
         _fewer_people(rows),
         *_private(results),
@@ -223,13 +224,16 @@ def _fewer_people(rows: Results) -> Verdict:
 
 def _private(results: Results) -> list[Verdict]:
     outcome, text = privacy_claim(results.where(measure=ERROR), DP_DJICA)
-    delta = wishart_delta(1.0, 1, 0.5)
-    text += f"; the PCA's delta at epsilon 1 is {delta:.3f}, and remains so at every larger epsilon (retracted result)"
+    width = int(results.where(measure=ERROR).numbers("width")[0])
+    delta = wishart_row_delta(1.0, width)
+    text += f"; the PCA's delta is {delta:.2g} at epsilon 1 with {width} columns, and remains so at every larger "
+    text += "epsilon (retracted result)"
     return [
         Verdict(
             "The whole algorithm is epsilon-private with delta 0",
             "DP-djICA paper, algorithm 1 and theorem 1",
             outcome,
             text + ".",
+            measured=False,
         )
     ]

@@ -180,7 +180,7 @@ def cells(
     for source, numbers in sizes.items():
         for n_subjects in numbers:
             for delta in deltas:
-                for run in range(setting.n_runs(quick_runs)):
+                for run in setting.run_numbers(quick_runs):
                     options = {
                         **_sizes(setting, source),
                         "n_subjects": n_subjects,

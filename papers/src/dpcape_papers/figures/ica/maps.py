@@ -13,7 +13,7 @@ from dpcape.metrics import matched_correlations
 from dpcape.privacy import epsilon_of, mu_of
 from dpcape.report.map_plots import matched_maps, plot_maps
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict
+from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting, Verdict
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
 from dpcape_papers.figures.ica.gain import DELTA, DELTA_ROUND
 from dpcape_papers.figures.ica.methods import Found, cape_djica_found, djica, joint_ica
@@ -86,7 +86,7 @@ def compute(
         value = float(matched_correlations(result.mixing, series.truth).mean())
         x = 0.0 if epsilon is None else epsilon
         found.append(row(x=x, measure=CORRELATION, value=value, **frame))
-        if run == 0:
+        if run % RUNS_PER_SEED == 0:
             found += _pixels(matched_maps(result.mixing, series.truth), frame)
     return found
 
@@ -114,7 +114,7 @@ def cells_exact(setting: RunSetting) -> list[Cell]:
     n_subjects = setting.choose(160, 1024)
     return [
         Cell(compute, {**_sizes(setting), "n_subjects": n_subjects, "epsilon": None, "run": run})
-        for run in range(setting.n_runs(3))
+        for run in setting.run_numbers(3)
     ]
 
 
@@ -125,7 +125,7 @@ def cells_private(setting: RunSetting) -> list[Cell]:
         Cell(compute, {**_sizes(setting), "n_subjects": n_subjects, "epsilon": epsilon, "run": run})
         for n_subjects in setting.choose((40, 160), (256, 1024))
         for epsilon in epsilons
-        for run in range(setting.n_runs(3))
+        for run in setting.run_numbers(3)
     ]
 
 
@@ -208,8 +208,9 @@ def _resembles(rows: Results, kind: str, people: int) -> Verdict:
     text = ", ".join(f"{value:.3f} at real epsilon {real:.3g}" for real, value in points)
     claim = f"With many people the maps closely resemble the true ones even at a small overall epsilon ({kind})"
     return Verdict(
-        claim, "section 6.5.4", outcome, f"{people} people, correlation of maps private per time point: {text}."
-    )
+        claim, "section 6.5.4", outcome, f"{people} people, correlation of maps private per time point: {text}.",
+        needs_size=True,
+    )  # fmt: skip
 
 
 def _few_need_more(rows: Results) -> Verdict:
@@ -238,7 +239,7 @@ def _indistinguishable(rows: Results, people: int) -> Verdict:
     text = ", ".join(f"{value:.3f} at epsilon {epsilon:g}" for epsilon, value in sorted(values.items()))
     return Verdict(
         "The maps are almost indistinguishable from those without noise (as published)", "section 6.5.4", outcome,
-        f"Correlation without noise {exact:.3f}; as published, per round: {text}.",
+        f"Correlation without noise {exact:.3f}; as published, per round: {text}.", needs_size=True,
     )  # fmt: skip
 
 
@@ -248,4 +249,4 @@ def _unit(rows: Results) -> Verdict:
     person = epsilon_of(DELTA, factor * mu_of(real, DELTA))
     outcome = outcome_of(int(person <= 1), 1)
     text = f"At best {real:.3g} for a time point, which is {person:.3g} for a person with {factor:g} time points."
-    return Verdict("The epsilon protects individuals", "sections 6.1 and 6.5.4", outcome, text)
+    return Verdict("The epsilon protects individuals", "sections 6.1 and 6.5.4", outcome, text, measured=False)

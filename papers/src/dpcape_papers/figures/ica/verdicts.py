@@ -16,7 +16,7 @@ from dpcape_papers.verdicts import (
     trend,
 )
 
-INDEX = OVERALL = Yardstick("smaller")
+INDEX, OVERALL = Yardstick("smaller"), Yardstick("smaller", exact=True)
 _CAPE, _EXACT = Curve("CAPE", PUBLISHED), Curve("non-private", NON_PRIVATE)
 # q_NGI without any unmixing is about 0.3; an excess of at most this over the result without noise counts as equal.
 _CLOSE = 0.02
@@ -98,7 +98,7 @@ def _reaches(rows: Results, claim: str, where: str, *, everywhere: bool) -> Verd
     near = [value <= _CLOSE for value in excess]
     outcome: Outcome = as_good(near) if everywhere else "holds" if any(near) else "fails"
     text = f"q_NGI at most {_CLOSE} above djICA's at {sum(near)} of {len(near)} points; excess up to {max(excess):.3f}."
-    return Verdict(claim, where, outcome, text)
+    return Verdict(claim, where, outcome, text, needs_size=True)
 
 
 def _smallest(results: Results, where: str) -> Verdict:
@@ -118,6 +118,7 @@ def _smallest(results: Results, where: str) -> Verdict:
         where,
         outcome_of(n_smaller, len(points)),
         text,
+        measured=False,
     )
 
 
@@ -128,7 +129,8 @@ def _small(results: Results, where: str) -> Verdict:
         f"Real epsilon of all rounds (small means at most 1): {min(real):.3g} to {max(real):.3g} for a time point, "
         f"{min(person):.3g} to {max(person):.3g} for a person."
     )
-    return Verdict("The overall epsilon is very small", where, outcome_of(sum(e <= 1 for e in real), len(real)), text)
+    outcome = outcome_of(sum(e <= 1 for e in real), len(real))
+    return Verdict("The overall epsilon is very small", where, outcome, text, measured=False)
 
 
 def _overall_falls(totals: Results) -> Verdict:
@@ -136,7 +138,8 @@ def _overall_falls(totals: Results) -> Verdict:
     found = trend(totals, Curve(gain.TIME_POINT, VERIFIED), OVERALL)
     claim = "More people give a smaller overall epsilon at the same epsilon per round"
     text = f"Real epsilon of a time point: {found}; the noise is proportional to 1/N, so N cancels."
-    return Verdict(claim, "figure 6.3, caption", outcome_of(found.ends.better, found.ends.n), text)
+    outcome = outcome_of(found.ends.better, found.ends.n)
+    return Verdict(claim, "figure 6.3, caption", outcome, text, measured=False)
 
 
 def _private(results: Results) -> list[Verdict]:
@@ -150,7 +153,8 @@ def _all_rounds(results: Results, source: str) -> Verdict:
     # Section 6.5 reduces the real data by a PCA without noise.
     text += "; the PCA before the rounds is not protected" if source == "real" else ""
     claim = f"All rounds together are (2 J epsilon, 2 J delta)-private ({source} data)"
-    return Verdict(claim, "theorem 6.1", outcome, f"{text}; 2 J delta itself exceeds 1 at delta 0.01.")
+    text += "; 2 J delta itself exceeds 1 at delta 0.01."
+    return Verdict(claim, "theorem 6.1", outcome, text, measured=False)
 
 
 def _moments(results: Results) -> Verdict:
@@ -160,4 +164,5 @@ def _moments(results: Results) -> Verdict:
     unsafe: Outcome = "fails" if not short or min(short) < 1 else "holds"
     text = f"The formula has a real root at {len(short)} of {len(real)} points"
     text += f", where it gives {min(short):.2g} to {max(short):.2g} times the real epsilon." if short else "."
-    return Verdict("The moments accountant gives the overall epsilon", "section 6.3.2", unsafe, text)
+    claim = "The moments accountant gives the overall epsilon"
+    return Verdict(claim, "section 6.3.2", unsafe, text, measured=False)

@@ -6,7 +6,7 @@ directions found, as orthonormal rows.
 
 from __future__ import annotations
 
-from dpcape_papers.experiments.experiment import Experiment, late
+from dpcape_papers.experiments.experiment import Experiment, late, late_replica
 
 EXPERIMENTS = (
     Experiment(
@@ -15,7 +15,9 @@ EXPERIMENTS = (
         label="Figure 4.1",
         title="Captured energy of distributed PCA, by epsilon, by records per site and by delta",
         work=late("pca.work"),
+        replica=late_replica("pca", "REPLICA_4_1"),
         extendable=True,
+        stand_ins=("stand-in",),
         note=(
             "Rows are centred and bounded by public rows (the test set of MNIST, 10,000 separate rows of Covertype) "
             "instead of their own mean and largest norm, which no epsilon covers; 50,000 rows of Covertype remain. "

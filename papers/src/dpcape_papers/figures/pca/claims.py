@@ -17,6 +17,7 @@ from dpcape_papers.verdicts import (
     judge_privacy,
     outcome_of,
     ratios,
+    reached,
     together,
     trend,
 )
@@ -55,13 +56,13 @@ def _panels(results: Results, by: str) -> Results:
 
 
 def _grows(rows: Results, claim: str, where: str) -> Verdict:
-    outcome, numbers = together({kind: trend(rows, curve, ENERGY) for kind, curve in CAPE.items()})
+    outcome, numbers = together({kind: trend(rows, curve, ENERGY, OPTIMUM) for kind, curve in CAPE.items()})
     return Verdict(claim, where, outcome, numbers)
 
 
 def _reaches(rows: Results, claim: str, where: str) -> Verdict:
     best = {kind: {p: max(found.values()) for p, found in ratios(rows, CAPE[kind], OPTIMUM).items()} for kind in CAPE}
-    outcome = agreed(as_good([value >= _REACHED for value in found.values()]) for found in best.values())
+    outcome = agreed(reached([value >= _REACHED for value in found.values()]) for found in best.values())
     numbers = "; ".join(
         f"{kind}: at best " + ", ".join(f"{100 * value:.1f}% in {panel[:3]}" for panel, value in found.items())
         for kind, found in best.items()

@@ -60,7 +60,7 @@ def cells(setting: RunSetting) -> list[Cell]:
     for panel in PANELS:
         points = setting.choose(_QUICK, _FULL)[panel.by]
         piece = 1 if panel.dataset == "MNIST" and not setting.quick else len(points)
-        for run in range(setting.n_runs(3)):
+        for run in setting.run_numbers(3):
             found += [
                 _cell(panel.letter, run, points[start : start + piece], setting.quick)
                 for start in range(0, len(points), piece)

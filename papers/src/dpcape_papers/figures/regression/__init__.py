@@ -9,7 +9,7 @@ result is the vector w of f_D(w), without intercept.
 
 from __future__ import annotations
 
-from dpcape_papers.experiments.experiment import Experiment, late
+from dpcape_papers.experiments.experiment import Experiment, late, late_replica
 
 _NOTE = (
     "All fits are without intercept, on rows of norm at most 1 and responses in [-1, 1]. Verified curves are dpcape's"
@@ -28,6 +28,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         label="Figure 8.1",
         title="Linear regression (capeFM), synthetic data: loss by epsilon, sample size and delta",
         work=late("regression.work", "SYNTHETIC_LOSS"),
+        replica=late_replica("regression", "REPLICA_8_1"),
         extendable=True,
         note=_NOTE,
     ),
@@ -37,7 +38,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         label="Figure 8.2",
         title="Linear regression (capeFM), real data: loss by epsilon, sample size and delta",
         work=late("regression.work", "REAL_LOSS"),
+        replica=late_replica("regression", "REPLICA_8_2"),
         extendable=True,
+        stand_ins=("BlogFeedback", "in place of"),
         substitutes="BlogFeedback (80 features) for Buzz in social media (77), whose rows are not available; Crime has "
         "99 of its predictors, without those missing for most communities. If the files are missing, records are "
         "simulated.",
@@ -51,6 +54,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         label="Figure 8.3",
         title="Linear regression (capeFM), synthetic data: distance to the true coefficients",
         work=late("regression.work", "COEFFICIENTS"),
+        replica=late_replica("regression", "REPLICA_8_3"),
         extendable=True,
         note=_NOTE,
     ),

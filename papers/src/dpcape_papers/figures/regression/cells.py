@@ -34,10 +34,10 @@ class RegressionPanel(TypedDict):
     n_records: int
 
 
-def panel_cells(panel: RegressionPanel, n_runs: int) -> list[Cell]:
+def panel_cells(panel: RegressionPanel, runs: Sequence[int]) -> list[Cell]:
     """Return the cells of one panel, one per run."""
     files = [REAL[panel["source"]][0]] if panel["source"] in REAL else []
-    return [Cell(sweep, {**panel, "run": run}, files) for run in range(n_runs)]
+    return [Cell(sweep, {**panel, "run": run}, files) for run in runs]
 
 
 def sweep(

@@ -13,11 +13,11 @@ from dpcape_papers.verdicts import (
     Tally,
     Yardstick,
     agreed,
-    as_good,
     compare_curves,
     outcome_of,
     privacy_claim,
     ratios,
+    reached,
     together,
     trend,
 )
@@ -101,7 +101,7 @@ def _reaches(rows: Results, measure: str) -> Verdict:
     found = {kind: _distances(rows, curve) for kind, curve in CAPE.items()}
     shown = "; ".join(f"{kind} {min(values):.3g} to {max(values):.3g}" for kind, values in found.items())
     numbers = f"{measure} divided by the non-private one, at the largest N or epsilon of each panel: {shown}"
-    outcome = agreed(as_good([value <= REACHED for value in values]) for values in found.values())
+    outcome = agreed(reached([value <= REACHED for value in values]) for values in found.values())
     return Verdict(claim, _where(measure, "8.4.2"), outcome, f"{numbers} (required: at most {REACHED:g})")
 
 
@@ -164,7 +164,7 @@ def _guarantee(rows: Results, curve: str) -> Verdict:
     outcome, numbers = privacy_claim(rows, curve, pure=curve in (DP_FM, OBJECTIVE))
     if curve == OBJECTIVE and outcome == "fails":
         numbers += " (the slope of the squared loss is unbounded)"
-    return Verdict(*_GUARANTEES[curve], outcome, numbers)
+    return Verdict(*_GUARANTEES[curve], outcome, numbers, measured=False)
 
 
 def _less_pronounced(real: Results, synthetic: Results) -> Verdict:

@@ -55,7 +55,7 @@ def _real_panel(source: str, vary: str, values: Sequence[float]) -> RegressionPa
 
 
 def _cells(setting: RunSetting, panels: list[RegressionPanel]) -> list[Cell]:
-    return [cell for panel in panels for cell in panel_cells(panel, setting.n_runs(3))]
+    return [cell for panel in panels for cell in panel_cells(panel, setting.run_numbers(3))]
 
 
 def _epsilons(setting: RunSetting) -> tuple[float, ...]:

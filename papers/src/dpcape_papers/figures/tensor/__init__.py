@@ -6,7 +6,7 @@ Your own method receives the records of each site (rows or word counts) and retu
 
 from __future__ import annotations
 
-from dpcape_papers.experiments.experiment import Experiment, late
+from dpcape_papers.experiments.experiment import Experiment, late, late_replica
 
 _NOTE = (
     "The text does not give numbers of records. Rows of mixtures are clipped to a public bound, 1 + sqrt(0.05 D), "
@@ -21,6 +21,7 @@ def _experiment(number: str, title: str, work: str) -> Experiment:
     return Experiment(
         name=f"dissertation-{number}", paper="dissertation", label=f"Figure {number}", title=title,
         work=late("tensor.work", work), note=_NOTE, extendable=True,
+        replica=late_replica("tensor", f"REPLICA_{number.replace('.', '_')}"),
     )  # fmt: skip
 
 

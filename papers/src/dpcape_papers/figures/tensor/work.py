@@ -60,7 +60,7 @@ def compute(
 
 
 def _cells(
-    model: str, sizes: Sequence[int], epsilons: Sequence[float], deltas: Sequence[float], runs: int
+    model: str, sizes: Sequence[int], epsilons: Sequence[float], deltas: Sequence[float], runs: Sequence[int]
 ) -> list[Cell]:
     return [
         Cell(
@@ -77,7 +77,7 @@ def _cells(
         )
         for n_features, n_components in DIMENSIONS
         for size in sizes
-        for run in range(runs)
+        for run in runs
     ]
 
 
@@ -86,13 +86,13 @@ def cells_sizes(model: str, setting: RunSetting) -> list[Cell]:
     largest = 100_000 if model == "mixture" else 30_000
     sizes = setting.choose((2_000, 20_000 if model == "mixture" else 10_000), (1_000, 3_000, 10_000, largest))
     epsilons = setting.choose((0.1, 1.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0))
-    return _cells(model, sizes, epsilons, (DELTA,), setting.n_runs(3))
+    return _cells(model, sizes, epsilons, (DELTA,), setting.run_numbers(3))
 
 
 def cells_delta(setting: RunSetting) -> list[Cell]:
     """Return the cells of figure 5.3."""
     deltas = setting.choose((1e-5, 1e-1), (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1))
-    runs = setting.n_runs(3)
+    runs = setting.run_numbers(3)
     return [
         cell
         for model in NAMES

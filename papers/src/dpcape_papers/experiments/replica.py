@@ -1,0 +1,233 @@
+"""A figure as its authors ran it, and the comparison of our numbers with theirs, point by point.
+
+The authors' numbers are read from ``authors/figures`` in the data folder, if it is there. Nothing of them is part of
+this package.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.results import Results, Row, number, row
+from dpcape_papers.experiments.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dpcape_papers.experiments.experiment import Cell, RunSetting
+
+PAPER, REPLICA = "paper", "as published, ours"
+# Our x and the authors' agree up to the digits that their files keep.
+_SAME_X = 1e-4
+# Where neither side varies, numbers agree up to this relative difference.
+_SAME_VALUE = 1e-3
+
+
+@dataclass(frozen=True)
+class PaperPoint:
+    """A point of a published figure: the mean of its runs, their standard deviation (0: not stored), their number."""
+
+    panel: str
+    curve: str
+    x: float
+    value: float
+    spread: float
+    n_runs: int
+
+
+@dataclass(frozen=True)
+class ReplicaPanel:
+    """How a panel of a published figure is drawn."""
+
+    title: str
+    x: str
+    y: str
+    log_x: bool = True
+    log_y: bool = False
+
+
+def _none(results: Results, panel: str) -> Results:
+    return Results([])
+
+
+def _no_verdicts(results: Results, compared: Sequence[ComparedPoint]) -> list[Verdict]:
+    return []
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A published figure as its authors ran it.
+
+    Parameters
+    ----------
+    figure : str
+        Its number, such as "4.1"; the authors' numbers are in ``authors/figures/fig4.1.csv`` of the data folder.
+    curves : mapping
+        Method in the authors' files -> name of our curve.
+    panels : mapping
+        Panel in the authors' files -> how it is drawn.
+    cells : callable
+        Lists the cells, whose rows have the calibration `REPLICA` (or "verified") and the column ``original``.
+    reason : callable
+        Why our settings differ from the authors' at a point; empty where they agree.
+    magnitude : bool
+        Whether the figure shows the magnitude of the mean, as in figures 8.1 and 8.2.
+    verified : callable
+        Chooses, for a panel, the verified rows of our own experiment that measure the same on the same data.
+    judge : callable
+        Judges claims about what the authors ran, given all rows (theirs included) and the points compared.
+    """
+
+    figure: str
+    curves: Mapping[str, str]
+    panels: Mapping[str, ReplicaPanel]
+    cells: Callable[[RunSetting], list[Cell]]
+    reason: Callable[[PaperPoint], str]
+    magnitude: bool = False
+    verified: Callable[[Results, str], Results] = _none
+    judge: Callable[[Results, Sequence[ComparedPoint]], list[Verdict]] = _no_verdicts
+
+    @property
+    def file(self) -> str:
+        """Name of the authors' numbers in the data folder."""
+        return f"authors/figures/fig{self.figure}.csv"
+
+
+class ComparedPoint(TypedDict):
+    """One point of the comparison, as written to compared.json."""
+
+    panel: str
+    curve: str
+    x: float
+    ours: float
+    spread: float
+    n_runs: int
+    paper: float
+    paper_spread: float
+    paper_runs: int
+    ratio: float
+    within: bool
+    reason: str
+
+
+def paper_points(data: DataFolder, replica: Replica) -> list[PaperPoint]:
+    """Return the authors' points of the curves we know; empty if their file is not there."""
+    if not data.has(replica.file):
+        return []
+    with data.file(replica.file).open(newline="", encoding="utf-8") as file:
+        return [_point(entry, replica) for entry in csv.DictReader(file) if entry["method"] in replica.curves]
+
+
+def _point(entry: Mapping[str, str], replica: Replica) -> PaperPoint:
+    # Runs that repeat each other bit by bit are one run.
+    identical = "identical" in entry["note"]
+    return PaperPoint(
+        panel=entry["panel"],
+        curve=replica.curves[entry["method"]],
+        x=float(entry["x"]),
+        value=float(entry["y"]),
+        spread=float(entry["y_std"] or 0.0),
+        n_runs=1 if identical else int(float(entry["n_runs"] or 1)),
+    )
+
+
+def paper_rows(points: Sequence[PaperPoint], replica: Replica) -> list[Row]:
+    """Return the authors' points as rows."""
+    return [
+        row(
+            panel=one.panel, curve=one.curve, calibration=PAPER, x=one.x, measure=replica.panels[one.panel].y,
+            value=one.value, original=replica.figure, spread=one.spread, n_runs=one.n_runs,
+        )
+        for one in points
+        if one.panel in replica.panels
+    ]  # fmt: skip
+
+
+def compared_points(results: Results, points: Sequence[PaperPoint], replica: Replica) -> list[ComparedPoint]:
+    """Compare our rows with the authors' points where both have one."""
+    ours: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
+    for r in results:
+        if r["calibration"] == REPLICA:
+            place = ours.setdefault((str(r["panel"]), str(r["curve"])), [])
+            x, value = number(r, "x"), number(r, "value")
+            same = next((values for other, values in place if _close(other, x)), None)
+            if same is None:
+                place.append((x, [value]))
+            else:
+                same.append(value)
+    found = []
+    for one in points:
+        values = next((v for x, v in ours.get((one.panel, one.curve), []) if _close(x, one.x)), None)
+        if values is not None:
+            found.append(_compared(one, np.array(values), replica))
+    return found
+
+
+def _close(x: float, other: float) -> bool:
+    return math.isclose(x, other, rel_tol=_SAME_X)
+
+
+def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> ComparedPoint:
+    kept = values[np.isfinite(values)]
+    mean = float(kept.mean()) if kept.size else math.nan
+    mean = abs(mean) if replica.magnitude else mean
+    spread = float(kept.std(ddof=1)) if kept.size > 1 else 0.0
+    theirs, n_theirs = (point.spread, point.n_runs) if point.spread > 1e-12 * abs(point.value) else (spread, 1)
+    margin = 2 * math.sqrt(spread**2 / max(kept.size, 1) + theirs**2 / n_theirs)
+    margin = margin or _SAME_VALUE * abs(point.value)
+    return {
+        "panel": point.panel,
+        "curve": point.curve,
+        "x": point.x,
+        "ours": mean,
+        "spread": spread,
+        "n_runs": int(kept.size),
+        "paper": point.value,
+        "paper_spread": point.spread,
+        "paper_runs": point.n_runs,
+        "ratio": mean / point.value if point.value else math.nan,
+        "within": abs(mean - point.value) <= margin,
+        "reason": replica.reason(point),
+    }
+
+
+def with_ratios(results: Results, compared: Sequence[ComparedPoint]) -> Iterator[Row]:
+    """Yield our rows with the ratio of their point's mean to the authors'."""
+    for r in results:
+        same = [
+            one
+            for one in compared
+            if r["calibration"] == REPLICA
+            and (one["panel"], one["curve"]) == (r["panel"], r["curve"])
+            and _close(one["x"], number(r, "x"))
+        ]
+        yield {**r, "ratio_to_paper": same[0]["ratio"]} if same else r
+
+
+class Summary(TypedDict):
+    """What a figure's comparison amounts to."""
+
+    points: int
+    agreeing: int
+    within: int
+    all_within: int
+    median_ratio: float
+
+
+def summary(points: Sequence[ComparedPoint]) -> Summary:
+    """Return the number of points, of those whose settings agree, and of those within the spread of the runs."""
+    agreeing = [one for one in points if not one["reason"]]
+    ratios = [one["ratio"] for one in points if math.isfinite(one["ratio"])]
+    return {
+        "points": len(points),
+        "agreeing": len(agreeing),
+        "within": sum(one["within"] for one in agreeing),
+        "all_within": sum(one["within"] for one in points),
+        "median_ratio": float(np.median(ratios)) if ratios else math.nan,
+    }

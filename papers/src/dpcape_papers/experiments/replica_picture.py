@@ -1,0 +1,77 @@
+"""The picture of a comparison: a line per panel, a column per method, each with the paper, ours, and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below
+from dpcape_papers.experiments.replica import PAPER, REPLICA, Replica, ReplicaPanel
+from dpcape_papers.experiments.results import VERIFIED, CurvePoints, Results
+
+_DASHES = {PAPER: "none", REPLICA: "--", VERIFIED: "-"}
+_MARKERS = {PAPER: "o", REPLICA: "", VERIFIED: ""}
+
+
+def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
+    """Draw the authors' points, ours as published and verified; ``own`` are the rows of our own experiment."""
+    panels = [panel for panel in replica.panels if panel in original.where(calibration=REPLICA).values("panel")]
+    curves = [curve for curve in replica.curves.values() if curve in original.values("curve")]
+    size = (2.35 * len(curves) + 0.6, 1.95 * len(panels) + 0.8)
+    figure, grid = plt.subplots(len(panels), len(curves), figsize=size, squeeze=False, layout="constrained")
+    colours = colours_of(curves)
+    for line, panel in zip(grid, panels, strict=True):
+        look = replica.panels[panel]
+        rows = Results([*original.where(panel=panel, measure=look.y), *_moved(replica.verified(own, panel))])
+        for axes, curve in zip(line, curves, strict=True):
+            _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
+            axes.set_title(curve, fontsize="small", color=colours[curve])
+        _share_height(line)
+        line[0].set_ylabel(f"{look.title}\n{look.y}", fontsize="x-small")
+        for axes in line[1:]:
+            axes.tick_params(labelleft=False)
+    legend_below(figure)
+    return figure
+
+
+def _moved(rows: Results) -> list[dict[str, str | int | float | None]]:
+    return [{**r, "calibration": VERIFIED} for r in rows]
+
+
+def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour: str, *, magnitude: bool) -> None:
+    for one in series:
+        if one.calibration not in _DASHES:
+            continue
+        mean = np.abs(one.mean) if magnitude else one.mean
+        shade = "black" if one.calibration == PAPER else colour
+        axes.plot(
+            one.x, mean, linestyle=_DASHES[one.calibration], marker=_MARKERS[one.calibration], markersize=3.2,
+            color=shade, label=_LABELS[one.calibration], lw=1.6,
+        )  # fmt: skip
+        if np.any(one.spread > 0) and not look.log_y:
+            axes.fill_between(one.x, mean - one.spread, mean + one.spread, color=shade, alpha=0.15, lw=0)
+    axes.set_xscale("log" if look.log_x else "linear")
+    axes.set_yscale("log" if look.log_y else "linear")
+    if look.log_x:
+        axes.xaxis.set_major_formatter(PlainNumbers())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(look.x, fontsize="x-small")
+    axes.tick_params(labelsize="x-small")
+    axes.grid(visible=True, alpha=0.25)
+
+
+_LABELS = {PAPER: "paper", REPLICA: "as published, ours", VERIFIED: "verified"}
+
+
+def _share_height(line: Sequence[Axes]) -> None:
+    """Give all panels of a line the same vertical range, wide enough for every curve."""
+    drawn = [axes.get_ylim() for axes in line if axes.lines]
+    if drawn:
+        low, high = min(low for low, _ in drawn), max(high for _, high in drawn)
+        for axes in line:
+            axes.set_ylim(low, high)

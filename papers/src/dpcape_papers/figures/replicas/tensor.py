@@ -1,0 +1,287 @@
+"""Figures 5.1 to 5.3 as the authors ran them: orthogonal means, scaling by each site's largest norm, one start.
+
+Topics are the authors' own word counts. Mixtures are theirs for 10,000 records per site and ten columns; the other sets
+are absent and drawn by the same rule. Runs differ in noise and in the start of the power method, not in data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
+
+from dpcape.arrays import FloatArray
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import Cell, RunSetting
+from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, ReplicaPanel
+from dpcape_papers.experiments.results import Row, row
+from dpcape_papers.published.pca import symmetric_noise
+from dpcape_papers.published.tensor import symmetric_tensor_noise
+
+N_SITES = 5
+_CURVES = {
+    "nonpriv": "non-private",
+    "capeAGN (simulated as pooled AGN)": "CAPE",
+    "conv": "conventional",
+    "local": "local",
+}
+_ERROR = "$q^{comp}$"
+_NOISE_VARIANCE = 0.05
+_N_COMPONENTS = {10: 5, 50: 10}
+_EPSILONS = (1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 10.0)
+_SIZES = (10_000, 20_000, 40_000, 100_000, 160_000)
+_DELTAS = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2)
+TOPICS, MIXTURE = "authors/data/otd_stm.npz", "authors/data/otd_mog_K5_D10_N50k.npz"
+_TOLERANCE, _MOST_ITERATIONS = 1e-6, 1000
+
+
+class SiteMoments(NamedTuple):
+    """Moments of every site, the true components as columns, and the sensitivities times the number of records."""
+
+    second: FloatArray
+    third: FloatArray
+    truth: FloatArray
+    sensitivities: tuple[float, float]
+
+
+class TensorPanel(NamedTuple):
+    """The fixed settings of a panel; 0 for the one that varies."""
+
+    figure: str
+    panel: str
+    model: str
+    width: int
+    by: str
+    site_size: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.01
+
+
+def _of_sizes(figure: str, model: str) -> list[TensorPanel]:
+    top = [(10, 20_000), (10, 160_000), (50, 20_000), (50, 160_000)]
+    bottom = [(10, 0.5), (10, 2.0), (50, 1.0), (50, 5.0)]
+    return [
+        *(TensorPanel(figure, f"top-{i}", model, d, "ε", site_size=n) for i, (d, n) in enumerate(top, 1)),
+        *(TensorPanel(figure, f"bottom-{i}", model, d, "$N_s$", epsilon=e) for i, (d, e) in enumerate(bottom, 1)),
+    ]
+
+
+PANELS = {
+    "5.1": _of_sizes("5.1", "MOG"),
+    "5.2": _of_sizes("5.2", "STM"),
+    "5.3": [
+        TensorPanel("5.3", f"{line}-{i}", model, width, "δ", size, epsilon, 0.0)
+        for line, model in (("top", "MOG"), ("bottom", "STM"))
+        for i, (width, size, epsilon) in enumerate(
+            ((10, 20_000, 0.1), (10, 160_000, 0.1), (50, 20_000, 2.0), (50, 160_000, 2.0)), 1
+        )
+    ],
+}
+
+
+@cache
+def moments(data: DataFolder, model: str, width: int, site_size: int) -> SiteMoments:
+    """Return the moments of the authors' data, or of mixtures drawn by their rule."""
+    if model == "STM":
+        return _topic_moments(data, width, site_size)
+    if (width, site_size) == (10, 10_000) and data.has(MIXTURE):
+        with np.load(data.file(MIXTURE)) as held:
+            variance = float(held["noise_variance_last_site"][0])
+            return SiteMoments(held["M2"], held["M3"], held["means"], (1.0, 2 + 6 * width * variance))
+    return _drawn_mixture(data, width, site_size)
+
+
+def _topic_moments(data: DataFolder, width: int, site_size: int) -> SiteMoments:
+    name = f"STM_data_K_{_N_COMPONENTS[width]}_D_{width}_N_{N_SITES * site_size // 1000}k"
+    with np.load(data.file(TOPICS)) as held:
+        third = held[f"{name}__counts3"].astype(np.float64) / site_size
+        return SiteMoments(third.sum(axis=3), third, held[f"{name}__topics"], (math.sqrt(2), math.sqrt(2)))
+
+
+def _drawn_mixture(data: DataFolder, width: int, site_size: int) -> SiteMoments:
+    count = _N_COMPONENTS[width]
+    # The means are the same for all sizes.
+    means = np.linalg.qr(np.random.default_rng([51, width]).standard_normal((width, width)))[0][:, :count]
+    if width == 10 and data.has(MIXTURE):
+        with np.load(data.file(MIXTURE)) as held:
+            means = held["means"]
+    weights = np.linspace(1, 10 * count, count)
+    rng = np.random.default_rng([52, width, site_size])  # protects nothing
+    seconds, thirds, variance = [], [], 0.0
+    for _ in range(N_SITES):
+        which = rng.choice(count, site_size, p=weights / weights.sum())
+        noise = math.sqrt(_NOISE_VARIANCE) * rng.standard_normal((site_size, width))
+        second, third, variance = mixture_moments(means.T[which] + noise)
+        seconds.append(second)
+        thirds.append(third)
+    sensitivities = (1.0, 2 + 6 * width * variance)
+    return SiteMoments(np.array(seconds), np.array(thirds), means, sensitivities)
+
+
+def mixture_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return M2, M3 and the noise variance of a site's rows, divided by their largest norm."""
+    scaled = rows / np.linalg.norm(rows, axis=1).max()
+    width, mean = scaled.shape[1], scaled.mean(axis=0)
+    variance = float(np.linalg.svd(np.cov(scaled.T), compute_uv=False)[-1])
+    third = np.zeros((width, width**2))
+    for start in range(0, len(scaled), 4000):
+        block = scaled[start : start + 4000]
+        third += block.T @ (block[:, :, None] * block[:, None, :]).reshape(len(block), -1)
+    cube = (third / len(scaled)).reshape(width, width, width)
+    eye = np.eye(width)
+    for letters in ("i,jk->ijk", "j,ik->ijk", "k,ij->ijk"):
+        cube -= variance * np.einsum(letters, mean, eye)
+    return scaled.T @ scaled / len(scaled) - variance * eye, cube, variance
+
+
+def components(second: FloatArray, third: FloatArray, count: int, rng: Generator) -> FloatArray:
+    """Return the vectors of the whitened power method with deflation, as rows, not yet normalised."""
+    left, values, _ = np.linalg.svd(second)
+    left, roots = left[:, :count], np.sqrt(np.maximum(values[:count], 1e-300))
+    whitener = left / roots
+    tensor = np.einsum("ijk,ia,jb,kc->abc", third, whitener, whitener, whitener, optimize=True)
+    found = []
+    for _ in range(count):
+        vector = rng.random(count)
+        vector /= np.linalg.norm(vector)
+        for _ in range(_MOST_ITERATIONS):
+            new = tensor @ vector @ vector
+            length = float(np.linalg.norm(new))
+            new = new / length if length else vector
+            moved = float(np.linalg.norm(new - vector))
+            vector = new
+            if moved < _TOLERANCE:
+                break
+        strength = float(tensor @ vector @ vector @ vector)
+        tensor = tensor - strength * np.einsum("a,b,c->abc", vector, vector, vector)
+        found.append((left * roots) @ vector)
+    return np.array(found)
+
+
+def nearest_error(found: FloatArray, truth: FloatArray, model: str) -> float:
+    """Return q_comp as the authors compute it: the distance to the nearest component, which may be used twice."""
+    if model == "STM":
+        found = np.maximum(found, 0.0)
+        found = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
+    else:
+        found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
+    distances = np.linalg.norm(found[:, None, :] - truth.T[None, :, :], axis=2)
+    return float(distances.min(axis=1).mean())
+
+
+def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float], runs: Sequence[int]) -> list[Row]:
+    """Return the errors of every scheme at these points, for all runs."""
+    fixed = next(one for one in PANELS[figure] if one.panel == panel)
+    found = []
+    for point in points:
+        size = int(point) if fixed.by == "$N_s$" else fixed.site_size
+        epsilon = point if fixed.by == "ε" else fixed.epsilon
+        delta = point if fixed.by == "δ" else fixed.delta
+        held = moments(data, fixed.model, fixed.width, size)
+        for run in runs:
+            rng = np.random.default_rng([53, run, round(1e6 * point)])  # protects nothing
+            for curve, second, third in noisy_moments(held, size, epsilon, delta, rng):
+                vectors = components(second, third, _N_COMPONENTS[fixed.width], rng)
+                value = nearest_error(vectors, held.truth, fixed.model)
+                found.append(_row(figure, panel, curve, point, value, run))
+    return found
+
+
+def _row(figure: str, panel: str, curve: str, x: float, value: float, run: int) -> Row:
+    return row(
+        panel=panel, curve=curve, calibration=REPLICA, x=x, measure=_ERROR, value=value, run=run, original=figure
+    )
+
+
+def noisy_moments(
+    held: SiteMoments, size: int, epsilon: float, delta: float, rng: Generator
+) -> list[tuple[str, FloatArray, FloatArray]]:
+    """Return every scheme's moments: half of epsilon and of delta for each of the two."""
+    unit = math.sqrt(2 * math.log(1.25 / (delta / 2))) / (epsilon / 2) / (N_SITES * size)
+    second, third = held.second.mean(axis=0), held.third.mean(axis=0)
+    # The mean of S sites, each with S times the pooled noise, has sqrt(S) times the pooled noise.
+    cases = {
+        "non-private": (second, third, 0.0),
+        "CAPE": (second, third, 1.0),
+        "conventional": (second, third, math.sqrt(N_SITES)),
+        "local": (held.second[-1], held.third[-1], float(N_SITES)),
+    }
+    width = len(second)
+    found = []
+    for curve, (two, three, times) in cases.items():
+        if times:
+            scales = [times * unit * sensitivity for sensitivity in held.sensitivities]
+            two = two + symmetric_noise(rng, width, scales[0])
+            three = three + symmetric_tensor_noise(rng, width, scales[1])
+        found.append((curve, two, three))
+    return found
+
+
+def _cells(figure: str, setting: RunSetting) -> list[Cell]:
+    full: dict[str, tuple[float, ...]] = {"ε": _EPSILONS, "$N_s$": _SIZES, "δ": _DELTAS}
+    runs = list(setting.run_numbers(10))
+    cells = []
+    for panel in PANELS[figure]:
+        wide = panel.width == 50
+        # Third moments of 50 columns take a minute for the largest mixtures.
+        if (panel.model == "STM" and not setting.data.has(TOPICS)) or (
+            setting.quick and wide and (panel.model == "MOG" and panel.site_size != 20_000)
+        ):
+            continue
+        points = full[panel.by]
+        points = points[len(points) % 2 :: 2] if setting.quick and wide else points
+        files = [TOPICS, MIXTURE]
+        options = {"figure": figure, "panel": panel.panel, "runs": runs}
+        cells += [Cell(compute, {**options, "points": list(points)}, files)]
+    return cells
+
+
+def _reason(point: PaperPoint) -> str:
+    return ""
+
+
+def _reason_mixture(point: PaperPoint) -> str:
+    own = point.panel.startswith("bottom") and point.x == 10_000 and point.panel[-1] in "12"
+    if point.curve == "non-private" and not own:
+        return "another draw of the mixture; without noise only the start of the power method varies"
+    return ""
+
+
+def _reason_delta(point: PaperPoint) -> str:
+    if point.curve == "non-private" and point.panel.startswith("top"):
+        return "another draw of the mixture; without noise only the start of the power method varies"
+    return ""
+
+
+def _panel(panel: TensorPanel) -> ReplicaPanel:
+    fixed = [
+        f"$N_s$ = {panel.site_size:,}" if panel.site_size else "",
+        f"ε = {panel.epsilon:g}" if panel.epsilon else "",
+    ]
+    title = ", ".join([f"{panel.model}, D = {panel.width}", *(part for part in fixed if part)])
+    return ReplicaPanel(title, {"$N_s$": "records per site"}.get(panel.by, panel.by), _ERROR)
+
+
+def _cells_5_1(setting: RunSetting) -> list[Cell]:
+    return _cells("5.1", setting)
+
+
+def _cells_5_2(setting: RunSetting) -> list[Cell]:
+    return _cells("5.2", setting)
+
+
+def _cells_5_3(setting: RunSetting) -> list[Cell]:
+    return _cells("5.3", setting)
+
+
+def _panels(figure: str) -> dict[str, ReplicaPanel]:
+    return {one.panel: _panel(one) for one in PANELS[figure]}
+
+
+REPLICA_5_1 = Replica("5.1", _CURVES, _panels("5.1"), _cells_5_1, _reason_mixture)
+REPLICA_5_2 = Replica("5.2", _CURVES, _panels("5.2"), _cells_5_2, _reason)
+REPLICA_5_3 = Replica("5.3", _CURVES, _panels("5.3"), _cells_5_3, _reason_delta)

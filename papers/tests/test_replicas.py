@@ -1,0 +1,300 @@
+"""The figures as their authors ran them: formulas against vectors, and our numbers against the authors' where given."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpcape_papers.experiments import registry
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import Cell, RunSetting
+from dpcape_papers.experiments.folder import COMPARED, REPLICA_DRAWING, read_folder, write_folder
+from dpcape_papers.experiments.index import NOT_COMPARED, comparison_table, write_index
+from dpcape_papers.experiments.replica import (
+    PAPER,
+    REPLICA,
+    ComparedPoint,
+    Replica,
+    compared_points,
+    paper_points,
+    summary,
+)
+from dpcape_papers.experiments.results import Results, row
+from dpcape_papers.figures.replicas import cca, network, pca, regression, tensor, theorem
+
+NOWHERE = DataFolder(None)
+SHARED = DataFolder(Path(__file__).parents[3] / "shared" / "data")
+GIVEN = pytest.mark.skipif(not SHARED.has("authors/figures/fig8.3.csv"), reason="the authors' numbers are not given")
+REPLICAS = (
+    theorem.BY_SCALE, theorem.BY_COLLUSION, network.REPLICA_3_5, pca.REPLICA_4_1, tensor.REPLICA_5_1,
+    tensor.REPLICA_5_2, tensor.REPLICA_5_3, cca.REPLICA_7_1, cca.REPLICA_7_2, regression.REPLICA_8_1,
+    regression.REPLICA_8_2, regression.REPLICA_8_3,
+)  # fmt: skip
+
+
+# The comparison.
+
+HEADER = "figure,panel,dataset,method,x_name,x,y_name,y,y_std,n_runs,plotted,source_repo,source_path,note\n"
+
+
+def folder(tmp_path: Path, lines: list[str]) -> DataFolder:
+    place = tmp_path / "authors" / "figures"
+    place.mkdir(parents=True)
+    (place / "fig8.3.csv").write_text(HEADER + "".join(f"{line}\n" for line in lines))
+    return DataFolder(tmp_path)
+
+
+def point(method: str, x: float, y: float, spread: float, n: int, note: str = "") -> str:
+    return f"8.3,top-1,d,{method},epsilon,{x},err,{y},{spread},{n},1,r,p,{note}"
+
+
+def ours(curve: str, x: float, values: list[float]) -> list[dict]:
+    return [
+        row(panel="top-1", curve=curve, calibration=REPLICA, x=x, measure=regression.ERROR, value=value, run=run,
+            original="8.3")
+        for run, value in enumerate(values)
+    ]  # fmt: skip
+
+
+CAPE_METHOD = "capeFM (simulated as pooled)"
+
+
+def only(data: DataFolder, rows: list[dict]) -> ComparedPoint:
+    points = paper_points(data, regression.REPLICA_8_3)
+    (found,) = compared_points(Results(rows), points, regression.REPLICA_8_3)
+    return found
+
+
+@pytest.mark.parametrize(("theirs", "within"), [(1.0 + 1.9 * math.sqrt(0.01 / 4 + 0.04 / 10), True),
+                                                (1.0 + 2.1 * math.sqrt(0.01 / 4 + 0.04 / 10), False)])  # fmt: skip
+def test_points_agree_within_twice_the_standard_error_of_both_means(
+    tmp_path: Path, theirs: float, within: bool
+) -> None:
+    values = [1 + sign * 0.1 * math.sqrt(3) / 2 for sign in (1, 1, -1, -1)]  # mean 1, sample deviation 0.1
+    assert np.std(values, ddof=1) == pytest.approx(0.1)
+    found = only(folder(tmp_path, [point(CAPE_METHOD, 0.1, theirs, 0.2, 10)]), ours("CAPE", 0.1, values))
+    assert found["within"] is within
+    assert found["ratio"] == pytest.approx(1 / theirs)
+    assert (found["n_runs"], found["paper_runs"]) == (4, 10)
+
+
+def test_a_spread_that_is_not_stored_is_taken_from_our_runs(tmp_path: Path) -> None:
+    values = [0.9, 1.0, 1.1]
+    margin = 2 * math.sqrt(0.01 / 3 + 0.01)
+    data = folder(tmp_path, [point(CAPE_METHOD, 0.1, 1 + 0.99 * margin, 0.0, 10)])
+    assert only(data, ours("CAPE", 0.1, values))["within"]
+    assert not only(data, ours("CAPE", 0.1, [value - 0.01 * margin - 0.01 for value in values]))["within"]
+
+
+def test_identical_runs_are_one_run_and_unknown_methods_are_left_out(tmp_path: Path) -> None:
+    lines = [point(CAPE_METHOD, 0.1, 1.0, 0.1, 10, "all 10 stored runs are identical"), point("other", 0.1, 1, 0, 1)]
+    (found,) = paper_points(folder(tmp_path, lines), regression.REPLICA_8_3)
+    assert found.n_runs == 1
+
+
+def test_figures_8_1_and_8_2_compare_the_magnitude_of_the_mean(tmp_path: Path) -> None:
+    place = tmp_path / "authors" / "figures"
+    place.mkdir(parents=True)
+    (place / "fig8.1.csv").write_text(HEADER + f"8.1,a,d,{CAPE_METHOD},epsilon,0.1,min,3.0,0.1,10,1,r,p,\n")
+    rows = [{**r, "panel": "a"} for r in ours("CAPE", 0.1, [-3.0, -3.1, -2.9])]
+    points = paper_points(DataFolder(tmp_path), regression.REPLICA_8_1)
+    (found,) = compared_points(Results(rows), points, regression.REPLICA_8_1)
+    assert (found["ours"], found["within"]) == (pytest.approx(3.0), True)
+
+
+def test_the_summary_counts_points_whose_settings_agree_apart() -> None:
+    def one(ratio: float, within: bool, reason: str) -> ComparedPoint:
+        return {
+            "panel": "a", "curve": "c", "x": 1.0, "ours": ratio, "spread": 0.1, "n_runs": 3, "paper": 1.0,
+            "paper_spread": 0.1, "paper_runs": 10, "ratio": ratio, "within": within, "reason": reason,
+        }  # fmt: skip
+
+    found = summary([one(1.0, True, ""), one(2.0, False, ""), one(4.0, False, "other data")])
+    assert found == {"points": 3, "agreeing": 2, "within": 1, "all_within": 1, "median_ratio": 2.0}
+    assert math.isnan(summary([])["median_ratio"])
+
+
+def test_the_comparison_is_written_drawn_and_shown(tmp_path: Path) -> None:
+    data = folder(tmp_path / "data", [point(CAPE_METHOD, x, 1.0, 0.1, 10) for x in (0.1, 1.0)])
+    experiment = registry.experiments()["dissertation-8.3"]
+    setting = RunSetting(quick=True, data=data, runs=3)
+    cells = [cell for cell in experiment.cells(setting) if cell.extendable]
+    rows = [r for cell in cells for r in cell.compute(data, **{**cell.options, "n_records": 300, "values": [500, 600]}
+                                                      if cell.options["vary"] == "N" else
+                                                      {**cell.options, "n_records": 300})]  # fmt: skip
+    from dpcape_papers.experiments.cache import CachedRows
+
+    more = [*ours("CAPE", 0.1, [1.0, 1.1, 0.9]), *ours("CAPE", 1.0, [2.0, 2.1, 1.9])]
+    done = [(cells[0], CachedRows([*rows, *more], 0.0, []))]
+    write_folder(tmp_path / "out", experiment, setting, done)
+    place = tmp_path / "out" / experiment.name
+    compared = json.loads((place / COMPARED).read_text())
+    assert [entry["within"] for entry in compared] == [True, False]
+    assert (place / REPLICA_DRAWING).is_file()
+    text = (place / "data.csv").read_text()
+    assert "ratio_to_paper" in text
+    assert f",{PAPER}," in text
+    page = write_index(tmp_path / "out", [experiment.name]).read_text()
+    assert "2 points compared" in page
+    assert NOT_COMPARED.capitalize() not in page
+    table = comparison_table(tmp_path / "out", [experiment.name]).splitlines()
+    assert table[1].split()[:2] == ["Figure", "8.3"]
+    # Without the authors' numbers the folder says so, whatever was there before.
+    write_folder(tmp_path / "out", experiment, RunSetting(quick=True, data=NOWHERE), done)
+    found = read_folder(place)
+    assert found is not None
+    assert found.compared is None
+    assert NOT_COMPARED in comparison_table(tmp_path / "out", [experiment.name])
+    assert NOT_COMPARED.capitalize() in write_index(tmp_path / "out", [experiment.name]).read_text()
+
+
+def test_nothing_of_the_authors_is_run_without_their_numbers() -> None:
+    setting = RunSetting(quick=True, data=NOWHERE)
+    for experiment in registry.experiments().values():
+        assert all(cell.extendable for cell in experiment.cells(setting)), experiment.name
+
+
+@pytest.mark.parametrize("replica", REPLICAS, ids=lambda one: one.figure)
+def test_every_replica_belongs_to_an_experiment_and_knows_its_panels(replica: Replica) -> None:
+    loaded = [one.replica() for one in registry.experiments().values() if one.replica is not None]
+    assert sum(one is replica for one in loaded) == 1
+    if SHARED.has(replica.file):
+        points = paper_points(SHARED, replica)
+        assert {one.panel for one in points} == set(replica.panels)
+        assert {one.curve for one in points} == set(replica.curves.values())
+        assert all(isinstance(replica.reason(one), str) for one in points)
+
+
+# Formulas.
+
+
+@pytest.mark.parametrize(
+    ("n_sites", "n_colluding", "kappa"),
+    [(10, 0, 1.8182), (10, 1, 1.3929), (10, 2, 1.2762), (10, 3, 1.2401), (30, 9, 1.1174), (5, 1, 1.3194)],
+)
+def test_the_covariance_of_the_script(n_sites: int, n_colluding: int, kappa: float) -> None:
+    assert theorem.script_kappa(n_sites, n_colluding) == pytest.approx(kappa, abs=5e-5)
+
+
+def test_the_delta_of_the_script() -> None:
+    lone = 10 / 1000 / 50
+    found = 10 ** theorem.log_two_sided(1e-3, theorem.script_kappa(10, 3) * lone**2)
+    assert found == pytest.approx(7.12e-6, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "nominal", "effective"),
+    [(0.5, 1e-6, 5.14487832e-06), (0.5, 1e-5, 3.20377791e-05), (2.0, 5e-2, 0.07906136572)],
+)
+def test_the_axis_of_figure_8(epsilon: float, nominal: float, effective: float) -> None:
+    assert regression.effective_delta(epsilon, nominal) == pytest.approx(effective, rel=1e-6)
+
+
+def test_regression_without_noise_finds_the_coefficients() -> None:
+    held = regression.synthetic(5, 400, np.random.default_rng(0))
+    assert held.truth is not None
+    found = dict((curve, w) for curve, w, _ in regression.fits(held, 1.0, 1e-5, np.random.default_rng(1)))
+    assert found["non-private"] == pytest.approx(held.truth, abs=1e-4)
+    assert all(np.abs(w).max() <= 1 + 1e-9 for curve, w in found.items() if curve != regression.OUTPUT)
+
+
+def test_the_plotted_quantity_is_the_minimum_of_the_noisy_objective() -> None:
+    held = regression.synthetic(5, 400, np.random.default_rng(0))
+    target = regression.objective(held).noisy((0.1, 0.1, 0.1), np.random.default_rng(2))
+    w = regression.box_minimum(target)
+    assert regression.objective(held).value(w) == pytest.approx(np.mean((held.rows @ w - held.response) ** 2))
+    corners = np.random.default_rng(3).uniform(-1, 1, (2000, 5))
+    assert min(target.value(corner) for corner in corners) > target.value(w) - 1e-3
+
+
+def test_moments_of_a_mixture_are_those_of_the_definition() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 3)) + np.array([1.0, 0.0, 0.0])
+    second, third, variance = tensor.mixture_moments(rows)
+    x = rows / np.linalg.norm(rows, axis=1).max()
+    assert variance == pytest.approx(np.linalg.eigvalsh(np.cov(x.T)).min())
+    assert second == pytest.approx(x.T @ x / 200 - variance * np.eye(3))
+    cube = np.einsum("ni,nj,nk->ijk", x, x, x) / 200
+    m, eye = x.mean(axis=0), np.eye(3)
+    parts = np.einsum("i,jk->ijk", m, eye) + np.einsum("j,ik->ijk", m, eye) + np.einsum("k,ij->ijk", m, eye)
+    assert third == pytest.approx(cube - variance * parts)
+
+
+def test_exact_moments_give_their_components_back() -> None:
+    truth = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0][:, :3]
+    weights = np.array([0.2, 0.3, 0.5])
+    second = (truth * weights) @ truth.T
+    third = np.einsum("r,ir,jr,kr->ijk", weights, truth, truth, truth)
+    found = tensor.components(second, third, 3, np.random.default_rng(1))
+    assert tensor.nearest_error(found, truth, "MOG") < 1e-6
+
+
+def test_an_estimate_may_use_a_component_twice() -> None:
+    truth = np.eye(2)
+    assert tensor.nearest_error(np.array([[1.0, 0.0], [2.0, 0.0]]), truth, "MOG") == 0.0
+
+
+def test_the_network_steps_along_its_gradient() -> None:
+    rng = np.random.default_rng(0)
+    X, y = network.two_classes(40, rng)
+    layers = [rng.normal(size=shape) for shape in ((5, 50), (5,), (1, 5), (1,))]
+    assert np.linalg.norm(X, axis=1).max() == pytest.approx(1.0)
+
+    def loss(layers: list[np.ndarray]) -> float:
+        hidden = np.maximum(X @ layers[0].T + layers[1], 0)
+        score = hidden @ layers[2][0] + layers[3][0]
+        return float(np.mean(np.logaddexp(0, score) - y * score)) / len(X)  # divided once more, as in the script
+
+    for index, slope in enumerate(network._gradient(layers, X, y)):
+        move = rng.normal(size=slope.shape)
+        up, down = ([layer + (sign * 1e-6 * move if i == index else 0) for i, layer in enumerate(layers)]
+                    for sign in (1, -1))  # fmt: skip
+        assert np.sum(slope * move) == pytest.approx((loss(up) - loss(down)) / 2e-6, rel=1e-4, abs=1e-9)
+
+
+def test_the_network_learns_without_noise_and_not_with_much() -> None:
+    rng = np.random.default_rng(0)
+    X, y = network.two_classes(600, rng)
+    good, bad = (network.train(X, y, noise, 20, np.random.default_rng(1)) for noise in (0.0, 1e4))
+    assert network.accuracy(good, X, y) > 97
+    assert network.accuracy(bad, X, y) < 80
+
+
+# The authors' numbers. Standard errors are estimated from ten runs, so that a point of equal means lies within twice
+# the standard error with probability about 0.94; of 45 points, 34 or fewer are within with probability 1e-5.
+
+
+def agreement(cells: list[Cell], replica: Replica) -> Mapping[str, float]:
+    rows = [r for cell in cells for r in cell.compute(SHARED, **cell.options)]
+    found = summary(compared_points(Results(rows), paper_points(SHARED, replica), replica))
+    assert found["agreeing"] >= 25
+    assert found["within"] >= 0.76 * found["agreeing"], found
+    return {key: float(value) for key, value in found.items()}  # type: ignore[arg-type]
+
+
+@GIVEN
+@pytest.mark.parametrize(("replica", "n_points"), [(theorem.BY_SCALE, 200), (theorem.BY_COLLUSION, 24)])
+def test_analytic_figures_are_reproduced_to_the_digit(replica: Replica, n_points: int) -> None:
+    cells = replica.cells(RunSetting(quick=False, data=SHARED))
+    rows = [r for cell in cells for r in cell.compute(SHARED, **cell.options)]
+    points = compared_points(Results(rows), paper_points(SHARED, replica), replica)
+    assert len(points) == n_points
+    assert all(entry["within"] for entry in points)
+
+
+@GIVEN
+def test_coefficients_of_figure_8_3_are_reproduced() -> None:
+    setting = RunSetting(quick=True, data=SHARED)
+    cells = [cell for cell in regression.REPLICA_8_3.cells(setting) if cell.options["panel"] == "top-1"]
+    assert agreement(cells, regression.REPLICA_8_3)["median_ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+@GIVEN
+def test_topics_of_figure_5_2_are_reproduced() -> None:
+    setting = RunSetting(quick=True, data=SHARED)
+    cells = [cell for cell in tensor.REPLICA_5_2.cells(setting) if cell.options["panel"] == "top-1"]
+    assert agreement(cells, tensor.REPLICA_5_2)["median_ratio"] == pytest.approx(1.0, abs=0.05)
