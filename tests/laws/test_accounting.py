@@ -232,6 +232,32 @@ protocols = st.sampled_from(
 )
 
 
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    st.sampled_from([Cape(n_colluding=0), Dealer(n_colluding=0), SecureSum(n_colluding=0), Independent()]), st.data()
+)
+def test_closed_forms_of_exposures_are_those_of_the_view(protocol: Protocol, data: st.DataObject) -> None:
+    """Unequal scales, colluders and drop-outs: whoever is not among the honest survivors covers nobody."""
+    n_sites = data.draw(st.integers(2, 9))
+    scales = st.lists(st.floats(-2, 2).map(lambda power: 10.0**power), min_size=n_sites, max_size=n_sites)
+    own, shared = np.array(data.draw(scales)), np.array(data.draw(scales))
+    shared *= data.draw(st.sampled_from([0.0, 1.0]))
+    honest = data.draw(st.lists(st.integers(0, n_sites - 1), min_size=1, max_size=n_sites, unique=True))
+    view = protocol.view(n_sites, honest=honest, own_scales=own, shared_scales=shared).exposures()
+    for site in honest:
+        assert protocol.exposure(site, honest, own, shared) == pytest.approx(view[site], rel=1e-9)
+
+
+def test_closed_forms_know_when_nothing_protects() -> None:
+    none, some = np.zeros(3), np.ones(3)
+    assert math.isinf(SecureSum(n_colluding=0).exposure(0, [0, 1], none, none))
+    # The sum of the draws is known: without own noise, the draws alone hide nothing about the sum.
+    for own, shared in ((none, some), (none, none)):
+        cape = Cape(n_colluding=0)
+        assert math.isinf(cape.exposure(0, [0, 1, 2], own, shared))
+        assert np.isinf(cape.view(3, own_scales=own, shared_scales=shared).exposures()).all()
+
+
 def test_remembered_plans_are_those_of_the_release_they_are_asked_for() -> None:
     protocol = Cape(n_colluding=1, minimum_sites=3)
     terms = terms_of(protocol, sites=[10, 10, 500, 70], epsilon=1.0, delta=1e-5, shares=(0.2, 0.2, 0.5, 0.1))

@@ -70,6 +70,9 @@ class Scheme(Interface):
     ) -> AdversaryView:
         """Return what the aggregator and all sites outside ``honest`` see together."""
 
+    def exposure(self, site: int, honest: Sequence[int], own_scales: FloatArray, shared_scales: FloatArray) -> float:
+        """Return the exposure of ``site`` in that view."""
+
 
 class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Noise of one release; scales are standard deviations in units of a site's weighted total.
@@ -146,15 +149,17 @@ def worst_exposures(
     n_sites = own_scales.size
     n_honest = scheme.n_honest(n_sites) if n_honest is None else n_honest
     order = np.lexsort((np.arange(n_sites), scheme.cover(own_scales, shared_scales)))
+    least = [int(site) for site in order[:n_honest]]
+    covered = set(least)
     result = np.empty(n_sites)
-    seen: dict[tuple[object, ...], float] = {}
+    # Sites with the same noise are left with others of the same noise: those that cover least, or all but one of them.
+    seen: dict[tuple[float, float, bool], float] = {}
     for site in range(n_sites):
-        honest = [site, *(int(other) for other in order if other != site)][:n_honest]
-        pairs = [(own_scales[index], shared_scales[index]) for index in honest]
-        key = (pairs[0], tuple(sorted(pairs[1:])))
+        is_least = site in covered
+        key = (float(own_scales[site]), float(shared_scales[site]), is_least)
         if key not in seen:
-            view = scheme.view(n_sites, honest=honest, own_scales=own_scales, shared_scales=shared_scales)
-            seen[key] = float(view.exposures()[site])
+            honest = least if is_least else [site, *least[: n_honest - 1]]
+            seen[key] = scheme.exposure(site, honest, own_scales, shared_scales)
         result[site] = seen[key]
     return result
 

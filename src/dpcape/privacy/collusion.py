@@ -37,7 +37,8 @@ def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseN
     n_sites, agreed = len(terms.sites), terms.settings.n_colluding
     least = scheme.n_honest(n_sites) + agreed
     honest = [max(1, least - colluding) if colluding <= agreed else 0 for colluding in range(n_sites)]
-    return tuple(_worst_epsilon(terms, scheme, plans, count) for count in honest)
+    found = {count: _worst_epsilon(terms, scheme, plans, count) for count in set(honest)}
+    return tuple(found[count] for count in honest)
 
 
 def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise], n_honest: int) -> float:
@@ -45,13 +46,15 @@ def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise], 
     exposed = [_mus(terms, scheme, plan, n_honest) for plan in plans]
     unused = math.sqrt(math.fsum(terms.shares[len(plans) :]))
     targets = target_mus(terms)
-    found = []
+    # Epsilon grows with mu: of sites with the same reserve, the one with the largest mu decides.
+    largest: dict[float, float] = {}
     for index, site in enumerate(terms.sites):
         growth = max(float(mus[index]) / plan.mus[site] for mus, plan in zip(exposed, plans, strict=True))
         mu = compose([*(float(mus[index]) for mus in exposed), max(1.0, growth) * targets[site] * unused])
-        gap, tail = epsilon_reserve(terms.epsilons[site]), tail_reserve(terms.delta)
-        found.append(spent_epsilon([Charge("", mu, gap, tail, len(terms.shares))], terms.delta))
-    return max(found)
+        gap = epsilon_reserve(terms.epsilons[site])
+        largest[gap] = max(mu, largest.get(gap, 0.0))
+    tail, n_releases = tail_reserve(terms.delta), len(terms.shares)
+    return max(spent_epsilon([Charge("", mu, gap, tail, n_releases)], terms.delta) for gap, mu in largest.items())
 
 
 def _mus(

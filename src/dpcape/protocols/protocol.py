@@ -138,6 +138,11 @@ class Protocol(ABC):
     ) -> AdversaryView:
         """Return the view of one coordinate of one release: the aggregator with all sites outside ``honest``."""
 
+    def exposure(self, site: int, honest: Sequence[int], own_scales: FloatArray, shared_scales: FloatArray) -> float:
+        """Return the exposure of one honest site in the view; a closed form must agree with it (``tests/laws``)."""
+        view = self.view(own_scales.size, honest=honest, own_scales=own_scales, shared_scales=shared_scales)
+        return float(view.exposures()[site])
+
     @abstractmethod
     def adversary(self) -> str:
         """Return, in words, the adversary the guarantee holds against."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -104,6 +105,10 @@ class SecureSum(Protocol):
         members[0, list(range(n_sites) if honest is None else honest)] = 1.0
         own = np.ones(n_sites) if own_scales is None else own_scales
         return AdversaryView(shift=members, mixing=members, variances=own**2)
+
+    def exposure(self, site: int, honest: Sequence[int], own_scales: FloatArray, shared_scales: FloatArray) -> float:
+        scale = math.hypot(*own_scales[list(honest)])
+        return 1 / scale if scale else math.inf
 
     def adversary(self) -> str:
         return with_colluders("the aggregator", self.n_colluding)

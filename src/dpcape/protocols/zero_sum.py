@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -48,6 +49,25 @@ class ZeroSum(Protocol):
         own = np.ones(n_sites) if own_scales is None else own_scales
         shared = own * np.sqrt(n_sites * self.cancelling_ratio) if shared_scales is None else shared_scales
         return zero_sum_view(n_sites, range(n_sites) if honest is None else honest, own, shared)
+
+    def exposure(self, site: int, honest: Sequence[int], own_scales: FloatArray, shared_scales: FloatArray) -> float:
+        """Return the closed form of the exposure in :func:`zero_sum_view`.
+
+        With own variance s, variance t of a draw and v = s + t: the honest sum of draws is known, and given it the
+        releases have covariance diag(v) - t t' / T, T being the sum of t. Its inverse (Sherman and Morrison) has the
+        diagonal 1/v + (t/v)^2 / C, where C is the sum of s t / v over the honest sites.
+        """
+        members = list(honest)
+        own, drawn = own_scales[members] ** 2, shared_scales[members] ** 2
+        both = own + drawn
+        mine = float(own_scales[site] ** 2 + shared_scales[site] ** 2)
+        if mine == 0:
+            return math.inf
+        part = float(shared_scales[site] ** 2) / mine
+        if part == 0:
+            return 1 / math.sqrt(mine)
+        common = float(np.sum(own * drawn / np.where(both > 0, both, 1.0)))
+        return math.sqrt(1 / mine + part**2 / common) if common else math.inf
 
     def adversary(self) -> str:
         return with_colluders("the aggregator", self.n_colluding)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -87,6 +89,12 @@ def verify(public: bytes, signature: object, message: bytes) -> bool:
     """Return whether `signature` is valid for `public` and `message`; never raises on malformed input."""
     if not isinstance(signature, bytes) or len(signature) != SIGNATURE_BYTES:
         return False
+    return _is_valid(public, signature, message)
+
+
+# Sites in one process check the same signatures.
+@functools.lru_cache(maxsize=2**13)
+def _is_valid(public: bytes, signature: bytes, message: bytes) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
