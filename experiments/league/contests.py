@@ -89,11 +89,12 @@ def mean_contest(width: int, n_records: int, spread: float, seed: int) -> Contes
     def error(found: Array) -> float:
         return float(np.linalg.norm(found - truth))
 
-    def ours(epsilon: float, run: int) -> float:
-        return error(fitted(dpcape.Mean(epsilon=epsilon, delta=delta), held, run).mean_)
+    def ours(epsilon: float, run: int, **options: Any) -> float:
+        return error(fitted(dpcape.Mean(epsilon=epsilon, delta=delta, **options), held, run).mean_)
 
-    methods = {
+    methods: dict[str, Method] = {
         "dpcape Mean": ours,
+        "dpcape, recentred": partial(ours, recentre=True),
         "Gaussian mechanism": rival(lambda mu, source: error(rivals.gaussian_mean(X, bound, mu, source)), delta),
         "CoinPress (variance known)": rival(
             lambda mu, source: error(rivals.coinpress_mean(X, bound, mu, source, variance=spread**2)), delta

@@ -74,6 +74,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _rows,
         {"mean_": 1e-2},
     ),
+    "Mean-recentred": (lambda e, d: Mean(epsilon=e, delta=d, recentre=True), _many_rows, {"mean_": 1e-2}),
     "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_": 1e-2}),
     "PCA-clipped": (
         lambda e, d: PCA(2, epsilon=e, delta=d, clip=Quantile(0.9, share=0.1)),

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import OTHER, Parameter, check_confidence
+from dpcape.analyses.parameters import FLAG, OTHER, Parameter, check_confidence, check_flag
 from dpcape.analyses.release import Steps
-from dpcape.analyses.scaling import CLIP, clipping, scaled_release
+from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
+from dpcape.errors import InvalidParameter
 from dpcape.formula import choose
 from dpcape.statistics.clipped_means import clipping_weight, weight_after_scaling
 
 CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: check_confidence(value))
 
 
+def _refuse_recentre(value: object, p: Public) -> None:
+    check_flag("recentre", value)
+    if value and p.clip is not None:
+        raise InvalidParameter(
+            "recentre must be False where clip is given, because it finds a length of its own; got True. Leave one out."
+        )
+    if value and p.kind == "views":
+        raise InvalidParameter(
+            "recentre must be False for views, whose relative units it would change; got True. Choose bounds."
+        )
+
+
 def _schedule(p: Public) -> Steps:
-    plan = yield from clipping(p)
+    plan = yield from (scaling(p, wanted=True, keep_units=True) if p.recentre else clipping(p))
     weight = choose(plan.used, lambda: weight_after_scaling(p.facts), lambda: clipping_weight(p.facts))
     numbers = {"n_features": p.n_features, "bound": plan.bound, "clipping_weight": weight}
     yield from scaled_release(plan, "clipped_means", numbers)
@@ -26,12 +39,16 @@ MEAN = Analysis(
     place=1,
     kinds=frozenset({"rows", "labelled", "views", "subjects"}),
     records="rows",
-    parameters=(CONFIDENCE, CLIP),
+    parameters=(CONFIDENCE, CLIP, Parameter("recentre", FLAG, False, refuse=_refuse_recentre)),
     schedule=_schedule,
     variants=(Variant("mean", "Mean", yardstick=BOUND),),
     measure="noise_of_mean",
     sections=("means",),
-    audit=(AuditCase("mean", {}, "rows", 3), AuditCase("clipped-mean", {"clip": (0.9, 0.05)}, "rows", 3)),
+    audit=(
+        AuditCase("mean", {}, "rows", 3),
+        AuditCase("clipped-mean", {"clip": (0.9, 0.05)}, "rows", 3),
+        AuditCase("recentred-mean", {"recentre": True}, "rows", 3),
+    ),
     standing=VERIFIED,
     reason="the diameter of (x, x^2, what clipping took away) is proved at ClippedMeans",
     reference="docs/analyses",

@@ -16,7 +16,7 @@ from dpcape.analyses.mean import MEAN
 from dpcape.analyses.scaling import Quantile
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
-from dpcape.estimators.scaling import clipped_or_warned, scaled
+from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.federation.allowance import ValidShare
@@ -24,6 +24,8 @@ from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import Verdict, numbered, of_ranges
 from dpcape.statistics.clipped_means import ClippedMeans, Means, clipped_means, most_clipped, weight_after_scaling
 
+# Share of the rows that recentring should leave unclipped; chosen on simulated data (docs/defaults.md).
+_QUANTILE = 0.95
 _CLIPPED = "of rows clipped to the bound, because there are no public ranges"
 
 
@@ -41,6 +43,10 @@ class Mean(FederatedEstimator):
     clip : Quantile or None
         Rows are clipped to this quantile of their lengths, which is found by a release of its own inside the same
         allowance; None clips them to their bound alone.
+    recentre : bool
+        Whether a rough mean and the usual distance from it are found first, by two releases of 4% of mu^2 each inside
+        the same allowance. Rows are then clipped around that mean. Worth its price where rows lie close together
+        compared with their bound.
 
     Attributes
     ----------
@@ -56,22 +62,28 @@ class Mean(FederatedEstimator):
         The intervals in original units, likewise.
     clipped_ : float
         Released mean of the part of a row that clipping took away, from 0 (nothing) to 1, with noise.
+    centre_ : array of shape (n_features,)
+        The released rough mean around which rows were clipped; zeros if they were not recentred.
     about_ : str
         What the intervals are about: "the mean", or without public ranges "the mean of clipped rows" (with ``clip``,
-        of rows clipped to the length found).
+        of rows clipped to the length found; with ``recentre``, of rows clipped to a distance from ``centre_``).
 
     Privacy
     -------
     One release of ``clipped_means``: the rows, their squares for the variance, the part that
     clipping took away, and the number of valid rows. Its diameter is 2 B if public ranges allow no clipping, 2.24 B if
     they do, and 2.06 B without ranges. With ``clip`` a histogram of the lengths of the rows comes first (sqrt(2)); rows
-    are then divided by the length found and clipped to 1, so B is 1 whatever was found. The rest is post-processing.
+    are then divided by the length found and clipped to 1, so B is 1 whatever was found. With ``recentre`` the rough
+    mean (diameter 2 B) and a histogram of distances from it (sqrt(2)) come first; rows less that mean are then divided
+    by the distance found and clipped to 1. The rest is post-processing.
 
     Notes
     -----
     If clipping took away the mean part t of the rows, the mean of a column of half range h is off by at most h t.
     With public ranges, intervals are widened by h t and its uncertainty and are about the mean of the rows as they
     are (within their ranges). Without, nothing is known of what was clipped: they are about the mean of clipped rows.
+    With ``recentre``, a row x that was multiplied by f, and its distance from the rough mean c then by g, is read as
+    c + g (f x - c): it is off by (1 - f g) x - (1 - g) c, at most (h + |c|) t, where t = 1 - f g is released.
 
     Edge cases
     ----------
@@ -100,6 +112,7 @@ class Mean(FederatedEstimator):
         "original_mean_",
         "original_interval_",
         "clipped_",
+        "centre_",
         "about_",
     )
 
@@ -110,35 +123,55 @@ class Mean(FederatedEstimator):
         delta: float,
         confidence: float = 0.95,
         clip: Quantile | None = None,
+        recentre: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.confidence = confidence
         self.clip = clip
+        self.recentre = recentre
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        clipped_to = clipped_or_warned(federation, private, self.public(federation))
+        clipped_to = self._clipped_to(federation, private)
         facts, statistic, means, unit = _released(federation.facts, private, clipped_to)
+        self.centre_ = centre = np.zeros(facts.n_features) if clipped_to is None else clipped_to.centre
         release = private.releases[-1]
         found = _per_valid(means, release.scale * unit, private.counted, statistic)
-        low, high = _ends(facts)
+        low, high = _ends(facts, centre)
         self.variance_ = np.maximum(found.squares - found.mean**2, 0.0)
         # Where noise hides the variance, count what it could be rather than nothing.
         counted = self.variance_ + found.scale * statistic.square_unit
         record_share = effective_share(federation, release.survivors) / found.share
         # Without ranges nothing is known of what was clipped: then the interval is about clipped rows.
-        reach = (high - low) / 2 if facts.ranges and statistic.clipped_unit else np.zeros_like(low)
+        reach = (high - low) / 2 + np.abs(centre) if facts.ranges and statistic.clipped_unit else np.zeros_like(low)
         spread = _spread(found, counted, reach, record_share=record_share, most=most_clipped(facts))
         clipped = reach * max(found.clipped, 0.0)
         half = clipped + float(ndtri(0.5 + self.confidence / 2)) * spread
-        self.mean_ = np.clip(found.mean, low, high)
-        self.interval_ = np.clip(np.stack([found.mean - half, found.mean + half]), low, high)
+        mean = centre + found.mean
+        self.mean_ = np.clip(mean, low, high)
+        self.interval_ = np.clip(np.stack([mean - half, mean + half]), low, high)
         self.clipped_ = found.clipped
-        of_clipped = "the mean of clipped rows" if clipped_to is None else f"the mean of rows clipped to {unit:.6g}"
-        self.about_ = "the mean" if facts.ranges else of_clipped
+        self.about_ = "the mean" if facts.ranges else _about_clipped(clipped_to)
         self.original_mean_ = original_units(facts, self.mean_)
         self.original_interval_ = original_units(facts, self.interval_)
         self.verdicts_ = _verdicts(facts, half, (high - low) / 2, clipped + reach * found.clipped_scale)
+
+    def _clipped_to(self, federation: Federation, private: Allowance) -> Scaling | None:
+        """Release around what and to which length rows are clipped, if that is asked for and not hidden by noise."""
+        public = self.public(federation)
+        if not self.recentre:
+            return clipped_or_warned(federation, private, public)
+        if not used_or_warned(public, wanted=True):
+            return None
+        return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
+
+
+def _about_clipped(clipped_to: Scaling | None) -> str:
+    """Return what intervals are about where nothing is known of what was clipped."""
+    if clipped_to is None:
+        return "the mean of clipped rows"
+    around = " around centre_" if clipped_to.centre.any() else ""
+    return f"the mean of rows clipped to {clipped_to.radius[0]:.6g}{around}"
 
 
 def _released(
@@ -147,6 +180,7 @@ def _released(
     """Release the means; return facts and statistic of the rows as they were clipped, the means, and their unit.
 
     Rows that were divided by a released length and clipped to 1 are, in their own units, rows clipped to that length.
+    Rows and means are relative to the released centre, if there is one.
     """
     if clipped_to is None:
         statistic = clipped_means(facts)
@@ -234,12 +268,12 @@ def _verdicts(facts: PublicFacts, half: FloatArray, half_range: FloatArray, clip
     return [replace(entry, reason=f"{entry.reason}; {_CLIPPED}") for entry in judged]
 
 
-def _ends(facts: PublicFacts) -> tuple[FloatArray, FloatArray]:
-    """Return the least and largest mean that was possible beforehand, per column."""
+def _ends(facts: PublicFacts, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and largest mean that was possible before its release, per column."""
     if facts.ranges:
         return np.array([entry.least for entry in facts.ranges]), np.array([entry.most for entry in facts.ranges])
     limits = np.repeat(facts.bounds, facts.widths)
-    return -limits, limits
+    return centre - limits, centre + limits
 
 
 def original_units(facts: PublicFacts, values: FloatArray) -> FloatArray:
