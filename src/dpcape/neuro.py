@@ -113,6 +113,91 @@ def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> Non
     nibabel.save(nibabel.Nifti1Image(volume, mask_image.affine), str(path))
 
 
+def parcel_columns(images: Sequence[str | Path] | str | Path, *, parcels: str | Path) -> dict[str, FloatArray]:
+    """Return the mean of every person's image over public parcels: columns of a table, one row per image.
+
+    Each row depends on one image alone. Put the columns into a table with the covariates, with public ranges.
+
+    Parameters
+    ----------
+    images : str or Path or sequence of str or Path
+        Paths of 3D NIfTI files, one per person, or a folder whose ``*.nii`` and ``*.nii.gz`` files are read in order
+        of name.
+    parcels : str or Path
+        Path of a public image of whole numbers, the same at all sites: 0 outside, the number of its parcel elsewhere.
+
+    Returns
+    -------
+    dict
+        ``"parcel 1"`` and so on, to the means; NaN where an image has no finite value in a parcel.
+    """
+    atlas = _nibabel().load(str(parcels))
+    numbers = _parcel_numbers(atlas)
+    labels = np.asarray(atlas.dataobj).astype(np.int64).ravel()
+    inside = labels > 0
+    codes = np.searchsorted(numbers, labels[inside])
+    rows = [_parcel_means(path, atlas, inside, codes, len(numbers)) for path in _paths(images)]
+    return {f"parcel {number}": column for number, column in zip(numbers, np.array(rows).T, strict=True)}
+
+
+def write_parcels(names: Sequence[str], values: FloatArray, path: str | Path, *, parcels: str | Path) -> None:
+    """Paint one number per parcel, such as ``MassUnivariate.d_``, and write it as a NIfTI image.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of columns as :func:`parcel_columns` returns them, such as ``MassUnivariate.outcomes_``.
+    values : array of shape (V,)
+        One number per column; parcels without a column are NaN.
+    path : str or Path
+        File to write.
+    parcels : str or Path
+        The image of the parcels.
+    """
+    nibabel = _nibabel()
+    atlas = nibabel.load(str(parcels))
+    numbers, labels = _parcel_numbers(atlas), np.asarray(atlas.dataobj).astype(np.int64)
+    known = {f"parcel {number}": number for number in numbers}
+    foreign = [str(name) for name in names if str(name) not in known]
+    if foreign or len(names) != len(values):
+        raise InvalidParameter(
+            f"names must be {len(values)} columns of parcels of this image; got {len(names)}, with {foreign[:3]}. Use "
+            "the parcels of the fit."
+        )
+    volume = np.zeros(labels.shape, dtype=np.float32)
+    volume[labels > 0] = np.nan
+    for name, value in zip(names, values, strict=True):
+        volume[labels == known[str(name)]] = value
+    nibabel.save(nibabel.Nifti1Image(volume, atlas.affine), str(path))
+
+
+def _parcel_numbers(atlas: Untyped) -> NDArray[np.int64]:
+    """Return the numbers of the parcels in order; refuse an image that has none."""
+    values = np.unique(np.asarray(atlas.dataobj))
+    if not np.isfinite(values).all() or not (values == np.round(values)).all() or values.min() < 0 or values.max() < 1:
+        raise InvalidParameter(
+            "parcels must be an image of whole numbers, 0 outside; got fractions or negatives. Use a label image."
+        )
+    return values[values > 0].astype(np.int64)
+
+
+def _parcel_means(
+    path: Path, atlas: Untyped, inside: NDArray[np.bool_], codes: NDArray[np.int64], n_parcels: int
+) -> FloatArray:
+    """Return the means of one image over the parcels; refuse an image on a different grid."""
+    image = _nibabel().load(str(path))
+    if image.shape != atlas.shape or not np.allclose(image.affine, atlas.affine, atol=1e-4):
+        raise InvalidParameter(
+            f"Images must be on the grid of the parcels, {atlas.shape}; got shape {image.shape} in {path.name}, or "
+            "another affine. Resample it to the parcels' space first."
+        )
+    values = np.asarray(image.dataobj, dtype=np.float64).ravel()[inside]
+    is_finite = np.isfinite(values)
+    sums = np.bincount(codes[is_finite], weights=values[is_finite], minlength=n_parcels)
+    counts = np.bincount(codes[is_finite], minlength=n_parcels)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
 def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.float32]:
     """Return one person's series; refuse an image on a different grid instead of resampling it."""
     image = _nibabel().load(str(path))

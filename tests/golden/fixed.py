@@ -86,6 +86,9 @@ STUDIES: list[tuple[str, str, str]] = [
     ("summary", "", TABLE),
     ("summary", 'by = ["sex"]\nbins = 16\nweights = [1, 1, 2, 1]', TABLE),
     ("summary", 'by = ["age"]', TABLE),
+    ("group_contrast", 'contrast = "sex"\noutcomes = ["age"]', TABLE),
+    ("mass_univariate", 'contrast = "age"\ncovariates = ["seen"]\nsite = "sex"\nassumed_effect = 1', TABLE),
+    ("mass_univariate", 'contrast = "height"', TABLE),
 ]
 PROTOCOLS = {
     "secure-sum": 'kind = "secure-sum"\nn_colluding = 1\nminimum_sites = 4',

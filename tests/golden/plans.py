@@ -28,6 +28,9 @@ def _studies() -> list[Study]:
     add("pca", [100], [1.0])
     for width, groups in ((8, 3), (1, 1), (30, 12)):
         add("summary", [width], [1.0], n_groups=groups)
+    for width, sites, covariates in ((1, 4, 2), (68, 20, 3), (1000, 1, 0)):
+        variant = "group-contrast" if width == 1 else "mass-univariate"
+        add(variant, [width], [1.0], n_sites=sites, n_covariates=covariates)
     add("centred-pca", [12], [3.0], n_components=3)
     for widths, bounds in (([60, 40], [1.0, 1.0]), ([3, 9], [1.0, 2.5]), ([1, 2], [0.1, 7.0])):
         add("cca", widths, bounds, n_components=1)

@@ -292,6 +292,8 @@ _START = np.array([[0.125, 0.0], [-0.125, 0.0]])
 FITS: dict[str, tuple[Any, Any, Any]] = {
     "mean": (dpcape.Mean, {}, lambda: _tables("rows")),
     "summary": (dpcape.Summary, {"by": ["arm"], "bins": 8}, _people),
+    "group contrast": (dpcape.GroupContrast, {"contrast": "arm", "outcomes": "age", "site": "stage"}, _people),
+    "mass univariate": (dpcape.MassUnivariate, {"contrast": "arm", "covariates": ["stage"]}, _people),
     "pca": (dpcape.PCA, {"n_components": 2}, lambda: _tables("rows")),
     "pca, centred": (dpcape.PCA, {"n_components": 2, "center": True}, lambda: _tables("rows")),
     "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import Summary, table
+from dpcape import GroupContrast, MassUnivariate, Summary, table
 
 SITES = ("ava", "bob", "cid", "dot")
 COLUMNS = {"age": (20, 80), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}, "arm": ["new", "old"]}
@@ -27,11 +27,47 @@ def _tables() -> dict[str, Any]:
     return {site: table(people(300 + 10 * at, at), columns=COLUMNS) for at, site in enumerate(SITES)}
 
 
+PATIENT_COLUMNS = {
+    **{name: (-4, 4) for name in ("volume", "area", "depth")},
+    "age": (20, 80),
+    "sex": ["F", "M"],
+    "dx": ["control", "case"],
+    "scanner": ["ava", "bob", "cid", "dot"],
+}
+
+
+def patients(n_rows: int, seed: int, scanner: str) -> dict[str, Any]:
+    """Return raw columns of a comparison of cases with controls, with some values missing."""
+    generator = np.random.default_rng(100 + seed)
+    found = people(n_rows, seed)
+    dx = generator.choice(np.array(["control", "case"], dtype=object), n_rows)
+    outcomes = generator.normal(0.2 * seed, 1, (3, n_rows))
+    outcomes[0] -= 0.5 * (dx == "case")
+    outcomes[2] += 0.03 * (np.nan_to_num(found["age"], nan=48) - 48)
+    named = dict(zip(("volume", "area", "depth"), outcomes, strict=True))
+    where = np.full(n_rows, scanner, dtype=object)
+    return {**named, "age": found["age"], "sex": found["sex"], "dx": dx, "scanner": where}
+
+
+def _patients() -> dict[str, Any]:
+    return {site: table(patients(500 + 10 * at, at, site), columns=PATIENT_COLUMNS) for at, site in enumerate(SITES)}
+
+
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Summary": (lambda e, d: Summary(epsilon=e, delta=d), _tables, {"table_": 1e-2}),
     "Summary-by-group": (
         lambda e, d: Summary(epsilon=e, delta=d, by=["arm"], bins=16),
         _tables,
         {},
+    ),
+    "GroupContrast": (
+        lambda e, d: GroupContrast("dx", "volume", epsilon=e, delta=d, covariates=["age", "sex"], site="scanner"),
+        _patients,
+        {"d_": 2e-2, "effect_": 2e-2},
+    ),
+    "MassUnivariate": (
+        lambda e, d: MassUnivariate("age", epsilon=e, delta=d, site="scanner", outcomes=["volume", "area", "depth"]),
+        _patients,
+        {"d_": 2e-2},
     ),
 }

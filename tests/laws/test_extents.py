@@ -80,12 +80,29 @@ def _grouped(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_cells": n_groups * sum(cells), "length": length, "most_cells": max(cells)}
 
 
+def _contrasted(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    levels = [len(facts.columns[at].levels) for at in public["design"]]
+    return {
+        "n_columns": len(levels),
+        "width": sum(max(count - 1, 1) for count in levels),
+        "n_sites": 1 if public["site"] < 0 else len(facts.columns[public["site"]].levels),
+        "n_outcomes": len(public["outcomes"]),
+    }
+
+
+def _residual(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    found = _contrasted(facts, public)
+    return {name: found[name] for name in ("n_outcomes", "width")}
+
+
 # What a plan knows of a statistic before there are any arrays, from facts and public values.
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
     "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
     "second_moment": _row,
     "grouped_counts": lambda facts, public: _grouped(facts, public),
+    "design_moments": _contrasted,
+    "residual_products": _residual,
     "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "sampled": _enclosed,
     "record_by_record": _enclosed,
@@ -175,6 +192,8 @@ RECORDED = {
     "record_by_record-block4": (3, 3.0, 1.5, 3.543832188142914e-10),
     "grouped_counts-one-group": (24, 1.7320508075688772, 1.224744871391589, 1.3609093318722573e-08),
     "grouped_counts-weights": (48, 2.29128784747792, 1.6201851746019649, 1.798587008310931e-08),
+    "design_moments-sites": (16, 6.324555320336759, 4.795831523312719, 4.64397881775697e-09),
+    "residual_products-covariates": (5, 2.0615528128088303, 1.25, 1.2148615446960775e-09),
     "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),
     "clipped_means-ranges": (7, 1.788854381999832, 1.2000000000000002, 3.4452440900167863e-10),
     "scaled_clipped_means-rows": (7, 2.23606797749979, 1.5, 4.306555112520982e-10),

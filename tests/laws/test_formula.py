@@ -173,6 +173,9 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "degree": int(generator.integers(1, 6)),
         "count_weight": float(10 ** generator.uniform(-2, 1)),
         "n_cells": int(generator.integers(1, 10**5)),
+        "n_sites": int(generator.integers(1, 100)),
+        "n_outcomes": int(generator.integers(1, 10**4)),
+        "width": int(generator.integers(1, 50)),
         "most_cells": int(generator.integers(2, 1026)),
         "length": float(10 ** generator.uniform(-2, 2)),
     }

@@ -48,6 +48,8 @@ SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
 # analysis -> (parameters, data)
 ANALYSES = {
     "summary": ('by = ["arm"]', TABLE),
+    "group_contrast": ('contrast = "arm"\noutcomes = ["age"]\nsite = "sex"', TABLE),
+    "mass_univariate": ('contrast = "arm"\ncovariates = ["age"]', TABLE),
     "mean": ("", ROWS),
     "pca": ("n_components = 2", ROWS),
     "cca": ("n_components = 2", VIEWS),

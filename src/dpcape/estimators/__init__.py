@@ -1,6 +1,7 @@
 """Estimators: each requests private means of bounded statistics and post-processes them."""
 
 from dpcape.estimators.cca import CCA
+from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.joint_ica import JointICA
 from dpcape.estimators.kmeans import KMeans
@@ -20,10 +21,12 @@ __all__ = [
     "CCA",
     "PCA",
     "FederatedEstimator",
+    "GroupContrast",
     "JointICA",
     "KMeans",
     "LinearRegression",
     "LogisticRegression",
+    "MassUnivariate",
     "Mean",
     "MixtureModel",
     "MultiCCA",

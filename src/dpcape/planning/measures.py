@@ -14,6 +14,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from dpcape.analyses.contrasts import REACH, contrast_columns
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
@@ -29,6 +30,7 @@ from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
 from dpcape.statistics import polynomial_coefficients
+from dpcape.statistics.adjusted_products import length_of_outcomes
 from dpcape.statistics.feature_maps import n_inputs
 from dpcape.statistics.grouped_counts import n_groups_of
 from dpcape.statistics.packing import packed_size4
@@ -101,6 +103,16 @@ def _noise_of_sizes(facts: PublicFacts, options: Mapping[str, object], declared:
     n_groups = _whole(options, "n_groups") if "n_groups" in options else _groups_of(facts, options.get("by"))
     title = "noise of the count of a level, against the records of a group (groups of equal size)"
     return _noise(title, lambda s: math.sqrt(2) * s[0] * n_groups, "share")
+
+
+def _noise_of_contrasts(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the noise of d: residuals reach 1.4, and groups of equal size are two apart."""
+    n_outcomes = facts.n_features
+    if facts.columns:
+        named = (options.get(name) for name in ("contrast", "outcomes", "covariates", "site"))
+        n_outcomes = len(contrast_columns(facts, *named).outcomes)
+    reach = 2 * REACH * computed(length_of_outcomes(n_outcomes))
+    return _noise("noise of an adjusted difference, in standard deviations of the outcome", lambda s: reach * s[1])
 
 
 def _groups_of(facts: PublicFacts, by: object) -> int:
@@ -298,6 +310,7 @@ def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, object], de
 MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Measure]] = {
     "noise_of_mean": _noise_of_mean,
     "noise_of_sizes": _noise_of_sizes,
+    "noise_of_contrasts": _noise_of_contrasts,
     "energy_lost": _energy_lost,
     "correlation_of_noise": _correlation_of_noise,
     "variance_lost": _variance_lost,

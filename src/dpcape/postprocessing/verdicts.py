@@ -23,6 +23,8 @@ _HOPELESS = 0.2
 # Shares of its range that the interval of a mean takes: up to the first it is determined, from the second it is not.
 _NARROW, _WIDE = 0.1, 0.5
 _NOT_CLUSTERS = "any records can be divided, also without clusters"
+# A difference that Cohen calls large, in standard deviations.
+_LARGE_DIFFERENCE = 0.8
 # How many quantities a sentence names.
 _NAMED = 3
 
@@ -95,6 +97,32 @@ def of_coefficients(
             verdicts.append(Verdict(quantity, DETERMINED, f"interval {ends} excludes 0"))
         else:
             verdicts.append(Verdict(quantity, UNCERTAIN, f"interval {ends} contains 0"))
+    return verdicts
+
+
+def of_discoveries(quantities: Sequence[str], rates: FloatArray, low: FloatArray, high: FloatArray) -> list[Verdict]:
+    """Return verdicts on many differences that are tested together.
+
+    A difference is determined if it is a discovery at a rate of false ones of 5%: where there are no differences at
+    all, one is found at most once in twenty times. It is not determined if its interval holds large differences of
+    both signs, of 0.8 standard deviations.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the differences.
+    rates : array of shape (V,)
+        Rates of false discoveries at which each is one.
+    low, high : array of shape (V,)
+        Ends of their intervals, in standard deviations.
+    """
+    verdicts = []
+    for quantity, rate, first, last in zip(quantities, rates, low, high, strict=True):
+        reason = f"q = {rate:.3g}, d from {first:.2g} to {last:.2g}"
+        if first <= -_LARGE_DIFFERENCE and last >= _LARGE_DIFFERENCE:
+            verdicts.append(Verdict(quantity, NOT_DETERMINED, reason))
+        else:
+            verdicts.append(Verdict(quantity, DETERMINED if rate <= LEVEL else UNCERTAIN, reason))
     return verdicts
 
 

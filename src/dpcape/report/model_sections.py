@@ -12,6 +12,7 @@ from dpcape.arrays import BoolArray, FloatArray
 from dpcape.postprocessing.verdicts import Verdict, summary
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import strengths
+from dpcape.report.contrast_table import HEADER, FittedContrasts, contrast_notes, contrast_rows
 from dpcape.report.loading_sections import (
     FittedModel,
     Maker,
@@ -273,6 +274,25 @@ def _table_one(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     return ReportSection("Table 1", text=notes(fitted), tables=tables)
 
 
+def _contrasts(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    if not (hasattr(model, "d_interval_") and hasattr(model, "outcomes_")):
+        return None
+    fitted = cast("FittedContrasts", model)
+    label = f"d, with {_level(model)} interval"
+    ends = np.clip(fitted.d_interval_, -3.0, 3.0)
+    axes = coefficient_plot(fitted.d_, ends, [str(name) for name in fitted.outcomes_], largest=_DRAWN, label=label)
+    discoveries = int(np.count_nonzero(fitted.q_ <= 0.05))
+    picture = Picture(
+        figure_of(axes),
+        f"Forest plot of {len(fitted.d_)} differences; {discoveries} are discoveries at q of at most 0.05.",
+        "Intervals cover sampling and noise; of many outcomes, those with the largest d are drawn.",
+    )
+    rows = contrast_rows(fitted, most=_SHOWN_MEANS)
+    return ReportSection(
+        "Adjusted differences", text=contrast_notes(fitted), pictures=[picture], tables=[Table(HEADER, rows)]
+    )
+
+
 def _shape(value: object) -> str:
     array = np.asarray(value)
     if array.ndim == 0:
@@ -297,4 +317,5 @@ SECTIONS: dict[str, Maker] = {
     "hidden_units": _network,
     "strengths": _strengths,
     "table_one": _table_one,
+    "contrasts": _contrasts,
 }

@@ -12,6 +12,7 @@ function analysisCall(study) {
   const { python } = CONSTANTS.analyses[study.analysis];
   const given = parametersOf(study).map(([name, value]) => `${name}=${pyValue(value)}`);
   if (groupLevels(study).length) given.push('by=["group"]');
+  given.push(...contrastParameters(study).map(([name, value]) => `${name}=${value}`));
   if (study.options.n_basis) given.push(`basis=np.eye(${study.widths[0]}, ${study.options.n_basis})`);
   return `${python}(${[...given, `epsilon=${study.epsilon}`, `delta=${study.delta}`].join(", ")})`;
 }
@@ -47,9 +48,12 @@ function madeUpTable(study) {
   const names = `f"x{number}" for number in range(1, ${study.widths[0] + 1})`;
   const name = names.split(" ")[0];
   const rest = names.slice(name.length + 1);
-  const levels = groupLevels(study).join(", ");
-  const values = levels ? `, "group": source.choice(np.array([${levels}], dtype=object), n)` : "";
-  const columns = levels ? `, "group": [${levels}]` : "";
+  const groups = groupLevels(study);
+  const more = [...(groups.length ? [["group", groups]] : []), ...contrastColumns(study)];
+  const values = more.map(([column, levels]) => `, "${column}": ` +
+    (levels.length ? `source.choice(np.array([${levels.join(", ")}], dtype=object), n)` : "source.uniform(size=n)")).join("");
+  const columns = more.map(([column, levels]) => `, "${column}": ` +
+    (levels.length ? `[${levels.join(", ")}]` : "(0, 1)")).join("");
   return `table({**{${name}: source.uniform(size=n) ${rest}}${values}}, ` +
     `columns={**{${name}: (0, 1) ${rest}}${columns}})`;
 }

@@ -27,6 +27,7 @@ function parameterLines(study) {
   const given = parametersOf(study).map(([name, value]) =>
     `${name} = ${["positive", "number"].includes(asked[name]?.kind) ? decimal(value) : tomlValue(value)}`);
   if (groupLevels(study).length) given.push("by = [\"group\"]");
+  given.push(...contrastParameters(study).map(([name, value]) => `${name} = ${value}`));
   // Refused until it is filled in: a study without its basis would be another one.
   const basis = `basis = []  # your public basis: ${study.widths[0]} lists of ${study.options.n_basis} numbers`;
   return study.options.n_basis ? [...given, basis] : given;
@@ -63,11 +64,32 @@ function labelLines(study) {
 const groupLevels = (study) =>
   Array.from({ length: (study.options.n_groups || 1) - 1 }, (_, index) => `"level-${index + 1}"`);
 
+// Columns of the design of a contrast, beside the outcomes: names, levels or none for numbers.
+function contrastColumns(study) {
+  const { n_sites: sites, n_covariates: covariates } = study.options;
+  if (sites === undefined) return [];
+  const numbers = Array.from({ length: covariates }, (_, index) => [`covariate-${index + 1}`, []]);
+  return [["group", ["\"control\"", "\"case\""]], ...numbers, ["site", siteNames(sites).map((name) => `"${name}"`)]];
+}
+
+// Parameters that name these columns, as TOML and Python write them.
+function contrastParameters(study) {
+  const columns = contrastColumns(study);
+  if (!columns.length) return [];
+  const covariates = columns.slice(1, -1).map(([name]) => `"${name}"`);
+  const outcomes = Array.from({ length: study.widths[0] }, (_, index) => `"x${index + 1}"`);
+  const many = CONSTANTS.analyses[study.analysis].python === "MassUnivariate";
+  return [["contrast", "\"group\""], ...(many ? [] : [["outcomes", `[${outcomes.join(", ")}]`]]),
+    ...(covariates.length ? [["covariates", `[${covariates.join(", ")}]`]] : []), ["site", "\"site\""]];
+}
+
 function tableLines(study) {
   const columns = Array.from({ length: study.widths[0] }, (_, index) => `x${index + 1} = { range = [0.0, 1.0] }`);
   const levels = groupLevels(study);
   return ["", "[data.columns]  # your columns: public ranges, or levels = [\"...\", ...]", ...columns,
-    ...(levels.length ? [`group = { levels = [${levels.join(", ")}] }  # the public groups`] : [])];
+    ...(levels.length ? [`group = { levels = [${levels.join(", ")}] }  # the public groups`] : []),
+    ...contrastColumns(study).map(([name, words]) =>
+      `${name} = ${words.length ? `{ levels = [${words.join(", ")}] }` : "{ range = [0.0, 1.0] }"}`)];
 }
 
 const viewNames = (study) =>

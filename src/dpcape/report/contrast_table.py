@@ -1,0 +1,122 @@
+"""Adjusted contrasts in words: of a fitted model, as rows of text, Markdown or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Protocol
+
+import numpy as np
+
+from dpcape.arrays import AnyArray, FloatArray
+
+
+class FittedContrasts(Protocol):
+    """What the texts are made from: the fitted arrays of a contrast."""
+
+    outcomes_: AnyArray
+    effect_: FloatArray
+    effect_interval_: FloatArray
+    d_: FloatArray
+    d_interval_: FloatArray
+    se_: FloatArray
+    p_: FloatArray
+    q_: FloatArray
+    contrast_: str
+    n_complete_: float
+    noise_part_: float
+    confidence: float
+    assumed_effect: float
+
+
+HEADER = ["outcome", "difference", "d", "interval of d", "p", "q"]
+
+
+def contrast_rows(model: FittedContrasts, *, most: int | None = None) -> list[list[str]]:
+    """Return one row per outcome: difference in original units, d with its interval, p and q.
+
+    Parameters
+    ----------
+    model : FittedContrasts
+        Fitted contrast.
+    most : int or None
+        Largest number of rows: those of the smallest p-values, in the order of the columns.
+    """
+    places = np.arange(len(model.outcomes_))
+    if most is not None and len(places) > most:
+        places = np.sort(np.argsort(model.p_, kind="stable")[:most])
+    return [
+        [
+            str(model.outcomes_[at]),
+            _number(model.effect_[at]),
+            _number(model.d_[at]),
+            _interval(model.d_interval_[:, at]),
+            _p_value(model.p_[at]),
+            _p_value(model.q_[at]),
+        ]
+        for at in places
+    ]
+
+
+def contrast_notes(model: FittedContrasts) -> list[str]:
+    """Return what must be said below the table."""
+    level = f"{100 * model.confidence:g}%"
+    return [
+        f"{model.contrast_}; about {model.n_complete_:.0f} complete records. d is in standard deviations of the "
+        f"outcome; its {level} intervals cover sampling and noise. q is the rate of false discoveries (Benjamini and "
+        "Hochberg).",
+        f"Noise of privacy is {100 * model.noise_part_:.0f}% of the variance. It leaves a little of sites and "
+        f"covariates in the comparison: intervals and tests assume that each of them moves an outcome by "
+        f"{model.assumed_effect:g} standard deviations at most (assumed_effect).",
+    ]
+
+
+def contrast_text(model: FittedContrasts) -> str:
+    """Return the table as plain text in columns."""
+    lines = [HEADER, *contrast_rows(model)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(HEADER))]
+    table = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines]
+    return "\n".join([*table, "", *contrast_notes(model)])
+
+
+def contrast_markdown(model: FittedContrasts) -> str:
+    """Return the table as Markdown."""
+    lines = [HEADER, ["---", *["---:"] * (len(HEADER) - 1)], *contrast_rows(model)]
+    table = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    return "\n\n".join([table, *contrast_notes(model)]) + "\n"
+
+
+def contrast_csv(model: FittedContrasts) -> str:
+    """Return all figures as CSV, one outcome per line."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["outcome", "difference", "low", "high", "d", "d_low", "d_high", "standard_error_of_d", "p", "q"])
+    for at, name in enumerate(model.outcomes_):
+        figures = [
+            model.effect_[at],
+            *model.effect_interval_[:, at],
+            model.d_[at],
+            *model.d_interval_[:, at],
+            model.se_[at],
+            model.p_[at],
+            model.q_[at],
+        ]
+        writer.writerow([name, *(repr(float(figure)) for figure in figures)])
+    return out.getvalue()
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _interval(ends: FloatArray) -> str:
+    if not np.isfinite(ends).all():
+        return "anything"
+    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+
+
+def _p_value(value: float) -> str:
+    if value < 1e-4:
+        return f"{value:.0e}" if value > 0 else "0"
+    return f"{value:.{2 if value > 0.01 else 1 + math.ceil(-math.log10(value))}f}"

@@ -1,0 +1,314 @@
+"""The two statistics of adjusted contrasts: moments of the design, and products of residuals with outcomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, minimum, sqrt
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.record_blocks import CodedBlocks
+from dpcape.statistics.reduced import checked_matrix
+from dpcape.statistics.scaling import clip_to_ball
+from dpcape.statistics.statistic import Statistic, known
+from dpcape.statistics.table_designs import TableDesign
+
+_BLOCK = 1 << 12
+_LARGEST = 1e100
+SQUARES = 2.5
+"""Weight of a squared outcome in the moments of a design, squared."""
+OUTCOMES = 0.25
+"""What outcomes add to the squared diameter of the moments of a design, relative to it."""
+CONTRAST = 0.25
+"""Weight of the product of residual and contrast."""
+
+
+class DesignMeans(NamedTuple):
+    """Means over all records of what complete records contribute.
+
+    Attributes
+    ----------
+    counts : (S,) array
+        Share of all records that are complete and of each site.
+    sums : (S, width) array
+        Rows of the design by site.
+    products : (width, width) array
+        Products of the design's columns.
+    outcomes, squares : (V,) array
+        Outcomes and their squares.
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    products: FloatArray
+    outcomes: FloatArray
+    squares: FloatArray
+
+
+@known
+class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
+    r"""Moments of a design by site, and of the outcomes, over complete records.
+
+    A complete record of site s with the design row z, :math:`|z|^2 \le b` for b columns, and outcomes y in [-1, 1]
+    contributes :math:`(b e_s, \sqrt{2b}\, e_s \otimes z, z z', t y, t \sqrt{5/2}\, y^2)` with
+    :math:`t = b / \sqrt{2 V}` for V outcomes; an incomplete one zero.
+
+    *Diameter.* The part of the design. (1) Same site: with :math:`\theta = z \cdot z'` the squared distance is
+    :math:`2b(|z|^2 + |z'|^2 - 2\theta) + |z|^4 + |z'|^4 - 2\theta^2 \le 6b^2 - 4b\theta - 2\theta^2 \le 8b^2`, the
+    largest at :math:`\theta = -b`, that is :math:`z' = -z`. (2) Different sites:
+    :math:`2b^2 + 2b(|z|^2 + |z'|^2) + |z|^4 + |z'|^4 - 2\theta^2 \le 8b^2`. (3) Incomplete:
+    :math:`b^2 + 2b|z|^2 + |z|^4 \le 4b^2`.
+
+    The part of the outcomes. Two values that are :math:`\Delta` apart have a sum of at most :math:`2 - \Delta`, so
+    their squares are at most :math:`\Delta(2 - \Delta)` apart, and :math:`\Delta^2 + \frac 5 2 \Delta^2(2 - \Delta)^2
+    \le 4` because :math:`2 + \Delta - \frac 5 2 \Delta^2 (2 - \Delta) > 0` on [0, 2] (its least value is 0.31, at
+    :math:`\Delta = 1.22`). From zero, :math:`y^2 + \frac 5 2 y^4 \le 3.5`. So it is at most :math:`4 V t^2 = 2 b^2`.
+
+    Together the diameter is :math:`\sqrt{10}\, b`, attained by z' = -z and y' = -y, all ends of ranges. No contribution
+    is longer than :math:`b \sqrt{4 + 3.5 / 2}`.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    outcomes : (V,) array of int
+        Positions of the outcomes.
+    design : array of int
+        Positions of the contrast and the covariates.
+    site : int
+        Position of the column with the sites; -1 if there is none.
+    """
+
+    name = "design_moments"
+    kinds = frozenset({"table"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, outcomes: IntArray, design: IntArray, site: int) -> None:
+        super().__init__(facts, outcomes=outcomes, design=design, site=site)
+        self._design = TableDesign(facts, outcomes, design, site)
+        self.weights = moment_weights(self._design.n_columns, self._design.n_outcomes)
+
+    @staticmethod
+    def extent(*, n_columns: Number, width: Number, n_sites: Number, n_outcomes: Number) -> Extent:
+        """Return the extent for a design of ``n_columns`` columns, which become ``width`` numbers."""
+        size = n_sites * (1 + width) + packed_size(width) + 2 * n_outcomes
+        radius = n_columns * math.sqrt(4 + (1 + SQUARES) * 2 * OUTCOMES)
+        return Extent(
+            size, n_columns * math.sqrt(8 * (1 + OUTCOMES)), radius, rounding_in_blocks(width, radius, block=_BLOCK)
+        )
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "n_columns": self._design.n_columns,
+            "width": self._design.width,
+            "n_sites": self._design.n_sites,
+            "n_outcomes": self._design.n_outcomes,
+        }
+
+    def total(self, records: CodedBlocks) -> FloatArray:
+        n_sites, width = self._design.n_sites, self._design.width
+        counts, sums, products = np.zeros(n_sites), np.zeros((n_sites, width)), np.zeros((width, width))
+        outcomes, squares = np.zeros(self._design.n_outcomes), np.zeros(self._design.n_outcomes)
+        for block in records.coded_blocks(_BLOCK):
+            rows = self._design.rows(block)
+            counts += np.bincount(rows.sites, minlength=n_sites)
+            for column in range(width):
+                sums[:, column] += np.bincount(rows.sites, weights=rows.design[:, column], minlength=n_sites)
+            products += rows.design.T @ rows.design
+            outcomes += rows.outcomes.sum(axis=0)
+            squares += np.einsum("ij,ij->j", rows.outcomes, rows.outcomes)
+        weights = self.weights
+        return np.concatenate(
+            [
+                weights.counts * counts,
+                weights.sums * sums.ravel(),
+                pack(products),
+                weights.outcomes * outcomes,
+                weights.squares * squares,
+            ]
+        )
+
+    def unpack(self, packed: FloatArray) -> DesignMeans:
+        """Return the means, without their weights."""
+        n_sites, width, n_outcomes = self._design.n_sites, self._design.width, self._design.n_outcomes
+        sizes = [n_sites, n_sites * width, packed_size(width), n_outcomes, n_outcomes]
+        parts = np.split(packed, np.cumsum(sizes)[:-1])
+        weights = self.weights
+        return DesignMeans(
+            parts[0] / weights.counts,
+            (parts[1] / weights.sums).reshape(n_sites, width),
+            unpack(parts[2], width),
+            parts[3] / weights.outcomes,
+            parts[4] / weights.squares,
+        )
+
+
+class MomentWeights(NamedTuple):
+    """Weights of the parts of the moments of a design: noise on a part is in inverse proportion to its weight."""
+
+    counts: float
+    sums: float
+    outcomes: float
+    squares: float
+
+
+def moment_weights(n_columns: int, n_outcomes: int) -> MomentWeights:
+    """Return the weights for a design of so many columns."""
+    outcomes = n_columns * math.sqrt(2 * OUTCOMES / n_outcomes)
+    return MomentWeights(float(n_columns), math.sqrt(2 * n_columns), outcomes, outcomes * math.sqrt(SQUARES))
+
+
+class ProductMeans(NamedTuple):
+    """Means over all records of products of residuals.
+
+    Attributes
+    ----------
+    products : (V,) array
+        Residual times outcome.
+    squares : (V,) array
+        The same, squared record by record.
+    contrast : float
+        Residual times contrast, shortened as the outcomes were.
+    """
+
+    products: FloatArray
+    squares: FloatArray
+    contrast: float
+
+
+@known
+class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
+    r"""Products of the contrast's residual with the outcomes, their squares, and the product with the contrast.
+
+    Of a complete record of site s with the design row z, :math:`r = w_s (c \cdot z - o_s)` is moved into [-1, 1], and
+    :math:`u = (y - centre) / scale` into the unit ball, by a factor :math:`f \le 1`. It contributes
+    :math:`(r u, (r u)^2 / \sqrt 2, r f z_1 / 4)`, where :math:`z_1` in [-1, 1] is the contrast; an incomplete record
+    contributes zero.
+
+    *Diameter.* For m = r u and m' in the unit ball let p = m + m', q = m - m', and :math:`\delta = p \cdot q`. Since
+    :math:`|p \pm q| \le 2`, :math:`|p|^2 + |q|^2 + 2|\delta| \le 4`. The squares differ by the numbers
+    :math:`p_i q_i`, whose sum is :math:`\delta` and whose absolute values sum to at most :math:`|p||q|`; the sum of
+    their squares is at most that of their positive and of their negative sum, :math:`(|p|^2|q|^2 + \delta^2)/2`. With
+    P and Q the larger and the smaller of :math:`|p|^2, |q|^2`, :math:`Q \le 4 - P - 2|\delta|`, the squared distance
+    is at most :math:`P + (PQ + \delta^2)/4 \le 2P - P^2/4 + |\delta| (|\delta|/4 - P/2) \le 4`, because
+    :math:`|\delta| \le \sqrt{PQ} \le P`. The last number adds at most 1/4. From an incomplete record:
+    :math:`1 + 1/2 + 1/16`. So the diameter is :math:`\sqrt{4.25}`, attained by u' = -u of length 1, r = r' = 1 and
+    opposite contrasts.
+
+    All of this holds for any finite public arrays: what they make of a record is clipped afterwards, and what is not a
+    number becomes zero.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    outcomes : (V,) array of int
+        Positions of the outcomes.
+    design : array of int
+        Positions of the contrast and the covariates.
+    site : int
+        Position of the column with the sites; -1 if there is none.
+    coefficients : (width,) array
+        The c of the residual.
+    offsets : (S,) array
+        The o_s.
+    site_weights : (S,) array
+        The w_s.
+    centre, scale : (V,) array
+        Public numbers, one per outcome.
+    """
+
+    name = "residual_products"
+    kinds = frozenset({"table"})
+    units = frozenset({"record"})
+
+    def __init__(
+        self,
+        facts: PublicFacts,
+        outcomes: IntArray,
+        design: IntArray,
+        site: int,
+        coefficients: FloatArray,
+        offsets: FloatArray,
+        site_weights: FloatArray,
+        centre: FloatArray,
+        scale: FloatArray,
+    ) -> None:
+        super().__init__(
+            facts,
+            outcomes=outcomes,
+            design=design,
+            site=site,
+            coefficients=coefficients,
+            offsets=offsets,
+            site_weights=site_weights,
+            centre=centre,
+            scale=scale,
+        )
+        self._design = TableDesign(facts, outcomes, design, site)
+        n_sites, n_outcomes = self._design.n_sites, self._design.n_outcomes
+        self._coefficients = checked_matrix("coefficients", coefficients, (self._design.width,))
+        self._offsets = checked_matrix("offsets", offsets, (n_sites,))
+        self._site_weights = checked_matrix("site_weights", site_weights, (n_sites,))
+        self._centre = checked_matrix("centre", centre, (n_outcomes,))
+        self._scale = checked_matrix("scale", scale, (n_outcomes,))
+
+    @staticmethod
+    def extent(*, n_outcomes: Number, width: Number) -> Extent:
+        """Return the extent for ``n_outcomes`` outcomes and a design of ``width`` numbers."""
+        radius = math.sqrt(1.5 + CONTRAST**2)
+        rounding = rounding_in_blocks(n_outcomes + width, radius, block=_BLOCK)
+        return Extent(2 * n_outcomes + 1, math.sqrt(4 + 4 * CONTRAST**2), radius, rounding)
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_outcomes": self._design.n_outcomes, "width": self._design.width}
+
+    def total(self, records: CodedBlocks) -> FloatArray:
+        n_outcomes = self._design.n_outcomes
+        result = np.zeros(2 * n_outcomes + 1)
+        for block in records.coded_blocks(_BLOCK):
+            rows = self._design.rows(block)
+            residuals = self._residuals(rows.design, rows.sites)
+            with np.errstate(all="ignore"):
+                outcomes = (rows.outcomes - self._centre) / self._scale
+            # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
+            np.clip(outcomes, -_LARGEST, _LARGEST, out=outcomes)
+            factors = clip_to_ball(outcomes)
+            result[:n_outcomes] += residuals @ outcomes
+            np.multiply(outcomes, outcomes, out=outcomes)
+            result[n_outcomes:-1] += (residuals * residuals) @ outcomes
+            result[-1] += (residuals * factors) @ rows.design[:, 0]
+        result[n_outcomes:-1] *= math.sqrt(0.5)
+        result[-1] *= CONTRAST
+        return result
+
+    def _residuals(self, design: FloatArray, sites: IntArray) -> FloatArray:
+        """Return the residual of every record, in [-1, 1]; zero where it is not a number."""
+        with np.errstate(all="ignore"):
+            # Added column by column, so that a residual does not depend on where in a block its record stands.
+            found = -self._offsets[sites]
+            for coefficient, column in zip(self._coefficients, design.T, strict=True):
+                found = found + coefficient * column
+            found = found * self._site_weights[sites]
+        return np.clip(np.nan_to_num(found, nan=0.0), -1.0, 1.0)
+
+    def unpack(self, packed: FloatArray) -> ProductMeans:
+        """Return the means, without their weights."""
+        n_outcomes = self._design.n_outcomes
+        return ProductMeans(packed[:n_outcomes], packed[n_outcomes:-1] * math.sqrt(2), float(packed[-1]) / CONTRAST)
+
+
+def length_of_outcomes(n_outcomes: Number) -> Number:
+    """Return the length to which standardised outcomes are shortened, at least.
+
+    Shortening a row of many outcomes weighs the record, and changes no slope; of few, it shortens their tails.
+    """
+    return 0.9 * sqrt(n_outcomes) + 1.6 * minimum(1, 4 / n_outcomes)

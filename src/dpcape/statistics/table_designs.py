@@ -1,0 +1,123 @@
+"""Designs of adjusted contrasts: columns of a table as numbers, and the site or scanner each record belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.statistics.cells import CATEGORY
+
+NO_SITE = -1
+"""Position of the column of sites where there is none: all records are then one site."""
+
+
+class DesignRows(NamedTuple):
+    """The complete records of a block.
+
+    Attributes
+    ----------
+    design : (n, width) array
+        Contrast and covariates as numbers.
+    sites : (n,) array of int
+        Site of each record.
+    outcomes : (n, V) array
+        Outcomes as places in their ranges, from -1 to 1.
+    """
+
+    design: FloatArray
+    sites: IntArray
+    outcomes: FloatArray
+
+
+class TableDesign:
+    r"""Public columns that a contrast, its covariates, the site and the outcomes are read from.
+
+    A number is its place in its range, from -1 to 1. A category of two levels is -1 or 1; one of L levels is L - 1
+    numbers, of which at most one is 1 and the others are 0. So each column of the design has a length of at most 1,
+    and a row of the design is at most :math:`\sqrt{n}` long for n columns: everything is moved into its range here
+    too, so this holds for any block. A record with a missing value in one of these columns is left out.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    outcomes : (V,) array of int
+        Positions of the outcomes, all numbers or dates.
+    design : array of int
+        Positions of the contrast and the covariates.
+    site : int
+        Position of the column with the sites, a category; NO_SITE if there is none.
+    """
+
+    def __init__(self, facts: PublicFacts, outcomes: IntArray, design: IntArray, site: int) -> None:
+        self._outcomes, self._design = _places(facts, outcomes, "outcomes"), _places(facts, design, "design")
+        named = [*self._outcomes, *self._design, *([] if site == NO_SITE else [site])]
+        if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
+            raise InvalidParameter(f"site must be the position of a column, or {NO_SITE}; got {site!r}.")
+        if len(set(named)) != len(named):
+            raise InvalidParameter(f"outcomes, design and site must be different columns; got positions {named}.")
+        self._site, self._columns = int(site), facts.columns
+        if any(facts.columns[at].kind == CATEGORY for at in self._outcomes):
+            raise InvalidParameter("outcomes must be numbers or dates; got a category. Choose other columns.")
+        if site != NO_SITE and facts.columns[site].kind != CATEGORY:
+            raise InvalidParameter("site must be a category; got a number. Declare levels for it.")
+        self.width = design_width([facts.columns[at] for at in self._design])
+        self.n_columns, self.n_outcomes = len(self._design), len(self._outcomes)
+        self.n_sites = 1 if site == NO_SITE else len(facts.columns[site].levels)
+
+    def rows(self, block: FloatArray) -> DesignRows:
+        """Return the complete records of a block."""
+        used = [*self._outcomes, *self._design, *([] if self._site == NO_SITE else [self._site])]
+        kept = ~np.isnan(block[:, used]).any(axis=1)
+        complete = block if kept.all() else block[kept]
+        parts = [_numbers(self._columns[at], complete[:, at]) for at in self._design]
+        design = np.column_stack(parts)
+        sites = np.zeros(len(complete), dtype=np.intp)
+        if self._site != NO_SITE:
+            sites = np.clip(complete[:, self._site], 0, self.n_sites - 1).astype(np.intp)
+        return DesignRows(design, sites, np.clip(complete[:, self._outcomes], -1.0, 1.0))
+
+
+def design_width(columns: Sequence[PublicColumn]) -> int:
+    """Return how many numbers the columns of a design become."""
+    return sum(_width(column) for column in columns)
+
+
+def design_names(columns: Sequence[PublicColumn]) -> list[str]:
+    """Return names of the numbers of a design."""
+    names = []
+    for column in columns:
+        many = _width(column) > 1
+        names += [f"{column.name} = {level}" for level in column.levels[:-1]] if many else [column.name]
+    return names
+
+
+def _width(column: PublicColumn) -> int:
+    return max(len(column.levels) - 1, 1)
+
+
+def _numbers(column: PublicColumn, codes: FloatArray) -> FloatArray:
+    """Return a column as numbers, of a length of at most 1 together."""
+    if column.kind != CATEGORY:
+        return np.clip(codes, -1.0, 1.0)[:, np.newaxis]
+    if len(column.levels) <= 2:
+        # A single level says nothing: it is -1 for everyone.
+        return np.where(codes >= 1, 1.0, -1.0)[:, np.newaxis]
+    levels = np.clip(codes, 0, len(column.levels) - 1).astype(np.intp)
+    found: FloatArray = np.eye(len(column.levels))[levels][:, :-1]
+    return found
+
+
+def _places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
+    array = np.asarray(places)
+    found = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
+    if not all(0 <= at < len(facts.columns) for at in found):
+        raise InvalidParameter(
+            f"{name} must be positions of the {len(facts.columns)} columns of a table, at least one; got {places!r}."
+        )
+    return [int(at) for at in found]
