@@ -248,6 +248,17 @@ def test_closed_forms_of_exposures_are_those_of_the_view(protocol: Protocol, dat
         assert protocol.exposure(site, honest, own, shared) == pytest.approx(view[site], rel=1e-9)
 
 
+@pytest.mark.parametrize("size", [1e-120, 1e-80, 1e80, 1e120])
+@pytest.mark.parametrize("protocol", [Cape(n_colluding=1), SecureSum(n_colluding=1), Independent()])
+def test_closed_forms_hold_for_the_smallest_and_largest_bounds(protocol: Protocol, size: float) -> None:
+    """Noise of third moments is up to the cube of a bound; the product of two of its squares is out of range."""
+    own, shared, honest = np.array([1.0, 2.0, 3.0, 1.0]) * size, np.array([20.0, 30.0, 40.0, 20.0]) * size, [0, 1, 3]
+    view = protocol.view(4, honest=honest, own_scales=own, shared_scales=shared).exposures()
+    assert np.isfinite(protocol.cover(own, shared)).all()
+    for site in honest:
+        assert protocol.exposure(site, honest, own, shared) == pytest.approx(view[site], rel=1e-9)
+
+
 def test_closed_forms_know_when_nothing_protects() -> None:
     none, some = np.zeros(3), np.ones(3)
     assert math.isinf(SecureSum(n_colluding=0).exposure(0, [0, 1], none, none))

@@ -36,7 +36,8 @@ class ZeroSum(Protocol):
 
     def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         own, shared = own_scales**2, shared_scales**2
-        return own * shared / (own + shared)
+        # A quotient before the product: squares may be near the end of the range of floating-point numbers.
+        return own * (shared / (own + shared))
 
     def view(
         self,
@@ -66,7 +67,7 @@ class ZeroSum(Protocol):
         part = float(shared_scales[site] ** 2) / mine
         if part == 0:
             return 1 / math.sqrt(mine)
-        common = float(np.sum(own * drawn / np.where(both > 0, both, 1.0)))
+        common = float(np.sum(own * (drawn / np.where(both > 0, both, 1.0))))
         return math.sqrt(1 / mine + part**2 / common) if common else math.inf
 
     def adversary(self) -> str:
