@@ -21,9 +21,10 @@ import numpy as np
 from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, DataPlan, Holding, checked_shape, selected
+from dpcape.records.readers.columnar import csv_columns, parquet_columns
 
 # What table programs write for a value that is not there.
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "."}
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 SPARSE_ARRAYS = {"data", "indices", "indptr", "shape"}
 """Arrays of a sparse matrix stored by rows, as SciPy writes it."""
 
@@ -114,8 +115,12 @@ class _ByColumn(ABC):
 class CsvFile(_ByColumn):
     """A table with a header line, separated by commas (or by tabs if its name says .tsv), maybe gzipped."""
 
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if ".tsv" in self._path.name.lower() else ","
+
     def _lines(self, stream: IO[str]) -> Iterator[list[str]]:
-        return csv.reader(stream, delimiter="\t" if ".tsv" in self._path.name.lower() else ",")
+        return csv.reader(stream, delimiter=self._delimiter)
 
     def _open(self) -> IO[str]:
         if self._path.suffix.lower() == ".gz":
@@ -138,6 +143,11 @@ class CsvFile(_ByColumn):
 
     def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
         names = self._names()
+        whole = csv_columns(self._path, names, texts, delimiter=self._delimiter, missing=_MISSING)
+        return self._by_cell(names, texts) if whole is None else whole
+
+    def _by_cell(self, names: Sequence[str], texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        """Read cell by cell, as Python reads CSV and numbers: what counts in every case of doubt."""
         places = {name: names.index(name) for name in texts}
         kept: dict[str, Any] = {name: [] if is_text else array("d") for name, is_text in texts.items()}
         with self._open() as stream:
@@ -164,9 +174,8 @@ class ParquetFile(_ByColumn):
         return self._read(dict.fromkeys(self._names(), True))
 
     def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
-        try:
-            found = import_module("pyarrow.parquet").read_table(self._path, columns=list(texts)).to_pydict()
-        except ImportError:
+        found = parquet_columns(self._path, texts)
+        if found is None:
             found = _polars().read_parquet(self._path, columns=list(texts)).to_dict(as_series=False)
         return {name: _parquet_column(name, found[name], is_text) for name, is_text in texts.items()}
 
@@ -348,7 +357,9 @@ def _array(values: Any, is_text: bool) -> AnyArray:
     return np.array(values, dtype=object) if is_text else np.frombuffer(values, dtype=np.float64)
 
 
-def _parquet_column(name: str, values: Sequence[object], is_text: bool) -> AnyArray:
+def _parquet_column(name: str, values: AnyArray | Sequence[object], is_text: bool) -> AnyArray:
+    if isinstance(values, np.ndarray):
+        return values
     if is_text:
         return np.array([None if value is None else str(value) for value in values], dtype=object)
     return _array(array("d", (_cell("" if value is None else str(value), False, name) for value in values)), False)

@@ -1,0 +1,160 @@
+"""Whole columns at once, with pyarrow. What it would read otherwise than cell by cell is left to that path: None."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from dpcape.arrays import AnyArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Column: TypeAlias = pa.ChunkedArray
+
+_SCAN_BYTES = 2**20
+
+
+def csv_columns(
+    path: Path, names: Sequence[str], texts: Mapping[str, bool], *, delimiter: str, missing: frozenset[str]
+) -> dict[str, AnyArray] | None:
+    """Return columns of a CSV file, or None if it must be read cell by cell.
+
+    Parameters
+    ----------
+    path : Path
+        The file, maybe gzipped.
+    names : sequence of str
+        All columns, as its header has them.
+    texts : mapping
+        The columns to read, each with whether it holds text.
+    delimiter : str
+        What separates cells.
+    missing : frozenset of str
+        Cells, in lower case, that stand for a value that is not there.
+    """
+    try:
+        arrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    content = _scanned(path)
+    if content is None:
+        return None
+    words = arrow.dictionary(arrow.int32(), arrow.string())
+    convert = reader.ConvertOptions(
+        column_types={name: words if is_text else arrow.float64() for name, is_text in texts.items()},
+        include_columns=list(texts),
+        null_values=sorted(spelling for word in missing for spelling in _spellings(word)),
+        strings_can_be_null=False,
+    )
+    # Only a quoted cell holds a line break; looking for them costs time.
+    parse = reader.ParseOptions(delimiter=delimiter, newlines_in_values=content.has_quotes)
+    try:
+        with arrow.input_stream(str(path), compression="gzip" if _is_gzipped(path) else None) as stream:
+            header = reader.open_csv(stream, parse_options=parse).schema.names
+        if list(header) != list(names):
+            return None
+        with arrow.input_stream(str(path), compression="gzip" if _is_gzipped(path) else None) as stream:
+            table = reader.read_csv(stream, parse_options=parse, convert_options=convert)
+    except (arrow.ArrowException, OSError):
+        return None
+    found: dict[str, AnyArray] = {}
+    for name, is_text in texts.items():
+        column = _words(table[name], missing) if is_text else _numbers(table[name])
+        if column is None:
+            return None
+        found[name] = column
+    return found
+
+
+def parquet_columns(path: Path, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]] | None:
+    """Return columns of a Parquet file, as arrays where all cells are alike and as lists of cells otherwise.
+
+    None if pyarrow is not installed.
+    """
+    try:
+        arrow, reader = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        return None
+    kinds, schema = arrow.types, reader.read_schema(path)
+    words = [name for name, is_text in texts.items() if is_text and kinds.is_string(schema.field(name).type)]
+    table = reader.read_table(path, columns=list(texts), read_dictionary=words)
+    found: dict[str, AnyArray | list[object]] = {}
+    for name, is_text in texts.items():
+        column = table[name]
+        if not is_text and (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
+            found[name] = np.asarray(column.to_numpy(), dtype=np.float64)
+        elif name in words:
+            found[name] = _cells(column, str)
+        else:
+            found[name] = column.to_pylist()
+    return found
+
+
+class _Content:
+    """What was seen of a file's bytes."""
+
+    def __init__(self) -> None:
+        self.has_quotes = False
+
+
+def _scanned(path: Path) -> _Content | None:
+    """Return what a file holds, or None if it is not UTF-8 throughout or holds zero bytes."""
+    content, decoder = _Content(), codecs.getincrementaldecoder("utf-8")()
+    try:
+        with _opened(path) as stream:
+            while block := stream.read(_SCAN_BYTES):
+                if b"\0" in block:
+                    return None
+                content.has_quotes = content.has_quotes or b'"' in block
+                if not block.isascii() or decoder.getstate()[0]:
+                    decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except (UnicodeDecodeError, OSError, EOFError):
+        return None
+    return content
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path)) if _is_gzipped(path) else path.open("rb")
+
+
+def _is_gzipped(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _spellings(word: str) -> list[str]:
+    """Return a word in every mixture of lower and upper case."""
+    return ["".join(letters) for letters in itertools.product(*({letter, letter.upper()} for letter in word))]
+
+
+def _numbers(column: Column) -> AnyArray | None:
+    values = np.asarray(column.to_numpy(), dtype=np.float64)
+    # A number that is not a number was written out in a way of its own.
+    return values if int(np.isnan(values).sum()) == column.null_count else None
+
+
+def _words(column: Column, missing: frozenset[str]) -> AnyArray:
+    def read(word: str) -> str | None:
+        stripped = word.strip()
+        return None if stripped.lower() in missing else stripped
+
+    return _cells(column, read)
+
+
+def _cells(column: Column, read: Callable[[str], str | None]) -> AnyArray:
+    """Return what ``read`` makes of each cell, None where there is none; each word of a part is read once."""
+    parts = []
+    for part in column.chunks:
+        words = [read(word) for word in part.dictionary.to_pylist()]
+        # An index of -1 finds the last one.
+        cells = np.array([*words, None], dtype=object)
+        parts.append(cells[part.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return np.concatenate(parts) if parts else np.empty(0, dtype=object)
