@@ -34,6 +34,7 @@ _WHERE = {
     "LinearRegression": "estimators",
     "CCA": "estimators",
     "MultiCCA": "estimators",
+    "Correlation": "estimators",
     "MixtureModel": "estimators",
     "GroupContrast": "estimators",
     "MassUnivariate": "estimators",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from dpcape.estimators import (
         CCA,
         PCA,
+        Correlation,
         GroupContrast,
         JointICA,
         KMeans,
@@ -74,6 +76,7 @@ __all__ = [
     "CCA",
     "PCA",
     "Cape",
+    "Correlation",
     "Dealer",
     "Exact",
     "Federation",

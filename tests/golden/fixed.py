@@ -52,6 +52,8 @@ STUDIES: list[tuple[str, str, str]] = [
     ("mean", "", ROWS),
     ("pca", "n_components = 3", ROWS),
     ("pca", 'n_components = "auto"\ncenter = true', ROWS),
+    ("correlation", "", ROWS),
+    ("correlation", 'confidence = 0.9\nscale = "none"', RESPONSE),
     ("cca", "n_components = 2", VIEWS),
     ("cca", "n_components = 2\ncenter = true", VIEWS),
     ("cca", 'n_components = 2\nscale = "private"', VIEWS),

@@ -36,6 +36,9 @@ def _studies() -> list[Study]:
         add("cca", widths, bounds, n_components=1)
         add("centred-cca", widths, bounds, n_components=1)
         add("scaled-cca", widths, bounds, n_components=1)
+    for width, bound in ((1, 1.0), (12, 3.0), (90, 0.5)):
+        add("correlation", [width], [bound])
+        add("correlation-as-given", [width], [bound])
     for widths, bounds in (([8, 8, 8], [1.0, 1.0, 1.0]), ([30, 5, 2, 9], [1.0, 2.5, 0.1, 4.0]), ([3, 9], [1.0, 2.5])):
         add("multi-cca", widths, bounds, n_components=1)
         add("centred-multi-cca", widths, bounds, n_components=1)

@@ -296,6 +296,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "mass univariate": (dpcape.MassUnivariate, {"contrast": "arm", "covariates": ["stage"]}, _people),
     "pca": (dpcape.PCA, {"n_components": 2}, lambda: _tables("rows")),
     "pca, centred": (dpcape.PCA, {"n_components": 2, "center": True}, lambda: _tables("rows")),
+    "correlation": (dpcape.Correlation, {}, lambda: _tables("rows")),
     "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),
     "cca, scaled": (dpcape.CCA, {"n_components": 1, "scale": "private"}, lambda: _tables("views")),
     "cca, centred": (dpcape.CCA, {"n_components": 1, "center": True}, lambda: _tables("views")),

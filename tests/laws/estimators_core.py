@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import CCA, PCA, Mean, MultiCCA, Quantile, rows, views
+from dpcape import CCA, PCA, Correlation, Mean, MultiCCA, Quantile, rows, views
 
 SITES = ("ava", "bob", "cid", "dot")
 
@@ -90,6 +90,12 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
         _many_rows,
         {"components_": 1e-1, "explained_": 2e-2, "mean_": 1e-2},
+    ),
+    "Correlation": (lambda e, d: Correlation(epsilon=e, delta=d), _many_rows, {"correlations_": 5e-2}),
+    "Correlation-as-given": (
+        lambda e, d: Correlation(epsilon=e, delta=d, scale="none"),
+        _rows,
+        {"correlations_": 2e-1},
     ),
     "CCA": (lambda e, d: CCA(1, epsilon=e, delta=d), _views, {"correlations_": 1e-1}),
     "CCA-centred": (lambda e, d: CCA(1, epsilon=e, delta=d, center=True), _views, {"correlations_": 1e-1}),

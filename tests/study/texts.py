@@ -52,6 +52,7 @@ ANALYSES = {
     "mass_univariate": ('contrast = "arm"\ncovariates = ["age"]', TABLE),
     "mean": ("", ROWS),
     "pca": ("n_components = 2", ROWS),
+    "correlation": ("", ROWS),
     "cca": ("n_components = 2", VIEWS),
     "multi_cca": ("n_components = 2", SEVERAL),
     "kmeans": ("n_clusters = 3\nn_iter = 3", ROWS),

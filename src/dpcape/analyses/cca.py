@@ -17,14 +17,21 @@ _REASON = (
 
 def moments_of_views(p: Public) -> Steps:
     """Yield the releases of the moments of views that are divided by their bounds, or standardised privately."""
+    if p.center or p.scale == "private":
+        yield from centred_moments_of_views(p)
+    else:
+        yield Release("scaled_second_moment", _numbers(p))
+
+
+def centred_moments_of_views(p: Public) -> Steps:
+    """Yield the releases of the mean and second moment of views that are recentred, or standardised, privately."""
+    plan = yield from standardising(p) if p.scale == "private" else scaling(p, wanted=True, keep_units=True)
+    yield Release("scaled_centred_moments", _numbers(p), plan.left)
+
+
+def _numbers(p: Public) -> dict[str, Number | None]:
     # Each view is divided by its bound, or by its radius, and is at most 1 long.
-    numbers: dict[str, Number | None] = {"n_features": p.n_features, "bound": sqrt(p.n_views)}
-    is_scaled = p.scale == "private"
-    if not p.center and not is_scaled:
-        yield Release("scaled_second_moment", numbers)
-        return
-    plan = yield from standardising(p) if is_scaled else scaling(p, wanted=True, keep_units=True)
-    yield Release("scaled_centred_moments", numbers, plan.left)
+    return {"n_features": p.n_features, "bound": sqrt(p.n_views)}
 
 
 CCA = Analysis(

@@ -2,6 +2,7 @@
 
 from dpcape.estimators.cca import CCA
 from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
+from dpcape.estimators.correlation import Correlation
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.joint_ica import JointICA
 from dpcape.estimators.kmeans import KMeans
@@ -20,6 +21,7 @@ from dpcape.estimators.torch_classifier import TorchClassifier
 __all__ = [
     "CCA",
     "PCA",
+    "Correlation",
     "FederatedEstimator",
     "GroupContrast",
     "JointICA",

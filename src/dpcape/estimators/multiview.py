@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,19 +16,18 @@ from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.statistics.moments import MEAN_WEIGHT
 
-# Share of the recentred rows of a view that are not clipped.
-_QUANTILE = 0.9
-
 
 class MultiviewEstimator(FederatedEstimator):
     """Base class of estimators that release the stacked second moment of views, each divided by its bound."""
 
     center: bool
     scale: str | None
+    # Share of the recentred rows of a view that are not clipped.
+    _quantile: ClassVar[float] = 0.9
 
     @property
     def _is_centred(self) -> bool:
-        return self.center or self.scale is not None
+        return self.center or self.scale == "private"
 
     def _moments(self, federation: Federation, private: Allowance) -> tuple[Scaling, FloatArray, FloatArray]:
         """Return how views were standardised, and the mean and second moment of the standardised views."""
@@ -37,12 +37,12 @@ class MultiviewEstimator(FederatedEstimator):
             moment = private.mean(scaled(facts, scaling, "second_moment"))
             return scaling, np.zeros(facts.n_features), moment
         public = self.public(federation)
-        if self.scale is None:
+        if self.scale != "private":
             if recentred_or_warned(public):
-                scaling = private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
+                scaling = private_scaling(federation, private, quantile=self._quantile, keep_units=True)
         elif deviations_found(public):
             found = bool(lengths_found(public))
-            scaling = private_scaling(federation, private, quantile=_QUANTILE, lengths=found)
+            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=found)
         else:
             warn_of_no_scaling()
         mean, moment = private.mean(scaled(facts, scaling, "centred_moments", mean_weight=MEAN_WEIGHT))

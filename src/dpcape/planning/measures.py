@@ -27,6 +27,7 @@ from dpcape.formula import computed
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.postprocessing.eigen import noise_norm
+from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
 from dpcape.statistics import polynomial_coefficients
@@ -153,6 +154,12 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
         return scale / math.sqrt(2) * 2 * sum(reached) / (n_views * (n_views - 1))
 
     return Measure("correlation that noise alone would reach", "share", reached)
+
+
+def _noise_of_correlations(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the noise of a correlation, for columns of equal variance and rows of the usual lengths."""
+    size = facts.n_features * USUAL_LENGTH**2
+    return _noise("noise of each correlation", lambda scales: scales[-1] / math.sqrt(2) * size, "share")
 
 
 def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -312,6 +319,7 @@ MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Meas
     "noise_of_sizes": _noise_of_sizes,
     "noise_of_contrasts": _noise_of_contrasts,
     "energy_lost": _energy_lost,
+    "noise_of_correlations": _noise_of_correlations,
     "correlation_of_noise": _correlation_of_noise,
     "variance_lost": _variance_lost,
     "noise_of_centres": _noise_of_centres,

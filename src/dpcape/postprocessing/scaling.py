@@ -18,8 +18,8 @@ _LEAST_IN_NOISE = 2.0
 # No standardised row of interest is longer than this many times the root of the number of columns.
 _LONGEST = 16.0
 
-# Most standardised rows of D columns are shorter than this many times sqrt(D).
-_USUAL = 1.2
+USUAL_LENGTH = 1.2
+"""Most standardised rows of D columns are shorter than this many times sqrt(D)."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def top_of(
 
 def usual_radius(widths: Sequence[int]) -> FloatArray:
     """Return a length that most standardised rows do not exceed, per view, where lengths are not released."""
-    radius: FloatArray = _USUAL * np.sqrt(np.array(widths, dtype=np.float64))
+    radius: FloatArray = USUAL_LENGTH * np.sqrt(np.array(widths, dtype=np.float64))
     return radius
 
 

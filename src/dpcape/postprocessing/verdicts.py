@@ -71,6 +71,28 @@ def of_tests(quantities: Sequence[str], p_values: Sequence[float] | FloatArray) 
     return verdicts
 
 
+def of_correlations(
+    quantities: Sequence[str], low: FloatArray, high: FloatArray, p_values: FloatArray
+) -> list[Verdict]:
+    """Return verdicts on correlations by p-values that are adjusted for their number, and by their intervals.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the pairs.
+    low, high : array
+        Ends of their intervals.
+    p_values : array
+        Adjusted p-values.
+    """
+    verdicts = []
+    for quantity, first, last, p_value in zip(quantities, low, high, p_values, strict=True):
+        # An interval as long as half of all possible correlations says nothing.
+        word = DETERMINED if p_value <= LEVEL else NOT_DETERMINED if last - first >= 1 else UNCERTAIN
+        verdicts.append(Verdict(quantity, word, f"interval {first:.2g} to {last:.2g}, adjusted p = {p_value:.2g}"))
+    return verdicts
+
+
 def of_coefficients(
     quantities: Sequence[str], low: FloatArray, high: FloatArray, *, effect_bound: float = math.inf
 ) -> list[Verdict]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
+from dpcape.postprocessing.verdicts import LEVEL
 from dpcape.report.plots import new_axes
 
 
@@ -86,6 +87,37 @@ def loadings(weights: FloatArray, labels: Sequence[str], names: Sequence[str], a
     else:
         axes.set_xlabel(f"{len(names)} features, in the order of the columns")
     bar = axes.figure.colorbar(image, ax=axes, pad=0.01, aspect=12, fraction=0.06)
+    bar.outline.set_visible(False)
+    return axes
+
+
+def correlation_map(
+    correlations: FloatArray, p_values: FloatArray, names: Sequence[str], ax: Axes | None = None
+) -> Axes:
+    """Draw correlations as a heat map from -1 to 1; a dot marks a pair whose p-value is at most 0.05.
+
+    Parameters
+    ----------
+    correlations : array of shape (features, features)
+        Correlations to draw.
+    p_values : array of shape (features, features)
+        P-values of the pairs.
+    names : sequence of str
+        Names of the features; shown for up to 40.
+    ax : matplotlib.axes.Axes or None
+        Axes to draw on; None creates a figure.
+    """
+    size = len(correlations)
+    axes = new_axes(ax, 2.2 + min(0.3 * size, 6), 1.6 + min(0.3 * size, 6))
+    image = axes.imshow(correlations, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest", resample=False)
+    marked = np.argwhere((p_values <= LEVEL) & ~np.eye(size, dtype=bool))
+    axes.plot(*marked.T[::-1], linestyle="", marker=".", markersize=3, color="black")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    if size <= 40:
+        axes.set_xticks(np.arange(size), list(names), rotation=90, fontsize=8, parse_math=False)
+        axes.set_yticks(np.arange(size), list(names), fontsize=8, parse_math=False)
+    bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=20, fraction=0.05)
     bar.outline.set_visible(False)
     return axes
 

@@ -11,7 +11,7 @@ import numpy as np
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.postprocessing.verdicts import Verdict, summary
 from dpcape.report.coefficient_plots import coefficient_plot
-from dpcape.report.component_plots import strengths
+from dpcape.report.component_plots import correlation_map, strengths
 from dpcape.report.contrast_table import HEADER, FittedContrasts, contrast_notes, contrast_rows
 from dpcape.report.loading_sections import (
     FittedModel,
@@ -156,6 +156,37 @@ def _shared_correlations(model: FittedModel, names: Sequence[str]) -> ReportSect
     return ReportSection(
         "Correlations of the views", text=text, pictures=[picture], tables=[Table(header, rows[:_SHOWN_MEANS])]
     )
+
+
+def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    if not hasattr(model, "adjusted_p_values_"):
+        return None
+    values, adjusted = np.asarray(model.correlations_), np.asarray(model.adjusted_p_values_)
+    labels = [str(name) for name in names_of(names, len(values))]
+    pairs = sorted(combinations(range(len(values)), 2), key=lambda pair: (adjusted[pair], -abs(values[pair])))
+    low, high = np.asarray(model.interval_)
+    rows = [
+        [
+            f"{labels[pair[0]]} and {labels[pair[1]]}",
+            f"{values[pair]:.2f}",
+            f"{low[pair]:.2f} to {high[pair]:.2f}",
+            f"{adjusted[pair]:.3g}",
+        ]
+        for pair in pairs[:_SHOWN_MEANS]
+    ]
+    picture = Picture(
+        figure_of(correlation_map(values, adjusted, labels)),
+        f"Heat map of the correlations of {len(values)} columns.",
+        "Red is positive, blue negative. A dot marks a pair whose adjusted p-value is at most 0.05.",
+        wide=True,
+    )
+    text = [
+        "Correlations of the rows as they were clipped. P-values are adjusted for the number of pairs (Holm); "
+        "intervals are not.",
+        *([f"The first {len(rows)} of {len(pairs)} pairs are listed."] if len(pairs) > len(rows) else []),
+    ]
+    header = ["columns", "correlation", f"{_level(model)} interval", "adjusted p-value"]
+    return ReportSection("Correlations", text=text, pictures=[picture], tables=[Table(header, rows)])
 
 
 def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
@@ -303,6 +334,7 @@ def _shape(value: object) -> str:
 SECTIONS: dict[str, Maker] = {
     "spectrum": _spectrum,
     "correlations": _correlations,
+    "correlation_matrix": _correlation_matrix,
     "shared_correlations": _shared_correlations,
     "view_directions": view_directions,
     "topics": topics,

@@ -272,6 +272,8 @@ const MEASURES = {
     return (scales) => 1 - keptEnergy(spectrum.map((value) => value * (scales.length === 1 ? bound ** 2 : 1)),
       study.options.n_components, scales[scales.length - 1]);
   },
+  // For columns of equal variance and rows of the usual lengths.
+  noise_of_correlations: (study) => (scales) => scales.at(-1) / Math.SQRT2 * sum(study.widths) * CONSTANTS.usual_length ** 2,
   correlation_of_noise: correlationOfNoise,
   variance_lost: varianceLost,
   noise_of_centres: (study) => (scales) =>

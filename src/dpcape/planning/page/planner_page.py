@@ -33,6 +33,7 @@ from dpcape.planning.measures import EXPLAINED, SPECTRAL, measure_of
 from dpcape.planning.page.protocol_table import parameter_titles, protocol_options, protocol_script
 from dpcape.planning.page.schedule_script import schedule_script
 from dpcape.planning.planned import facts_of, least_asked, parameters_of, start_of
+from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.privacy.integer_gap import CUTOFF, TAIL_EXPONENT
 from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
@@ -96,6 +97,7 @@ def constants() -> dict[str, object]:
         "largest_scale": LARGEST_SCALE,
         "bounds": [SMALLEST_BOUND, LARGEST_BOUND],
         "most_views": MOST_VIEWS,
+        "usual_length": USUAL_LENGTH,
         "spin": noise_strength(1.0, np.eye(1)),
         "averaged": AVERAGED,
         "residual_units": {"noise": UNIT_NOISE, "smallest": 1.0, "largest": LARGEST_UNIT},

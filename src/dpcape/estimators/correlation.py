@@ -1,0 +1,201 @@
+"""Correlations of all pairs of columns of rows spread over sites, with intervals and tests."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.correlation import CORRELATION as DESCRIPTION
+from dpcape.analyses.description import Analysis
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.correlations import correlations_of, holm
+from dpcape.postprocessing.verdicts import Verdict, of_correlations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Median standard error of noise from which on a matrix is called useless.
+_USELESS = 0.2
+
+
+class Correlation(MultiviewEstimator):
+    """Pearson correlations of all pairs of columns over the records of all sites.
+
+    Parameters
+    ----------
+    epsilon : float or mapping
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
+    delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    confidence : float
+        Confidence level of each interval.
+    scale : str
+        With "private" the typical deviation of each column is released, and columns are divided by it, so that none
+        drowns in the noise that others need. "none" leaves columns as they are, for columns of similar spread.
+
+    Attributes
+    ----------
+    correlations_ : array of shape (n_features, n_features)
+        Correlations; 0 where nothing is known.
+    interval_ : array of shape (2, n_features, n_features)
+        Lower and upper ends, each at the confidence level; -1 and 1 where nothing is known.
+    standard_errors_ : array of shape (n_features, n_features)
+        Standard errors, of noise and sampling together; infinite where nothing is known.
+    p_values_ : array of shape (n_features, n_features)
+        For each pair, how often columns without correlation would give one as large.
+    adjusted_p_values_ : array of shape (n_features, n_features)
+        The same, adjusted for the number of pairs (Holm): of those at most 0.05, any is wrong in at most 5% of studies.
+    mean_ : array of shape (n_features,)
+        Private mean.
+    noise_scale_ : float
+        Standard deviation of the noise on the diagonal of the released moment of standardised rows.
+
+    Privacy
+    -------
+    Four releases: the mean (diameter 2 B), absolute deviations of all columns (sqrt(D)), a histogram of the lengths of
+    standardised rows (sqrt(2)), and jointly the mean and second moment of these rows, divided by a radius and clipped
+    to 1 (diameter 1.59 whatever was released before). With ``scale="none"`` no deviations. With so few records that
+    noise would hide deviations or lengths, these are not released. Everything else is post-processing.
+
+    Notes
+    -----
+    Correlations are of the rows as they were clipped: about 2% are shortened to the radius that is found. Intervals are
+    wider by 0.01 on each side, more than clipping makes independent columns correlate; correlations of columns with
+    very long tails may differ by more from those of the rows without clipping.
+
+    Edge cases
+    ----------
+    ================================  ======================================================
+    noise above a column's variance   its correlations are 0, with interval [-1, 1]
+    correlations above one            set to one
+    one column                        a matrix of one
+    ================================  ======================================================
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Correlation, Federation, Independent, in_process, rows
+    >>> t = np.random.default_rng(0).normal(size=(20_000, 2))
+    >>> X = np.column_stack([t[:, 0], t[:, 0] + t[:, 1]])
+    >>> fed = Federation(in_process({"lyon": rows(X, bound=4.0)}), protocol=Independent())
+    >>> Correlation(epsilon=5.0, delta=1e-6).fit(fed).correlations_.round(1)
+    array([[1. , 0.7],
+           [0.7, 1. ]])
+    """
+
+    analysis: ClassVar[Analysis | None] = DESCRIPTION
+    center = True
+    _quantile: ClassVar[float] = 0.98
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "correlations_",
+        "interval_",
+        "standard_errors_",
+        "p_values_",
+        "adjusted_p_values_",
+        "mean_",
+        "noise_scale_",
+    )
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        confidence: float = 0.95,
+        scale: str = "private",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.confidence = confidence
+        self.scale = scale
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        scaling, mean, moment = self._moments(federation, private)
+        noise = self._noise(federation, private, mean)
+        found = correlations_of(moment - np.outer(mean, mean), noise)
+        self.correlations_, self.standard_errors_ = found.values, found.errors
+        self.interval_ = found.interval(self.confidence)
+        self.p_values_ = found.p_values()
+        self.adjusted_p_values_ = self._adjusted()
+        self.mean_ = scaling.rows(mean)
+        self.noise_scale_ = noise.scale
+        self.verdicts_ = self._verdicts(federation.facts.feature_names)
+        self._warn_if_useless(noise.record_share)
+
+    def _adjusted(self) -> FloatArray:
+        adjusted = np.zeros_like(self.p_values_)
+        above = np.triu_indices(len(adjusted), 1)
+        adjusted[above] = holm(self.p_values_[above])
+        return adjusted + adjusted.T
+
+    def _verdicts(self, names: tuple[str, ...]) -> list[Verdict]:
+        above = np.triu_indices(len(self.correlations_), 1)
+        labels = names or tuple(str(at + 1) for at in range(len(self.correlations_)))
+        pairs = [f"{labels[first]} and {labels[second]}" for first, second in zip(*above, strict=True)]
+        low, high = self.interval_
+        return of_correlations(pairs, low[above], high[above], self.adjusted_p_values_[above])
+
+    def _warn_if_useless(self, record_share: float) -> None:
+        """Warn of a matrix in which noise hides most correlations that could be there."""
+        above = np.triu_indices(len(self.correlations_), 1)
+        if above[0].size and float(np.median(self.standard_errors_[above])) > max(_USELESS, 3 * record_share**0.5):
+            warnings.warn(
+                "These correlations are useless: noise moves half of them or more by over 0.2. Use more records, a "
+                "larger epsilon or fewer columns.",
+                UtilityWarning,
+                stacklevel=4,
+            )
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the correlations of all pairs as CSV, and write them to a file if one is named."""
+        check_is_fitted(self, "guarantee_")
+        labels = self._labels()
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["first", "second", "correlation", "low", "high", "p_value", "adjusted_p_value"])
+        for pair in combinations(range(len(labels)), 2):
+            figures = (self.correlations_, *self.interval_, self.p_values_, self.adjusted_p_values_)
+            writer.writerow([*(labels[at] for at in pair), *(f"{figure[pair]:.6g}" for figure in figures)])
+        if path is not None:
+            Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return text.getvalue()
+
+    def between(self, first: str | int, second: str | int) -> tuple[float, float, float]:
+        """Return the correlation of two columns, by name or position, and the ends of its interval."""
+        check_is_fitted(self, "guarantee_")
+        at = self._place(first), self._place(second)
+        return float(self.correlations_[at]), float(self.interval_[0][at]), float(self.interval_[1][at])
+
+    def _place(self, column: str | int) -> int:
+        labels = self._labels()
+        if isinstance(column, str) and column in labels:
+            return labels.index(column)
+        if isinstance(column, int) and 0 <= column < len(labels):
+            return column
+        raise InvalidParameter(
+            f"A column must be one of the names of the columns, or a position from 0 to {len(labels) - 1}; got "
+            f"{column!r}. See feature_names_in_."
+        )
+
+    def _labels(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", [str(at + 1) for at in range(len(self.correlations_))])
+        return [str(name) for name in names]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the correlations as a heat map; dots mark pairs that are determined."""
+        from dpcape.report.component_plots import correlation_map
+
+        check_is_fitted(self, "guarantee_")
+
+        return correlation_map(self.correlations_, self.adjusted_p_values_, self._labels(), ax)

@@ -1,0 +1,107 @@
+"""Correlations from a released covariance, with intervals and tests.
+
+A correlation is r = S_jk / sqrt(S_jj S_kk). Its error follows from those of the three entries: noise of standard
+deviation s on the diagonal of S and s / sqrt(2) off it, noise of the mean that was subtracted, and sampling. Where
+noise is more than a quarter of a column's variance nothing is known about its correlations: their interval is [-1, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dpcape.arrays import BoolArray, FloatArray
+from dpcape.postprocessing.component_tests import MomentNoise
+
+CLIPPING = 0.01
+"""By how much rows that were clipped may make unrelated columns correlate.
+
+Clipping a row by its length couples columns that are skewed. Independent exponential and log-normal columns correlate
+by at most 0.006 if 2% of the rows are clipped (docs/analyses/correlation.md); intervals are wider by more than that.
+"""
+
+# The sampling variance of r is (1 - r^2)^2 / N for normal rows, and up to so many times that where the lengths of rows
+# vary as in a multivariate t distribution with five degrees of freedom, clipped.
+_SAMPLING = 2.0
+# Noise of a variance, as a share of it, up to which correlations of the column are known.
+_MOST_NOISE = 0.25
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Correlations of all pairs of columns.
+
+    Attributes
+    ----------
+    values : array of shape (D, D)
+        Correlations; 0 where nothing is known.
+    errors : array of shape (D, D)
+        Their standard errors, of noise and sampling; infinite where nothing is known, 0 on the diagonal.
+    """
+
+    values: FloatArray
+    errors: FloatArray
+
+    def interval(self, confidence: float) -> FloatArray:
+        """Return lower and upper ends, (2, D, D); -1 and 1 where nothing is known."""
+        reach = float(ndtri((1 + confidence) / 2)) * self.errors + CLIPPING * ~np.eye(len(self.values), dtype=bool)
+        ends: FloatArray = np.clip(np.stack([self.values - reach, self.values + reach]), -1.0, 1.0)
+        return ends
+
+    def p_values(self) -> FloatArray:
+        """Return the p-value of "no correlation" for every pair, allowing for clipping; 0 on the diagonal."""
+        distance = np.maximum(np.abs(self.values) - CLIPPING, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: FloatArray = 2 * ndtr(-np.where(self.errors > 0, distance / self.errors, np.inf))
+        return found
+
+
+def correlations_of(covariance: FloatArray, noise: MomentNoise) -> Correlations:
+    """Return the correlations of a released covariance.
+
+    Parameters
+    ----------
+    covariance : array of shape (D, D)
+        Released second moment minus the outer product of the released mean.
+    noise : MomentNoise
+        Its noise, and the number of records.
+    """
+    # The square of the noise of the mean was subtracted too.
+    variances = np.diag(covariance) + noise.mean_scale**2
+    spread = np.sqrt(noise.scale**2 + 4 * noise.mean**2 * noise.mean_scale**2 + 2 * noise.mean_scale**4)
+    known = variances > np.maximum(spread / _MOST_NOISE, 1e-300)
+    scales = np.sqrt(np.where(known, variances, 1.0))
+    values = np.clip(covariance / np.outer(scales, scales), -1.0, 1.0)
+    errors = _errors(values, scales, spread, noise)
+    return _with_unknown(values, errors, known)
+
+
+def _errors(values: FloatArray, scales: FloatArray, spread: FloatArray, noise: MomentNoise) -> FloatArray:
+    """Return the standard errors of correlations: of noise, by the delta method, and of sampling."""
+    means = np.add.outer(noise.mean**2, noise.mean**2)
+    crossed = noise.scale**2 / 2 + noise.mean_scale**4 + means * noise.mean_scale**2
+    relative = (spread / scales**2) ** 2
+    added = crossed / np.outer(scales, scales) ** 2 + values**2 / 4 * np.add.outer(relative, relative)
+    sampled = _SAMPLING * (1 - values**2) ** 2 * noise.record_share
+    errors: FloatArray = np.sqrt(added + sampled)
+    return errors
+
+
+def _with_unknown(values: FloatArray, errors: FloatArray, known: BoolArray) -> Correlations:
+    pairs = np.outer(known, known)
+    values, errors = np.where(pairs, values, 0.0), np.where(pairs, errors, np.inf)
+    np.fill_diagonal(values, 1.0)
+    np.fill_diagonal(errors, 0.0)
+    return Correlations(values, errors)
+
+
+def holm(p_values: FloatArray) -> FloatArray:
+    """Return p-values of several tests such that one at most 0.05 is wrong in at most 5% of studies (Holm 1979)."""
+    order = np.argsort(p_values)
+    factors = np.arange(len(p_values), 0, -1)
+    adjusted = np.minimum(1.0, np.maximum.accumulate(factors * p_values[order]))
+    found: FloatArray = np.empty_like(adjusted)
+    found[order] = adjusted
+    return found

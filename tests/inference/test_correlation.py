@@ -1,0 +1,167 @@
+"""Correlations: that they are right, that intervals cover, and that unrelated columns are not found."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpcape import Cape, Correlation, Exact, Federation, Independent, Replay, in_process, rows, views
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.postprocessing.component_tests import MomentNoise
+from dpcape.postprocessing.correlations import CLIPPING, correlations_of, holm
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def _experiment() -> Any:
+    path = Path(__file__).parents[2] / "experiments" / "everyday" / "correlation.py"
+    spec = importlib.util.spec_from_file_location("correlation_experiment", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+EXPERIMENT = _experiment()
+
+
+def _data(n_records: int, width: int = 4, seed: int = 0) -> Any:
+    cell = EXPERIMENT.Cell(n_records, width, 1.0, as_given=True)
+    return EXPERIMENT.population(cell, np.random.default_rng(seed))
+
+
+def _alone(X: Any, *, protocol: Any = None, seed: int = 0, **options: Any) -> Federation:
+    held = rows(X, **{"bound": 8.0, **options})
+    return Federation(in_process({"here": held}, noise=Replay(seed)), protocol=protocol or Exact())
+
+
+@pytest.mark.parametrize("scale", ["private", "none"])
+def test_without_noise_and_clipping_they_are_those_of_numpy(scale: str) -> None:
+    data = _data(3000) * [1.0, 5.0, 0.1, 1.0] + [0.0, 2.0, 0.0, -1.0]
+    model = Correlation(**BUDGET, scale=scale).fit(_alone(data, bound=1000.0))
+    # About 2% of the rows are clipped.
+    np.testing.assert_allclose(model.correlations_, np.corrcoef(data, rowvar=False), atol=0.02)
+    np.testing.assert_allclose(model.correlations_, model.correlations_.T)
+    np.testing.assert_array_equal(np.diag(model.correlations_), 1.0)
+
+
+def test_the_errors_are_those_of_simulated_noise() -> None:
+    # Standard deviations of 4000 draws have an error of 1.1%: one of three is off by 8% with probability below 1e-9.
+    generator = np.random.default_rng(1)
+    covariance = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 2.0]])
+    mean, scale, mean_scale = np.array([0.1, -0.2, 0.3]), 0.03, 0.04
+    draws = []
+    for _ in range(4000):
+        noise = generator.standard_normal((3, 3)) * scale
+        noise = np.triu(noise, 1) / np.sqrt(2)
+        noise = noise + noise.T + np.diag(generator.standard_normal(3) * scale)
+        seen = mean + generator.standard_normal(3) * mean_scale
+        released = covariance + np.outer(mean, mean) + noise - np.outer(seen, seen)
+        draws.append(correlations_of(released, MomentNoise(scale, mean_scale, seen, 0.0)).values)
+    stated = correlations_of(covariance, MomentNoise(scale, mean_scale, mean, 0.0))
+    above = np.triu_indices(3, 1)
+    ratio = np.std(draws, axis=0)[above] / stated.errors[above]
+    assert (np.abs(ratio - 1) < 0.08).all()
+    np.testing.assert_allclose(np.mean(draws, axis=0)[above], stated.values[above], atol=0.01)
+
+
+def test_where_noise_hides_a_variance_nothing_is_known() -> None:
+    covariance = np.diag([1.0, 0.1, 1.0]) + 0.05
+    found = correlations_of(covariance, MomentNoise(0.05, 0.0, np.zeros(3), 1e-4))
+    low, high = found.interval(0.95)
+    assert (low[1, [0, 2]], high[1, [0, 2]]) == (pytest.approx(-1.0), pytest.approx(1.0))
+    assert found.p_values()[1, 0] == 1.0
+    assert found.p_values()[0, 2] < 1
+    assert low[0, 2] > -1
+
+
+def test_intervals_allow_for_clipping() -> None:
+    found = correlations_of(np.eye(2) + CLIPPING * (1 - np.eye(2)), MomentNoise(0.0, 0.0, np.zeros(2), 1e-12))
+    assert found.interval(0.95)[0, 0, 1] <= 0
+    assert found.p_values()[0, 1] == 1.0
+
+
+def test_adjusted_p_values_are_those_of_holm() -> None:
+    np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
+
+
+@pytest.mark.parametrize("cell", [EXPERIMENT.Cell(800, 5, 3.0), EXPERIMENT.Cell(5000, 5, 1.0, "t")], ids=str)
+def test_intervals_cover(cell: Any) -> None:
+    # A coverage of 0.95 is refused with probability below 0.001.
+    assert EXPERIMENT.coverage(cell, 60)["share"] * 60 >= binom.ppf(0.001, 60, 0.95)
+
+
+def test_unrelated_columns_are_not_found() -> None:
+    # A level of 0.05 is refused with probability below 0.001.
+    found = EXPERIMENT.level(EXPERIMENT.Cell(3000, 5, 3.0, "exponential", related=False), 60)
+    assert max(found["share"], found["one pair"]) * 60 <= binom.isf(0.001, 60, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", EXPERIMENT.COVERED, ids=str)
+def test_coverage_holds(cell: Any) -> None:
+    # All cells together fail with probability at most 0.01 if every coverage is 0.95.
+    assert EXPERIMENT.coverage(cell, 300)["p_value"] >= EXPERIMENT.FAMILY / len(EXPERIMENT.COVERED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", EXPERIMENT.LEVELS, ids=str)
+def test_levels_hold(cell: Any) -> None:
+    assert EXPERIMENT.level(cell, 300)["p_value"] >= EXPERIMENT.FAMILY / len(EXPERIMENT.LEVELS)
+
+
+def test_a_useless_matrix_says_so() -> None:
+    data = _data(833, 40)
+    with pytest.warns(UtilityWarning, match="These correlations are useless"):
+        model = Correlation(**BUDGET, scale="none").fit(_alone(data, bound=8.0, protocol=Independent()))
+    assert not any(verdict.word == "determined" for verdict in model.verdicts_)
+    low, high = model.interval_
+    assert (high - low)[np.triu_indices(40, 1)].mean() > 1
+
+
+def test_strong_correlations_are_determined_and_written(tmp_path: Path) -> None:
+    data = _data(8000, 3)
+    model = Correlation(**BUDGET).fit(_alone(data, protocol=Independent(), feature_names=["age", "dose", "time"]))
+    words = {verdict.quantity: verdict.word for verdict in model.verdicts_}
+    assert words == {"age and dose": "determined", "age and time": "determined", "dose and time": "determined"}
+    value, low, high = model.between("age", "dose")
+    assert low < 0.6 < high
+    assert value == model.between(0, 1)[0] == pytest.approx(0.6, abs=0.1)
+    written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
+    assert (tmp_path / "results.csv").read_text("utf-8") == model.to_csv()
+    assert [(row["first"], row["second"]) for row in written][-1] == ("dose", "time")
+    assert float(written[0]["low"]) == pytest.approx(low, rel=1e-5)
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(Correlation.load(tmp_path / "model.npz").interval_, model.interval_)
+    assert [text.get_text() for text in model.plot().get_xticklabels()] == ["age", "dose", "time"]
+    with pytest.raises(InvalidParameter, match="A column must be one of the names"):
+        model.between("age", "weight")
+
+
+def test_views_and_several_sites() -> None:
+    data = _data(6000, 4)
+    held = {
+        f"site-{at}": views(part[:, :2], 100 * part[:, 2:], bounds=(4.0, 400.0))
+        for at, part in enumerate(np.array_split(data, 3))
+    }
+    federation = Federation(in_process(held, noise=Replay(3)), protocol=Cape(n_colluding=1))
+    model = Correlation(**BUDGET).fit(federation)
+    np.testing.assert_allclose(model.correlations_, np.corrcoef(data, rowvar=False), atol=0.15)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [({"confidence": 1.0}, "confidence must be"), ({"scale": "robust"}, "scale must be")]
+)
+def test_bad_parameters_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        Correlation(**BUDGET, **change).fit(_alone(_data(50)))
