@@ -18,10 +18,12 @@ from dpcape_papers.figures.factor import EXPERIMENTS
 from dpcape_papers.figures.factor.cells import (
     BEST,
     CHANCE,
+    CREDIBLE,
     ERROR,
     FOUND,
     GUESSED,
     N_FACTORS,
+    PREDICTIVE,
     PROPOSED,
     REBUILT,
     SVD,
@@ -104,13 +106,32 @@ def test_best_and_worst_case_frame_the_brain_data():
     near = {PROPOSED: (3.7, 3.5, 3.6, 3.6), SVD: (3.8,) * 4, TWO_STAGE: (3.9,) * 4, BEST: (3.4,) * 4, WORST: (4.0,) * 4}
     x = (8.0, 18.0, 25.0, 30.0)
     found = outcomes(judge_connectivity(made(near, x=x)))
-    assert about(found, "best case") == "holds"
+    assert about(found, "closer to the best case") == "holds"
+    assert about(found, "Printed", "best case") == "holds"
+    assert about(found, "Printed", "significant") == "holds"
     assert about(found, "lowest error", "18 factors") == "holds"
     assert about(found, "Beyond 25 factors") == "holds"
     far = near | {PROPOSED: (3.9, 3.9, 3.9, 5.0)}
     found = outcomes(judge_connectivity(made(far, x=x)))
-    assert about(found, "best case") == "fails"
+    assert about(found, "closer to the best case") == "fails"
     assert about(found, "Beyond 25 factors") == "fails"
+
+
+def test_an_advantage_within_the_spread_of_splits_is_not_significant():
+    levels = {PROPOSED: (3.6,) * 4, SVD: (3.8,) * 4, TWO_STAGE: (3.9,) * 4, BEST: (3.4,) * 4, WORST: (4.0,) * 4}
+    found = outcomes(judge_connectivity(made(levels, x=(8.0, 18.0, 25.0, 30.0), jitter=0.2)))
+    assert about(found, "Printed", "significant") == "not shown"
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.94, "holds"), (0.3, "fails")])
+def test_intervals_are_judged_by_what_they_cover(share, outcome):
+    levels = dict.fromkeys((PROPOSED, SVD, TWO_STAGE, BEST, WORST), (2.0, 1.0))
+    rows = [
+        row(panel="made", curve=PROPOSED, calibration=PUBLISHED, x=50.0, measure=measure, value=value)
+        for measure, value in ((CREDIBLE, share), (PREDICTIVE, 0.95))
+    ]
+    found = outcomes(judge_size(Results([*made(levels, x=(50, 200)), *rows])))
+    assert about(found, "credible intervals") == outcome
 
 
 def test_larger_samples_hold_the_smaller_ones():

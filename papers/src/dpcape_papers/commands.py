@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Draw other data and other noise.")  # fmt: skip
+@click.option("--compare", is_flag=True, help="Compare this run with the stored runs at the papers' sizes.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Number of parallel processes.")
 @click.option(
     "--method",
@@ -58,6 +59,7 @@ def reproduce(
     out: Path,
     runs: int | None,
     seed: int,
+    compare: bool,
     jobs: int,
     methods: tuple[str, ...],
     cache: Path | None,
@@ -80,6 +82,22 @@ def reproduce(
         load_method(method)  # report a wrong name before anything runs
     setting = RunSetting(quick=quick, data=find_data(data), runs=runs, methods=methods, seed=seed)
     _run(chosen, setting, out, cache or out / ".cache", jobs)
+    if compare:
+        _compare(chosen, out)
+
+
+def _compare(chosen: Sequence[Experiment], out: Path) -> None:
+    """Print how the figures just run agree with the stored ones."""
+    from dpcape_papers.experiments.folder import read_rows
+    from dpcape_papers.experiments.stored import load, recheck
+
+    for one in chosen:
+        found = recheck(one.name, read_rows(out / one.name))
+        if found.n_points:
+            click.echo(str(found))
+        else:
+            why = "it needs the authors' numbers in the data folder" if load(one.name) else "none is stored"
+            click.echo(f"{one.name}: not compared with a stored run: {why}")
 
 
 def _list(known: Sequence[Experiment]) -> None:

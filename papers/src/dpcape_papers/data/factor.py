@@ -84,3 +84,12 @@ def fit(
     errors = {"proposed": model.test_error(data.y_test).mse}
     errors |= {name: float(np.mean((p - data.y_test) ** 2)) for name, p in model.competitors().items()}
     return model, errors
+
+
+def covered(model: FactorRelease, data: FactorSubjects) -> tuple[float, float]:
+    """Return the shares of test responses inside the paper's 95% credible intervals, and inside predictive ones."""
+    shares = []
+    for kind in ("credible", "predictive"):
+        interval = model.predict_interval(kind=kind)
+        shares.append(float(np.mean((interval.low <= data.y_test) & (data.y_test <= interval.high))))
+    return shares[0], shares[1]

@@ -42,6 +42,7 @@ _NOT_COMPUTING = (
     "dpcape_papers/experiments/replica.py",
     "dpcape_papers/experiments/replica_picture.py",
     "dpcape_papers/experiments/runner.py",
+    "dpcape_papers/experiments/stored.py",
     "dpcape_papers/experiments/verdict.py",
     "dpcape_papers/figures/",
     "dpcape_papers/verdicts/",

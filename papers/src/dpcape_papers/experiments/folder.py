@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import platform
 from collections.abc import Sequence
@@ -98,6 +99,14 @@ def read_folder(path: Path) -> Reproduced | None:
     if not (path / DRAWING).is_file():
         return None
     return Reproduced(path.name, path, found, verdicts, _read_compared(path / COMPARED))
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a folder's data.csv, with numbers where a number is written; empty if there is none."""
+    if not (path / DATA).is_file():
+        return []
+    with (path / DATA).open(newline="", encoding="utf-8") as file:
+        return [{**r, "x": float(r["x"]), "value": float(r["value"])} for r in csv.DictReader(file)]
 
 
 def _read_compared(path: Path) -> Sequence[ComparedPoint] | None:

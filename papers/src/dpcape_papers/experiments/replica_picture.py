@@ -73,5 +73,11 @@ def _share_height(line: Sequence[Axes]) -> None:
     drawn = [axes.get_ylim() for axes in line if axes.lines]
     if drawn:
         low, high = min(low for low, _ in drawn), max(high for _, high in drawn)
+        if line[0].get_yscale() == "log":
+            edge = (high / low) ** 0.05
+            low, high = low / edge, high * edge
+        else:
+            edge = 0.05 * (high - low)
+            low, high = low - edge, high + edge
         for axes in line:
             axes.set_ylim(low, high)

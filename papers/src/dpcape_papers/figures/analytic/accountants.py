@@ -82,19 +82,21 @@ def cells(setting: RunSetting) -> list[Cell]:
 
 
 def draw(results: Results) -> Figure:
-    """Draw the four settings."""
+    """Draw the four settings, the accountants of the papers above and valid ones below, with the exact epsilon."""
     panels = [str(name) for name in results.values("panel")]
-    figure, grid = plt.subplots(2, 2, figsize=(10.5, 8.6), layout="constrained")
+    figure, grid = plt.subplots(2, len(panels), figsize=(3.9 * len(panels), 7.8), layout="constrained", sharex="col")
     look = Look("rounds J", "total ε", log_y=True)
-    for axes, name in zip(grid.flat, panels, strict=True):
-        draw_curves(
-            axes, results.series(panel=name), look, colours_of([str(curve) for curve in results.values("curve")])
-        )
-        axes.set_title(name, fontsize="medium")
+    colours = colours_of([str(curve) for curve in results.values("curve")])
+    for column, name in zip(grid.T, panels, strict=True):
+        series = results.series(panel=name)
+        printed = [one for one in series if one.calibration == PUBLISHED or one.curve == EXACT]
+        draw_curves(column[0], printed, look, colours)
+        draw_curves(column[1], [one for one in series if one.calibration == VERIFIED], look, colours)
+        column[0].set_title(name, fontsize="small")
         text = _unsafe_note(results.where(panel=name))
-        axes.text(0.02, 0.98, text, transform=axes.transAxes, va="top", fontsize="x-small", linespacing=1.4)
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high * (high / low) ** 0.16)  # room for the note
+        column[0].text(0.02, 0.98, text, transform=column[0].transAxes, va="top", fontsize="xx-small", linespacing=1.4)
+        low, high = column[0].get_ylim()
+        column[0].set_ylim(low, high * (high / low) ** 0.2)  # room for the note
     legend_below(figure)
     return figure
 

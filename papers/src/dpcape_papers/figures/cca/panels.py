@@ -160,12 +160,12 @@ def _records(data: DataFolder, dataset: str, n_records: int, run: int) -> Pairs:
     return clustered(data, dataset).draw(n_records, [72, run])
 
 
-def draw(panels: Sequence[CcaPanel], n_columns: int) -> Callable[[Results], Figure]:
+def draw(panels: Sequence[CcaPanel]) -> Callable[[Results], Figure]:
     """Return a function that draws these panels."""
-    return partial(_draw, panels, n_columns)
+    return partial(_draw, panels)
 
 
-def _draw(panels: Sequence[CcaPanel], n_columns: int, results: Results) -> Figure:
+def _draw(panels: Sequence[CcaPanel], results: Results) -> Figure:
     from dpcape_papers.experiments.curves import Look
     from dpcape_papers.figures.panel_grid import draw_grid
 
@@ -179,7 +179,7 @@ def _draw(panels: Sequence[CcaPanel], n_columns: int, results: Results) -> Figur
         for name, panel in ((name, by_letter[name[1]]) for name in names)
     }
     titles = {name: _title(by_letter[name[1]], name) for name in names}
-    return draw_grid(results, looks, measures=drawn, titles=titles, n_columns=min(n_columns, len(names)))
+    return draw_grid(results, looks, measures=drawn, titles=titles)
 
 
 def _title(panel: CcaPanel, name: str) -> str:

@@ -18,17 +18,17 @@ from dpcape_papers.figures.cca.panels import (
 
 def _by_size(scheme: str, text: Text) -> Work:
     panels = BY_EPSILON_AND_SIZE
-    return Work(cells(panels, scheme, quick_runs=3), draw(panels, 4), by_size(text))
+    return Work(cells(panels, scheme, quick_runs=3), draw(panels), by_size(text))
 
 
 def _by_delta(scheme: str, text: Text) -> Work:
     panels = BY_DELTA_PANELS
-    return Work(cells(panels, scheme, quick_runs=5), draw(panels, 3), by_delta(text))
+    return Work(cells(panels, scheme, quick_runs=5), draw(panels), by_delta(text))
 
 
 def _of_poster(by: str) -> Work:
     panels = POSTER_PANELS[by]
-    return Work(cells(panels, "poster", quick_runs=6), draw(panels, 3), poster)
+    return Work(cells(panels, "poster", quick_runs=6), draw(panels), poster)
 
 
 CHAPTER_BY_SIZE, CHAPTER_BY_DELTA = _by_size("chapter", CHAPTER), _by_delta("chapter", CHAPTER)

@@ -13,6 +13,7 @@ ERROR = "test mean squared error"
 REBUILT, GUESSED = "variance of others' features rebuilt", "the same, records shuffled"
 FOUND, CHANCE = "people found by 20 features", "the same by guessing"
 N_FACTORS = "number of factors"
+CREDIBLE, PREDICTIVE = "responses in 95% credible intervals", "responses in 95% predictive intervals"
 PROPOSED, SVD, TWO_STAGE = "proposed", "SVD", "two-stage"
 BEST, WORST = "ridge on features", "covariates only"
 # The names that the release uses for the two bounds.
@@ -36,7 +37,7 @@ def simulation(
     model, errors = prepared.fit(subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run)
     panel = f"simulated, p = {n_features:,}" + ("" if along == "n" else f", n = {n}")
     x = float(n if along == "n" else int(n_factors))
-    return _rows(model, errors, panel=panel, x=x, run=run, attack=attack)
+    return _rows(model, errors, prepared.covered(model, subjects), panel=panel, x=x, run=run, attack=attack)
 
 
 def connectivity(
@@ -49,12 +50,23 @@ def connectivity(
     else:
         subjects, name = prepared.simulated(n, 2_000, run), "simulated in place of PNC and ABIDE"
     model, errors = prepared.fit(subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run)
-    return _rows(model, errors, panel=f"{name}, n = {n}", x=float(n_factors), run=run, attack=attack)
+    shares = prepared.covered(model, subjects)
+    return _rows(model, errors, shares, panel=f"{name}, n = {n}", x=float(n_factors), run=run, attack=attack)
 
 
-def _rows(model: FactorRelease, errors: dict[str, float], *, panel: str, x: float, run: int, attack: bool) -> list[Row]:
+def _rows(
+    model: FactorRelease,
+    errors: dict[str, float],
+    shares: tuple[float, float],
+    *,
+    panel: str,
+    x: float,
+    run: int,
+    attack: bool,
+) -> list[Row]:
     measured = {ERROR: {_NAMES.get(name, name): value for name, value in errors.items()}}
     measured[N_FACTORS] = {PROPOSED: float(model.n_factors_)}
+    measured |= {CREDIBLE: {PROPOSED: shares[0]}, PREDICTIVE: {PROPOSED: shares[1]}}
     if attack:
         leak = model.assess_risk(n_repeats=3).leaks[-1]
         measured |= {

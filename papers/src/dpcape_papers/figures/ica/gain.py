@@ -221,20 +221,22 @@ def _short(value: Value) -> str:
 
 
 def draw(results: Results, x_label: str) -> Figure:
-    """Draw q_NGI above and overall epsilons below, with one column per panel."""
+    """Draw q_NGI with published and with verified noise, and overall epsilons below; one column per panel."""
     panels = results.values("panel")
     figure, grid = plt.subplots(
-        2, len(panels), figsize=(max(3.5 * len(panels), 10.0), 7.8), squeeze=False, sharex="col", layout="constrained"
+        3, len(panels), figsize=(max(3.3 * len(panels), 10.0), 10.4), squeeze=False, sharex="col", layout="constrained"
     )
     for column, panel in enumerate(panels):
         rows = results.where(panel=panel)
-        draw_curves(grid[0, column], rows.series(measure=ERROR), Look("", "q_NGI (0 is perfect)"), _COLOURS)
+        for line, kind in enumerate((PUBLISHED, VERIFIED)):
+            shown = [one for one in rows.series(measure=ERROR) if one.calibration in (NON_PRIVATE, kind)]
+            draw_curves(grid[line, column], shown, Look("", f"q_NGI, noise {kind}"), _COLOURS)
+            grid[line, column].set_ylim(bottom=0)
         look = Look(x_label, "overall ε of capeDJICA", log_y=True)
-        draw_curves(grid[1, column], rows.series(measure=OVERALL), look, _COLOURS)
+        draw_curves(grid[2, column], rows.series(measure=OVERALL), look, _COLOURS)
         grid[0, column].set_title(str(panel), fontsize="medium")
-        grid[0, column].set_ylim(bottom=0)
         if rows.values("source") == ["real"]:
-            grid[1, column].set_title("rounds only (PCA unprotected: ε = ∞)", fontsize="small")
+            grid[2, column].set_title("rounds only (PCA unprotected: ε = ∞)", fontsize="small")
     legend_below(figure)
     _note(figure, results)
     return figure

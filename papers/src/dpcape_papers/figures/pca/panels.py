@@ -129,7 +129,7 @@ def task(
 
 
 def draw(results: Results) -> Figure:
-    """Draw three rows of three panels, as in the paper."""
+    """Draw the nine panels of the paper, each as a line of small ones."""
     from dpcape_papers.experiments.curves import Look
     from dpcape_papers.figures.panel_grid import draw_grid
 

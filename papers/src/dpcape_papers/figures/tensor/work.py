@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from dpcape_papers.experiments.comparison import compare, load_method
-from dpcape_papers.experiments.curves import Look, draw_curves, legend_below, true_epsilon_lines, true_epsilon_note
+from dpcape_papers.experiments.curves import Look, true_epsilon_lines, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting, Work
 from dpcape_papers.experiments.results import PUBLISHED, Results, Row, Value
+from dpcape_papers.figures.panel_grid import Line, draw_by_method
 from dpcape_papers.figures.tensor.methods import METHODS, error, make_task
 from dpcape_papers.figures.tensor.verdicts import DELTA, judge_delta, judge_sizes, mixed, split
 
@@ -102,20 +102,16 @@ def cells_delta(setting: RunSetting) -> list[Cell]:
 
 
 def draw_sizes(results: Results) -> Figure:
-    """Draw q_comp by epsilon above, and by records per site below."""
+    """Draw q_comp by epsilon, then by records per site."""
     above = (split(results, "site_size", ends=True), Look(f"ε (δ = {DELTA:g})", _ERROR, log_y=True))
     below = (mixed(results, "asked_epsilon", "site_size"), Look("records per site", _ERROR, log_y=True))
     figure = _draw([above, below])
-    sizes = sorted({int(size) for size in results.numbers("site_size")})
-    for axes in figure.axes[len(figure.axes) // 2 :]:
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        axes.minorticks_off()
     true_epsilon_note(figure, results)
     return figure
 
 
 def draw_delta(results: Results) -> Figure:
-    """Draw q_comp by delta, mixtures above and topics below."""
+    """Draw q_comp by delta, mixtures first, then topics."""
     look = Look("δ", _ERROR, log_y=True)
     figure = _draw([(_by_delta(results.where(model=model)), look) for model in NAMES])
     claims = [
@@ -138,19 +134,9 @@ def _by_delta(results: Results) -> Results:
 
 
 def _draw(parts: Sequence[tuple[Results, Look]]) -> Figure:
-    n_columns = max(len(part.values("panel")) for part, _ in parts)
-    figure, grid = plt.subplots(
-        len(parts), n_columns, figsize=(3.3 * n_columns, 3.0 * len(parts) + 1.3), squeeze=False, layout="constrained"
+    return draw_by_method(
+        [Line(str(panel), part.series(panel=panel), look) for part, look in parts for panel in part.values("panel")]
     )
-    for line, (part, look) in zip(grid, parts, strict=True):
-        panels = part.values("panel")
-        for axes, panel in zip(line, panels, strict=False):
-            draw_curves(axes, part.series(panel=panel), look)
-            axes.set_title(str(panel), fontsize="medium")
-        for axes in line[len(panels) :]:
-            axes.set_visible(False)
-    legend_below(figure)
-    return figure
 
 
 def cells_mixture(setting: RunSetting) -> list[Cell]:
