@@ -14,6 +14,7 @@ from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter, LedgerRefused
 from dpcape.site.folder import SiteFolder
+from dpcape.site.foreign.sources import Sources
 from dpcape.site.vault.server import VaultSettings, study_opener
 from dpcape.steward.review import review
 from dpcape.study import Study
@@ -191,3 +192,11 @@ def test_the_vault_refuses_code_of_other_packages_without_loading_it(study_file:
     opened(own.digest())
     assert "SOMEBODY_RAN" not in os.environ
     assert "somebody_else" not in sys.modules
+
+
+def test_naming_a_module_that_runs_when_it_is_imported_ends_nothing() -> None:
+    """Libraries that a text names are loaded before the sandbox closes: a package must not end a site by that."""
+    sources = Sources(())
+    sources.texts["hostile"] = (b"import unittest.__main__\nimport numpy.no_such_module\n", False)
+    sources.load_libraries()
+    assert "unittest.__main__" not in sys.modules

@@ -67,9 +67,11 @@ class Sources:
         """Import the libraries that the packages name, so that children find them in memory."""
         names = {name for text, _ in self.texts.values() for name in _imported(text)}
         for name in sorted(names):
-            top = name.partition(".")[0]
-            if top in LIBRARIES or (top in sys.stdlib_module_names and top not in _NOT_LOADED):
-                with contextlib.suppress(ImportError):
+            top, last = name.partition(".")[0], name.rpartition(".")[2]
+            is_known = top in LIBRARIES or (top in sys.stdlib_module_names and top not in _NOT_LOADED)
+            if is_known and last != "__main__":
+                # A package may name what is not there, or what cannot be imported here: it does not get it.
+                with contextlib.suppress(Exception):
                     import_module(name)
 
     def _read(self, top: str) -> None:
