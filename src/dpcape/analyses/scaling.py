@@ -17,6 +17,8 @@ SCALE = Parameter("scale", CHOICE, None, optional=True, words=("private",))
 """Whether centre, scale and radius are found privately (``"private"``) or rows are read as they are (None)."""
 MEAN_SHARE, DEVIATION_SHARE, RADIUS_SHARE = 0.04, 0.05, 0.04
 """Shares of mu^2 of the three releases."""
+VIEWS_MEAN_SHARE, VIEWS_DEVIATION_SHARE = 0.08, 0.1
+"""Shares of mu^2 of mean and deviations of views that are standardised: their noise decides if ranges are generous."""
 MOST_NOISE = 0.2
 """With more noise than this share of the records in the whole histogram of lengths, scaling is not tried."""
 
@@ -105,8 +107,13 @@ def clip_used(p: Public) -> Condition:
 
 def deviations_found(p: Public) -> Condition:
     """Return whether the noise of a deviation is at most a fifth of the largest that counts."""
-    found: Condition = sqrt(p.n_features / DEVIATION_SHARE) / (p.mu * p.n_records) <= MOST_NOISE
+    found: Condition = sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE
     return found
+
+
+def _standard_shares(p: Public) -> tuple[float, float]:
+    """Return the shares of mean and deviations where rows are standardised; those of views by simulated ones."""
+    return (VIEWS_MEAN_SHARE, VIEWS_DEVIATION_SHARE) if p.kind == "views" else (MEAN_SHARE, DEVIATION_SHARE)
 
 
 def scaling_plan(p: Public, *, wanted: Condition | None = None, keep_units: bool = False) -> ScalingPlan:
@@ -154,10 +161,11 @@ def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
     """
     used = deviations_found(p)
     measured = both(used, lengths_found(p))
-    yield _mean_release(p, used)
-    yield Release("absolute_deviations", {"n_features": p.n_features}, DEVIATION_SHARE, when=used)
+    mean_share, deviation_share = _standard_shares(p)
+    yield _mean_release(p, used, mean_share)
+    yield Release("absolute_deviations", {"n_features": p.n_features}, deviation_share, when=used)
     yield _radius_release(p, measured)
-    spent = MEAN_SHARE + DEVIATION_SHARE
+    spent = mean_share + deviation_share
     left = choose(measured, 1 - spent - RADIUS_SHARE, choose(used, 1 - spent, 1.0))
     return ScalingPlan(used, left, choose(used, sqrt(p.n_views), p.bound))
 
@@ -183,10 +191,10 @@ def _radius_release(p: Public, used: Condition) -> Release:
     return Release("radius_histogram", {"n_features": p.n_features, "n_views": p.n_views}, RADIUS_SHARE, when=used)
 
 
-def _mean_release(p: Public, used: Condition) -> Release:
+def _mean_release(p: Public, used: Condition, share: float = MEAN_SHARE) -> Release:
     """Return the release of the mean; views are divided by their bounds, so that their units do not matter."""
     name, bound = ("scaled_first_moments", sqrt(p.n_views)) if p.kind == "views" else ("first_moments", p.bound)
-    return Release(name, {"n_features": p.n_features, "bound": bound}, MEAN_SHARE, when=used)
+    return Release(name, {"n_features": p.n_features, "bound": bound}, share, when=used)
 
 
 def scaled_release(
