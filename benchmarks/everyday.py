@@ -7,9 +7,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import scipy.linalg
+from sklearn.cross_decomposition import PLSSVD
 from timing import least_cpu, show
 
-from dpcape import Cape, Correlation, Federation, MassUnivariate, MultiCCA, Summary, in_process, rows, table, views
+from dpcape import PLS, Cape, Correlation, Federation, MassUnivariate, MultiCCA, Summary, in_process, rows, table, views
 from dpcape.errors import DpcapeWarning
 
 NUMBERS = [f"x{number}" for number in range(5)]
@@ -111,10 +112,23 @@ def correlations(n_records: int) -> None:
     show(f"Correlation, 20 columns, four sites of {n_records} / pandas", times["ours"] / times["pandas"], "<= 1.5")
 
 
+def our_pairs(held: list[list[np.ndarray]]) -> PLS:
+    sites = {f"site-{at}": views(*parts[:2], bounds=(6.0, 6.0)) for at, parts in enumerate(held)}
+    return PLS(3, epsilon=1.0, delta=1e-5).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
+
+
+def pairs(n_records: int) -> None:
+    held = [three_views(n_records, seed) for seed in range(4)]
+    pooled = [np.vstack([parts[view] for parts in held]) for view in range(2)]
+    times = least_cpu({"ours": lambda: our_pairs(held), "peer": lambda: PLSSVD(3, scale=False).fit(*pooled)})
+    show(f"PLS, 2 x 20, four sites of {n_records} / scikit-learn PLSSVD", times["ours"] / times["peer"], "<= 1.5")
+
+
 def main() -> None:
     warnings.simplefilter("ignore", DpcapeWarning)
     for n_records in (25_000, 250_000):
         correlations(n_records)
+        pairs(n_records)
     for n_records in (50_000, 250_000):
         held = [three_views(n_records, seed) for seed in range(4)]
         times = least_cpu({"ours": lambda held=held: our_components(held), "numpy": lambda held=held: maxvar(held)})

@@ -34,6 +34,7 @@ _WHERE = {
     "LinearRegression": "estimators",
     "CCA": "estimators",
     "MultiCCA": "estimators",
+    "PLS": "estimators",
     "Correlation": "estimators",
     "MixtureModel": "estimators",
     "GroupContrast": "estimators",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from dpcape.estimators import (
         CCA,
         PCA,
+        PLS,
         Correlation,
         GroupContrast,
         JointICA,
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CCA",
     "PCA",
+    "PLS",
     "Cape",
     "Correlation",
     "Dealer",

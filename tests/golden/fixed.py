@@ -57,6 +57,8 @@ STUDIES: list[tuple[str, str, str]] = [
     ("cca", "n_components = 2", VIEWS),
     ("cca", "n_components = 2\ncenter = true", VIEWS),
     ("cca", 'n_components = 2\nscale = "private"', VIEWS),
+    ("pls", "n_components = 2", VIEWS),
+    ("pls", 'n_components = 2\nscale = "private"', VIEWS),
     ("multi_cca", "n_components = 2", SEVERAL),
     ("multi_cca", 'n_components = "auto"\ncenter = true', SEVERAL),
     ("multi_cca", 'n_components = 2\nscale = "private"', SEVERAL),

@@ -36,6 +36,8 @@ def _studies() -> list[Study]:
         add("cca", widths, bounds, n_components=1)
         add("centred-cca", widths, bounds, n_components=1)
         add("scaled-cca", widths, bounds, n_components=1)
+        add("pls", widths, bounds, n_components=1)
+        add("scaled-pls", widths, bounds, n_components=1)
     for width, bound in ((1, 1.0), (12, 3.0), (90, 0.5)):
         add("correlation", [width], [bound])
         add("correlation-as-given", [width], [bound])

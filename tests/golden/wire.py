@@ -300,6 +300,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),
     "cca, scaled": (dpcape.CCA, {"n_components": 1, "scale": "private"}, lambda: _tables("views")),
     "cca, centred": (dpcape.CCA, {"n_components": 1, "center": True}, lambda: _tables("views")),
+    "pls": (dpcape.PLS, {"n_components": 1}, lambda: _tables("views")),
     "multi cca": (dpcape.MultiCCA, {"n_components": 1}, lambda: _tables("three views")),
     "multi cca, scaled": (
         dpcape.MultiCCA,

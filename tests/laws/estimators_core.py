@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import CCA, PCA, Correlation, Mean, MultiCCA, Quantile, rows, views
+from dpcape import CCA, PCA, PLS, Correlation, Mean, MultiCCA, Quantile, rows, views
 
 SITES = ("ava", "bob", "cid", "dot")
 
@@ -104,6 +104,9 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _many_views,
         {"correlations_": 1e-1},
     ),
+    "PLS": (lambda e, d: PLS(1, epsilon=e, delta=d), _many_views, {"covariances_": 1e-1}),
+    "PLS-uncentred": (lambda e, d: PLS(1, epsilon=e, delta=d, center=False), _views, {"covariances_": 1e-1}),
+    "PLS-scaled": (lambda e, d: PLS(1, epsilon=e, delta=d, scale="private"), _many_views, {"covariances_": 1e-1}),
     "MultiCCA": (lambda e, d: MultiCCA(1, epsilon=e, delta=d), _three_views, {"correlations_": 1e-1}),
     "MultiCCA-recentred": (
         lambda e, d: MultiCCA(1, epsilon=e, delta=d, center=True),

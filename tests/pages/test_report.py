@@ -89,6 +89,13 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         ("Canonical correlations", "Directions in the first view", "Directions in the second view"),
         4,
     ),
+    "pls": (
+        "pls",
+        "n_components = 2",
+        VIEWS,
+        ("Covariances of the scores", "Directions in the first view", "Directions in the second view"),
+        4,
+    ),
     "multi_cca": (
         "multi_cca",
         "n_components = 2",

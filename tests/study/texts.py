@@ -54,6 +54,7 @@ ANALYSES = {
     "pca": ("n_components = 2", ROWS),
     "correlation": ("", ROWS),
     "cca": ("n_components = 2", VIEWS),
+    "pls": ("n_components = 2", VIEWS),
     "multi_cca": ("n_components = 2", SEVERAL),
     "kmeans": ("n_clusters = 3\nn_iter = 3", ROWS),
     "linear_regression": ("", RESPONSE),

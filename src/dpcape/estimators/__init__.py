@@ -13,6 +13,7 @@ from dpcape.estimators.mixture_model import MixtureModel
 from dpcape.estimators.multi_cca import MultiCCA
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
+from dpcape.estimators.pls import PLS
 from dpcape.estimators.polynomial_loss import PolynomialLoss
 from dpcape.estimators.summary import Summary
 from dpcape.estimators.topic_model import TopicModel
@@ -21,6 +22,7 @@ from dpcape.estimators.torch_classifier import TorchClassifier
 __all__ = [
     "CCA",
     "PCA",
+    "PLS",
     "Correlation",
     "FederatedEstimator",
     "GroupContrast",

@@ -162,6 +162,15 @@ def _noise_of_correlations(facts: PublicFacts, options: Mapping[str, object], de
     return _noise("noise of each correlation", lambda scales: scales[-1] / math.sqrt(2) * size, "share")
 
 
+def _covariance_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return Chevet's bound on the noise of a cross-covariance, against the largest that two views could have."""
+    spectra = [declared.spectrum(width) for width in facts.widths]
+    largest = math.sqrt(math.prod(float(spectrum.max()) for spectrum in spectra))
+    size = sum(math.sqrt(width) for width in facts.widths) / math.sqrt(2) / largest
+    title = "covariance that noise alone would reach, against the largest possible"
+    return Measure(title, "share", lambda scales: scales[-1] * size)
+
+
 def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the share of the explained variance lost, for coefficients of common variance (as in ``shrinkage.py``).
 
@@ -319,6 +328,7 @@ MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Meas
     "noise_of_sizes": _noise_of_sizes,
     "noise_of_contrasts": _noise_of_contrasts,
     "energy_lost": _energy_lost,
+    "covariance_of_noise": _covariance_of_noise,
     "noise_of_correlations": _noise_of_correlations,
     "correlation_of_noise": _correlation_of_noise,
     "variance_lost": _variance_lost,
@@ -331,6 +341,13 @@ MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Meas
 }
 # Measures that depend on a declared spectrum, and on how much of the response is explained.
 SPECTRAL = frozenset(
-    {"energy_lost", "correlation_of_noise", "variance_lost", "noise_of_word_moments", "noise_of_row_moments"}
+    {
+        "energy_lost",
+        "correlation_of_noise",
+        "covariance_of_noise",
+        "variance_lost",
+        "noise_of_word_moments",
+        "noise_of_row_moments",
+    }
 )
 EXPLAINED = frozenset({"variance_lost"})

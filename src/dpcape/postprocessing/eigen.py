@@ -102,6 +102,27 @@ class Spectrum:
         return spread
 
 
+class PlainSpectrum(Spectrum):
+    """Eigenvalues of the released moment of a view that is not whitened: covariances are compared, not correlations."""
+
+    @classmethod
+    def of(cls, spectrum: Spectrum) -> PlainSpectrum:
+        """Return the same eigenvalues and eigenvectors, without whitening."""
+        return cls(spectrum.values, spectrum.vectors, spectrum.floor)
+
+    @property
+    def whitener(self) -> FloatArray:
+        """One for each direction."""
+        return np.ones(self.size)
+
+    @property
+    def spread(self) -> FloatArray:
+        """Largest standard deviation that a direction may have in the sample."""
+        # An eigenvalue that noise made small may be as large as the average.
+        spread: FloatArray = np.sqrt(np.maximum(self.values, max(float(self.values.mean()), 0.0)))
+        return spread
+
+
 def spectra_of(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[Spectrum, Spectrum]:
     """Return the spectra of two views from their stacked second moment, with noise of this scale."""
     first, second = view_spectra(moment, widths, scale)

@@ -127,6 +127,23 @@ def _correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | N
     return ReportSection("Canonical correlations", text=[text], pictures=[picture], tables=tables)
 
 
+def _covariances(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    if not hasattr(model, "covariances_"):
+        return None
+    values, noise = np.atleast_1d(np.asarray(model.covariances_)), float(model.noise_level_)
+    axes = bars(values, "covariance", noise_level=noise)
+    axes.set_xlabel("pair")
+    listed = ", ".join(f"{value:.3g}" for value in values)
+    caption = "Of unrelated views, the first covariance is above the dashed line in 5% of studies."
+    picture = Picture(figure_of(axes), f"Bars of the covariances: {listed}; noise alone reaches {noise:.3g}.", caption)
+    rows = [
+        [str(number), f"{value:.4g}", f"{p_value:.3g}"]
+        for number, (value, p_value) in enumerate(zip(values, np.atleast_1d(model.p_values_), strict=True), start=1)
+    ]
+    table = Table(["pair", "covariance", "p-value"], rows[:_SHOWN_MEANS])
+    return ReportSection("Covariances of the scores", pictures=[picture], tables=[table])
+
+
 def _shared_correlations(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not hasattr(model, "pair_correlations_"):
         return None
@@ -335,6 +352,7 @@ SECTIONS: dict[str, Maker] = {
     "spectrum": _spectrum,
     "correlations": _correlations,
     "correlation_matrix": _correlation_matrix,
+    "covariances": _covariances,
     "shared_correlations": _shared_correlations,
     "view_directions": view_directions,
     "topics": topics,

@@ -274,6 +274,11 @@ const MEASURES = {
   },
   // For columns of equal variance and rows of the usual lengths.
   noise_of_correlations: (study) => (scales) => scales.at(-1) / Math.SQRT2 * sum(study.widths) * CONSTANTS.usual_length ** 2,
+  covariance_of_noise: (study, declared) => {
+    const tops = study.widths.map((width) => Math.max(...spectrumOf(declared, width)));
+    const size = sum(study.widths.map(Math.sqrt)) / Math.SQRT2 / Math.sqrt(tops[0] * tops[1]);
+    return (scales) => scales.at(-1) * size;
+  },
   correlation_of_noise: correlationOfNoise,
   variance_lost: varianceLost,
   noise_of_centres: (study) => (scales) =>

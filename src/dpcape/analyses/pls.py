@@ -1,0 +1,54 @@
+"""Description of partial least squares of two views (PLS)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpcape.analyses.cca import moments_of_views
+from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Variant
+from dpcape.analyses.parameters import WHOLE, Parameter
+from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER
+from dpcape.analyses.scaling import SCALE
+
+PLS = Analysis(
+    name="pls",
+    estimator="dpcape.estimators.pls:PLS",
+    group=COMPONENTS,
+    place=5,
+    kinds=frozenset({"views"}),
+    records="views",
+    most_views=2,
+    parameters=(
+        Parameter(
+            "n_components",
+            WHOLE,
+            least=1,
+            most=lambda p: p.narrowest,
+            words=("auto",),
+            planned=2,
+            title="Components",
+        ),
+        replace(CENTER, default=True),
+        SCALE,
+    ),
+    schedule=moments_of_views,
+    variants=(
+        Variant("pls", "Partial least squares", ("n_components",), {"center": True, "scale": None}),
+        Variant(
+            "scaled-pls",
+            "Partial least squares, scaled privately",
+            ("n_components",),
+            {"center": True, "scale": "private"},
+        ),
+    ),
+    measure="covariance_of_noise",
+    sections=("covariances", "x_directions", "y_directions"),
+    audit=(
+        AuditCase("pls", {"n_components": 1}, "views", 4),
+        AuditCase("uncentred-pls", {"n_components": 1, "center": False}, "views", 4),
+        AuditCase("scaled-pls", {"n_components": 1, "scale": "private"}, "views", 4),
+    ),
+    standing=VERIFIED,
+    reason="the releases of CCA: mean, scale and radius first, then mean and moment of the standardised views jointly",
+    reference=ANALYZE_GAUSS,
+)

@@ -1,0 +1,186 @@
+"""Partial least squares of two views spread over sites: directions of greatest covariance (PLS-SVD)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.parameters import check_components
+from dpcape.analyses.pls import PLS as DESCRIPTION
+from dpcape.arrays import FloatArray
+from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
+from dpcape.postprocessing.eigen import PlainSpectrum, canonical_pairs, spectra_of, whitened_cross
+from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class PLS(MultiviewEstimator):
+    """Partial least squares of two views over the records of all sites (PLS-SVD, also called PLS correlation).
+
+    Pairs of directions, one in each view, along which the views have the greatest covariance: the singular vectors of
+    the cross-covariance. Unlike CCA it does not divide by the variance within the views, so that it needs fewer records
+    per column; directions of great variance count for more. It is not PLS regression.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Number of pairs; "auto" keeps those that are more than noise and sampling by the test, at least one.
+    epsilon : float or mapping
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
+    delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    center : bool
+        True uses covariances: the means and the radius of each view around its mean are released first, then the
+        moments of the views minus these means. False uses second moments, for views with mean zero by construction.
+    scale : str or None
+        With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
+        where columns have units of their own. Implies ``center``. None leaves columns as they are.
+
+    Attributes
+    ----------
+    x_weights_ : array of shape (x columns, n_components)
+        Directions in the first view, one per column: orthonormal for columns as they are; with ``scale`` for columns
+        divided by their scale, and here per unit of the records.
+    y_weights_ : array of shape (y columns, n_components)
+        Directions in the second view, one per column.
+    covariances_ : array of shape (n_components,)
+        Covariance of the scores of each pair, descending.
+    x_mean_ : array of shape (x columns,)
+        Private mean of the first view; zeros without centring.
+    y_mean_ : array of shape (y columns,)
+        Private mean of the second view; zeros without centring.
+    noise_scale_ : float
+        Standard deviation of the noise on the diagonal of the released moment, in units of the bounds or radii.
+    noise_level_ : float
+        The 95% quantile of the first covariance that noise and sampling give if the views are unrelated.
+    p_values_ : array of shape (n_components,)
+        For each pair, how often unrelated views would give a covariance as large, after the pairs before it. Testing
+        stops at the first value above 0.05; the rest are 1.
+
+    Privacy
+    -------
+    The releases of :class:`CCA`: each view is divided by its bound; with ``center`` three, of diameter sqrt(8), 2 and
+    3.18 (the mean, histograms of lengths, and the joint moments of rows clipped to 1); with ``scale`` absolute
+    deviations (sqrt(D)) after the mean; without centring one of diameter sqrt(8). Everything else is post-processing.
+
+    Notes
+    -----
+    Covariances are of the rows as they were clipped: about 10% are shortened to the radius of their view.
+
+    Edge cases
+    ----------
+    ================================  ======================================================
+    noise above every covariance      pairs are returned, and judged "not determined"
+    one column in a view              one pair
+    "auto" and nothing but noise      one pair
+    ================================  ======================================================
+
+    References
+    ----------
+    A. R. McIntosh et al., *Spatial pattern analysis of functional brain images using partial least squares*, 1996; the
+    same as ``sklearn.cross_decomposition.PLSSVD``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import PLS, Federation, Independent, in_process, views
+    >>> t = np.random.default_rng(0).uniform(-1, 1, size=(8000, 1))
+    >>> fed = Federation(in_process({"lyon": views(t, -t, bounds=(1.0, 1.0))}), protocol=Independent())
+    >>> model = PLS(n_components=1, epsilon=5.0, delta=1e-6).fit(fed)
+    >>> model.x_weights_, model.y_weights_, model.covariances_.round(1)
+    (array([[1.]]), array([[-1.]]), array([0.3]))
+    """
+
+    analysis: ClassVar[Analysis | None] = DESCRIPTION
+    _builder: ClassVar[str] = "views(X, Y, bounds=...)"
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "x_weights_",
+        "y_weights_",
+        "covariances_",
+        "x_mean_",
+        "y_mean_",
+        "noise_scale_",
+        "noise_level_",
+        "p_values_",
+    )
+
+    def __init__(
+        self,
+        n_components: int | str,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        center: bool = True,
+        scale: str | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.center = center
+        self.scale = scale
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        widths = (federation.facts.widths[0], federation.facts.widths[1])
+        scaling, mean, moment = self._moments(federation, private)
+        noise = self._noise(federation, private, mean)
+        covariance = moment - np.outer(mean, mean)
+        first, second = (PlainSpectrum.of(entry) for entry in spectra_of(covariance, widths, noise.scale))
+        cross = whitened_cross(covariance, (first, second))
+        draws = correlation_draws((first, second), noise)
+        wanted = check_components(self.n_components, min(widths))
+        found = correlation_p_values(cross, draws, wanted or min(widths))
+        if wanted is None:
+            wanted = max(1, int(np.sum(found <= LEVEL)))
+        x_weights, y_weights, values = canonical_pairs(cross, (first, second))
+        # Views were divided by their radii as a whole, which leaves directions as they are.
+        unit = float(np.prod(scaling.radius))
+        scale_x, scale_y = np.split(scaling.scale[:, np.newaxis], [widths[0]])
+        self.x_weights_, self.y_weights_ = x_weights[:, :wanted] / scale_x, y_weights[:, :wanted] / scale_y
+        self.covariances_, self.p_values_ = unit * values[:wanted], found[:wanted]
+        self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
+        self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(draws)
+        self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
+
+    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the scores of new rows of both views, prepared as the sites prepare theirs."""
+        check_is_fitted(self, "guarantee_")
+        x_rows = self._checked_rows(X, len(self.x_weights_))
+        y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
+        return (x_rows - self.x_mean_) @ self.x_weights_, (y_rows - self.y_mean_) @ self.y_weights_
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the pairs."""
+        check_is_fitted(self, "guarantee_")
+        return np.array([f"pls{index}" for index in range(len(self.covariances_))], dtype=object)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the covariances of all pairs as CSV, and write them to a file if one is named."""
+        check_is_fitted(self, "guarantee_")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["pair", "covariance", "noise_level", "p_value"])
+        for at, (value, p_value) in enumerate(zip(self.covariances_, self.p_values_, strict=True), start=1):
+            writer.writerow([at, f"{value:.6g}", f"{self.noise_level_:.6g}", f"{p_value:.6g}"])
+        if path is not None:
+            Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return text.getvalue()
+
+    def plot_covariances(self, ax: Axes | None = None) -> Axes:
+        """Draw the covariances and the noise level."""
+        from dpcape.report.plots import bars
+
+        check_is_fitted(self, "guarantee_")
+
+        return bars(self.covariances_, "covariance", ax, noise_level=self.noise_level_)
