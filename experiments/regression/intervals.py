@@ -1,4 +1,6 @@
-"""Coverage and width of the intervals of regressions, over a grid: ``python -m experiments.regression.intervals``.
+"""Coverage and width of the intervals of regressions, over a grid.
+
+Run: python -m experiments.regression.intervals [RUNS [DOUBTFUL]] [linear | logistic]
 
 Writes ``intervals.json`` beside this file; docs/analyses/intervals_regression.md shows it. Seeds are fixed. A cell is
 tested by an exact one-sided binomial test of coverage .95; coefficients of one run are treated as independent.
@@ -186,10 +188,15 @@ def grid() -> list[Cell]:
     return cells
 
 
-def main(n_runs: int = 200, n_doubtful: int = 1000) -> None:
-    """Measure all cells, those with a small p-value again with more runs, and write the file."""
-    rows = []
+def main(n_runs: int = 200, n_doubtful: int = 1000, *, model: str = "") -> None:
+    """Measure all cells, those with a small p-value again with more runs, and write the file.
+
+    Of one model alone if it is named; the stored rows of the other stay.
+    """
+    rows = [row for row in json.loads(FILE.read_text()) if row["model"] != model] if model else []
     for cell in grid():
+        if model not in ("", cell.model):
+            continue
         found = measured(cell, n_runs if cell.width < 20 else 60, seed=1)
         if found.p_value < 0.05:
             found = measured(cell, n_doubtful if cell.width < 20 else 200, seed=2)
@@ -199,4 +206,5 @@ def main(n_runs: int = 200, n_doubtful: int = 1000) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    numbers = [int(word) for word in sys.argv[1:] if word.isdecimal()]
+    main(*numbers, model="".join(word for word in sys.argv[1:] if not word.isdecimal()))
