@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
@@ -32,7 +33,7 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
             _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
             axes.set_title(curve, fontsize="small", color=colours[curve])
         _share_height(line)
-        line[0].set_ylabel(f"{look.title}\n{look.y}", fontsize="x-small")
+        line[0].set_ylabel("\n".join([*textwrap.wrap(look.title, 30), look.y]), fontsize="x-small")
         for axes in line[1:]:
             axes.tick_params(labelleft=False)
     legend_below(figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +55,7 @@ def draw_by_method(lines: Sequence[Line]) -> Figure:
             axes.tick_params(labelsize="small")
             _label_points(axes)
         _share_height(row)
-        row[0].set_ylabel(f"{line.title}\n{line.look.y}", fontsize="small")
+        row[0].set_ylabel("\n".join([*textwrap.wrap(line.title, 28), line.look.y]), fontsize="small")
         for axes in row[1:]:
             axes.set_ylabel("")
             axes.tick_params(axis="y", which="both", labelleft=False)
