@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below
-from dpcape_papers.experiments.replica import PAPER, REPLICA, Replica, ReplicaPanel
+from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import VERIFIED, CurvePoints, Results
 
-_DASHES = {PAPER: "none", REPLICA: "--", VERIFIED: "-"}
-_MARKERS = {PAPER: "o", REPLICA: "", VERIFIED: ""}
+_DASHES = {PAPER: "none", REPLICA: "--", REAL: ":", VERIFIED: "-"}
+_MARKERS = {PAPER: "o", REPLICA: "", REAL: "", VERIFIED: ""}
 
 
 def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
@@ -28,7 +28,8 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
     colours = colours_of(curves)
     for line, panel in zip(grid, panels, strict=True):
         look = replica.panels[panel]
-        rows = Results([*original.where(panel=panel, measure=look.y), *_moved(replica.verified(own, panel))])
+        shown = [r for r in original.where(panel=panel) if r["measure"] == look.y or r["calibration"] == REAL]
+        rows = Results([*shown, *_moved(replica.verified(own, panel))])
         for axes, curve in zip(line, curves, strict=True):
             _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
             axes.set_title(curve, fontsize="small", color=colours[curve])
@@ -66,7 +67,7 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
     axes.grid(visible=True, alpha=0.25)
 
 
-_LABELS = {PAPER: "paper", REPLICA: "as published, ours", VERIFIED: "verified"}
+_LABELS = {PAPER: "paper", REPLICA: REPLICA, REAL: REAL, VERIFIED: "verified"}
 
 
 def _share_height(line: Sequence[Axes]) -> None:

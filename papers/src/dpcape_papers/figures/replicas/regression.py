@@ -21,7 +21,7 @@ from scipy.stats import norm
 from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
-from dpcape_papers.experiments.replica import PAPER, REPLICA, ComparedPoint, PaperPoint, Replica, ReplicaPanel
+from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, ComparedPoint, PaperPoint, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import Results, Row, number, row
 from dpcape_papers.experiments.verdict import Outcome, Verdict
 from dpcape_papers.published.regression import classical_multiplier
@@ -199,7 +199,7 @@ def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float
             kept = {ERROR: values[ERROR]} if figure == "8.3" else {key: values[key] for key in (MINIMUM, LOSS)}
             found += [
                 row(
-                    panel=panel, curve=curve, calibration=REPLICA if name in (MINIMUM, ERROR) else LOSS, x=x,
+                    panel=panel, curve=curve, calibration=REPLICA if name in (MINIMUM, ERROR) else REAL, x=x,
                     measure=name, value=value, run=run, original=figure,
                 )
                 for name, value in kept.items()
@@ -255,7 +255,7 @@ def _not_the_loss(rows: Results) -> Verdict:
             rows.where(panel=panel, curve=curve, measure=name, x=x).where(calibration=kind).mean()
             for panel, curve, x in noisy
         ]
-        for name, kind in ((MINIMUM, REPLICA), (LOSS, LOSS))
+        for name, kind in ((MINIMUM, REPLICA), (LOSS, REAL))
     )
     near = [0.8 <= abs(shown) / loss <= 1.25 for shown, loss in zip(plotted, real, strict=True)]
     worst = max(zip(plotted, real, strict=True), key=lambda pair: abs(math.log(abs(pair[0]) / pair[1])))
