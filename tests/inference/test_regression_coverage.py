@@ -182,6 +182,19 @@ def test_widths_of_log_odds_do_not_fall_when_noise_grows() -> None:
     assert math.isinf(medians[-1])
 
 
+def test_log_odds_of_a_rare_group_with_hardly_any_events_are_covered() -> None:
+    """The records of one column in ten decide its log-odds: the change of log-odds over all records is far smaller."""
+    source, beta, held = np.random.default_rng(21), np.array([-6.0, 0.0]), []
+    for _ in range(60):
+        x = np.column_stack([source.random(5000) < 0.1, source.choice([-0.5, 0.5], 5000)]).astype(float)
+        y = (source.random(5000) < 1 / (1 + np.exp(-x @ beta))).astype(int)
+        rounds = SumRounds(x, y, 2.0, mu_of(50.0, 1e-5), LOGISTIC_SHARES, source)
+        low, high = ends(logistic_inference(rounds, confidence=0.95), 1.0)
+        held.append((low <= beta) & (beta <= high))
+    assert covers([each[:1] for each in held])
+    assert covers(held)
+
+
 def test_intervals_of_a_protocol_with_private_scaling_cover() -> None:
     """Ranges three times too wide, four sites of unequal size, one colluding: through the federation itself."""
     beta, held = np.array([3.0, -1.0, 0.0]), []

@@ -39,7 +39,7 @@ _LONGEST_CHANGE = 4.0
 # The sampling variance of scores is that of the model, and a little more for what one step leaves out.
 _SCORE_SPREAD = 1.1
 # How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
-_OWN_CURVATURE, _OTHER_CURVATURE, _MOST_CURVATURE = 0.5, 0.1, 5.0
+_OTHER_CURVATURE, _MOST_CURVATURE = 0.1, 5.0
 # Log-odds of the records that bend the curvature change by this many times their root mean square, or less.
 _TYPICAL = 2.0
 
@@ -319,8 +319,10 @@ def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArr
     change = unit * sets.coefficients
     length = float(np.linalg.norm(change))
     bend = min(reach * length, _TYPICAL * _typical_change(rounds, equations, change), _MOST_CURVATURE)
-    along = change if direction is None else np.append(change, direction @ change)
-    wider = bend * (_OWN_CURVATURE * np.abs(along) + _OTHER_CURVATURE * length)
+    along = np.abs(change if direction is None else np.append(change, direction @ change))
+    # Few records may determine a coefficient, as those of a rare group do: theirs change by more than is typical.
+    own = np.maximum(bend, np.minimum(reach * along, _MOST_CURVATURE))
+    wider = _missed(own) * along + _OTHER_CURVATURE * bend * length
     centre = current if direction is None else np.append(current, direction @ current)
     penalty = equations.scale * (math.sqrt(2 * len(current)) + 4)
     return Coefficients(
@@ -345,12 +347,22 @@ def _score_equations(
     return equations, at, unit
 
 
+def _missed(change: FloatArray) -> FloatArray:
+    """Return what one step misses of its own coefficient, relative to the step, where log-odds change by this much.
+
+    Along the way the curvature falls by a factor of at most exp(-change) (self-concordance: F. Bach, Electronic Journal
+    of Statistics 4, 2010), so its inverse is on average at most (exp(change) - 1) / change times that of the step.
+    """
+    kept: FloatArray = np.maximum(change, 1e-9)
+    return np.expm1(kept) / kept - 1
+
+
 def _typical_change(rounds: Rounds, equations: NormalEquations, change: FloatArray) -> float:
     """Return the root mean square change of log-odds over records, each with its weight in the curvature.
 
     What one step leaves out is the mean of p (1 - p) (1 - 2 p) (v.d)^2 v / 2: at most a mean of |v.d|, by the weights
     p (1 - p) of the curvature, times what the step has. Both parts of the ratio err on the larger side of their noise.
-    Without a constant the weights are not known: infinite.
+    Without a constant the weights are not known: infinite. It says nothing of a coefficient that few records determine.
     """
     _, b = weights_of(rounds.bound, intercept=rounds.intercept)
     weight = float(equations.moment[0, 0]) - _ONE_SIDED * equations.scale
