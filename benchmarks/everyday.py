@@ -10,7 +10,20 @@ import scipy.linalg
 from sklearn.cross_decomposition import PLSSVD
 from timing import least_cpu, show
 
-from dpcape import PLS, Cape, Correlation, Federation, MassUnivariate, MultiCCA, Summary, in_process, rows, table, views
+from dpcape import (
+    PLS,
+    Cape,
+    Correlation,
+    Federation,
+    KaplanMeier,
+    MassUnivariate,
+    MultiCCA,
+    Summary,
+    in_process,
+    rows,
+    table,
+    views,
+)
 from dpcape.errors import DpcapeWarning
 
 NUMBERS = [f"x{number}" for number in range(5)]
@@ -124,6 +137,35 @@ def pairs(n_records: int) -> None:
     show(f"PLS, 2 x 20, four sites of {n_records} / scikit-learn PLSSVD", times["ours"] / times["peer"], "<= 1.5")
 
 
+FOLLOWED = {"survival": {"time": "days", "event": "died", "range": [0, 1825]}, "arm": ["new", "usual"]}
+
+
+def followed(n_records: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    arm = rng.choice(np.array(["new", "usual"], dtype=object), n_records)
+    time, end = rng.exponential(np.where(arm == "new", 2600, 1500)), rng.uniform(300, 2500, n_records)
+    return pd.DataFrame({"days": np.minimum(time, end), "died": (time <= end).astype(int), "arm": arm})
+
+
+def our_curves(frames: list[pd.DataFrame]) -> KaplanMeier:
+    held = {f"site-{at}": table(part, columns=FOLLOWED) for at, part in enumerate(frames)}
+    model = KaplanMeier(by="arm", epsilon=1.0, delta=1e-5)
+    return model.fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
+
+
+def peer_curves(frames: list[pd.DataFrame]) -> object:
+    """Return curves of all and of each arm, and the log-rank test, from pooled records."""
+    from lifelines import KaplanMeierFitter
+    from lifelines.statistics import logrank_test
+
+    pooled = pd.concat(frames)
+    parts = [pooled, *(part for _, part in pooled.groupby("arm"))]
+    for part in parts:
+        KaplanMeierFitter().fit(part["days"], part["died"])
+    _, new, usual = parts
+    return logrank_test(new["days"], usual["days"], new["died"], usual["died"])
+
+
 def main() -> None:
     warnings.simplefilter("ignore", DpcapeWarning)
     for n_records in (25_000, 250_000):
@@ -148,6 +190,21 @@ def main() -> None:
         show(
             f"MassUnivariate, 68 outcomes, four sites of {n_records} / numpy", times["ours"] / times["numpy"], "<= 1.5"
         )
+    survival()
+
+
+def survival() -> None:
+    try:
+        import lifelines  # noqa: F401
+    except ImportError:
+        print("lifelines is not installed: its ratio is left out (pip install lifelines in an environment of its own)")
+        return
+    for n_records in (2500, 25_000):
+        frames = [followed(n_records, seed) for seed in range(4)]
+        times = least_cpu(
+            {"ours": lambda frames=frames: our_curves(frames), "peer": lambda frames=frames: peer_curves(frames)}
+        )
+        show(f"KaplanMeier by group, four sites of {n_records} / lifelines", times["ours"] / times["peer"], "<= 1.5")
 
 
 if __name__ == "__main__":

@@ -93,6 +93,9 @@ STUDIES: list[tuple[str, str, str]] = [
     ("group_contrast", 'contrast = "sex"\noutcomes = ["age"]', TABLE),
     ("mass_univariate", 'contrast = "age"\ncovariates = ["seen"]\nsite = "sex"\nassumed_effect = 1', TABLE),
     ("mass_univariate", 'contrast = "height"', TABLE),
+    ("kaplan_meier", 'by = ["sex"]\nhorizon = 800', TABLE),
+    ("log_rank", 'by = ["sex"]\nbins = 8', TABLE),
+    ("log_rank", 'by = ["dead"]', TABLE),
 ]
 PROTOCOLS = {
     "secure-sum": 'kind = "secure-sum"\nn_colluding = 1\nminimum_sites = 4',

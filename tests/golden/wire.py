@@ -288,12 +288,24 @@ def _people() -> dict[str, Any]:
     return made
 
 
+def _followed() -> dict[str, Any]:
+    generator = np.random.default_rng(9)
+    columns: dict[str, Any] = {"died": {"time": "days", "event": "dead", "range": [0, 64]}, "arm": {"levels": [0, 1]}}
+    made = {}
+    for site in SITES[:4]:
+        codes = {name: generator.integers(0, 2, 200) for name in ("dead", "arm")}
+        made[site] = dpcape.table({"days": generator.integers(1, 80, 200), **codes}, columns=columns)
+    return made
+
+
 _START = np.array([[0.125, 0.0], [-0.125, 0.0]])
 FITS: dict[str, tuple[Any, Any, Any]] = {
     "mean": (dpcape.Mean, {}, lambda: _tables("rows")),
     "summary": (dpcape.Summary, {"by": ["arm"], "bins": 8}, _people),
     "group contrast": (dpcape.GroupContrast, {"contrast": "arm", "outcomes": "age", "site": "stage"}, _people),
     "mass univariate": (dpcape.MassUnivariate, {"contrast": "arm", "covariates": ["stage"]}, _people),
+    "kaplan-meier": (dpcape.KaplanMeier, {"by": ["arm"], "bins": 8}, _followed),
+    "log-rank": (dpcape.LogRank, {"by": ["arm"], "bins": 8}, _followed),
     "pca": (dpcape.PCA, {"n_components": 2}, lambda: _tables("rows")),
     "pca, centred": (dpcape.PCA, {"n_components": 2, "center": True}, lambda: _tables("rows")),
     "correlation": (dpcape.Correlation, {}, lambda: _tables("rows")),

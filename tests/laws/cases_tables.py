@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import table
-from dpcape.facts import PublicColumn, PublicFacts, TypedColumns
+from dpcape.facts import PublicColumn, PublicEvent, PublicFacts, TypedColumns
 from dpcape.records.from_numbers import schema_of, table_values
 
 from .statistic_case import Case
@@ -74,7 +74,68 @@ def _case(label: str, columns: list[int], by: list[int], weights: list[float], n
     return Case("grouped_counts", label, 4, _table, public, expected=_expected(columns, by, n_bins))
 
 
+FOLLOWED = PublicFacts(
+    kind="table",
+    unit="record",
+    n_records=1,
+    widths=(4,),
+    bounds=(1.0,),
+    typed=TypedColumns(
+        (
+            PublicColumn("days", "number", 0.0, 100.0),
+            PublicColumn("died", "category", levels=("no", "unknown", "yes")),
+            PublicColumn("arm", "category", levels=("a", "b")),
+            PublicColumn("dx", "category", levels=("no", "yes")),
+        ),
+        (PublicEvent("survival", "days", "died", "yes"),),
+    ),
+)
+
+
+def _followed(parameters: Vector) -> Any:
+    return table(table_values(FOLLOWED, parameters), columns=schema_of(FOLLOWED))
+
+
+def _cell_of(days: float, died: float, horizon: float, n_bins: int) -> int:
+    """Return the cell of one record, step by step: events by ends of bins, other ends by their beginnings."""
+    if abs(days) >= 20 or abs(died) >= 20:
+        return 2 * n_bins + 1
+    time, occurred = 50 + 50 * float(np.clip(days, -1, 1)), (died + 1) / 2 * 3 >= 2
+    width = horizon / n_bins
+    ends = [width * (number + 1) for number in range(n_bins)]
+    if time >= 100:
+        return 2 * n_bins
+    if occurred:
+        return next((at for at, end in enumerate(ends) if time <= end), 2 * n_bins)
+    return n_bins + next((at for at, end in enumerate(ends) if time < end), n_bins)
+
+
+def _expected_events(by: list[int], horizon: float, n_bins: int) -> Any:
+    def shares(parameters: Vector) -> Vector:
+        n_groups = 3 ** len(by)
+        found = np.zeros((n_groups, 2 * n_bins + 2))
+        for record in parameters:
+            group = 0
+            for at in by:
+                level = 2 if abs(record[at]) >= 20 else int(np.clip((record[at] + 1) / 2 * 2, 0, 1))
+                group = 3 * group + level
+            found[group, _cell_of(record[0], record[1], horizon, n_bins)] += 1 / len(parameters)
+        return found
+
+    return shares
+
+
+def _events(label: str, by: list[int], horizon: float, n_bins: int) -> Case:
+    public = {"event": 0, "by": np.array(by, dtype=np.int64), "horizon": horizon, "n_bins": n_bins}
+    expected = _expected_events(by, horizon, n_bins)
+    return Case("event_counts", label, 4, _followed, public, expected=lambda p: expected(p).ravel())
+
+
 CASES = [
+    _events("one-group", [], 100.0, 8),
+    _events("by-one", [2], 60.0, 5),
+    _events("by-two", [2, 3], 97.5, 32),
+    _events("two-bins", [3], 0.5, 2),
     _case("one-group", [0, 1, 2], [], [1.0, 1.0, 1.0], 8),
     _case("by-one", [0, 2], [3], [1.0, 1.0], 5),
     _case("by-two", [0], [1, 3], [1.0], 32),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import GroupContrast, MassUnivariate, Summary, table
+from dpcape import GroupContrast, KaplanMeier, LogRank, MassUnivariate, Summary, table
 
 SITES = ("ava", "bob", "cid", "dot")
 COLUMNS = {"age": (20, 80), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}, "arm": ["new", "old"]}
@@ -53,6 +53,24 @@ def _patients() -> dict[str, Any]:
     return {site: table(patients(500 + 10 * at, at, site), columns=PATIENT_COLUMNS) for at, site in enumerate(SITES)}
 
 
+FOLLOWED = {"survival": {"time": "days", "event": "died", "range": [0, 1000]}, "arm": ["new", "old"]}
+
+
+def followed(n_rows: int, seed: int) -> dict[str, Any]:
+    """Return times to an event, with some values missing."""
+    generator = np.random.default_rng(seed)
+    arm = generator.choice(np.array(["new", "old", None], dtype=object), n_rows, p=[0.5, 0.45, 0.05])
+    time = generator.exponential(np.where(arm == "old", 500, 800))
+    end = generator.uniform(300, 1500, n_rows)
+    days = np.minimum(time, end)
+    days[::17] = np.nan
+    return {"days": days, "died": (time <= end).astype(int), "arm": arm}
+
+
+def _followed() -> dict[str, Any]:
+    return {site: table(followed(300 + 10 * at, at), columns=FOLLOWED) for at, site in enumerate(SITES)}
+
+
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Summary": (lambda e, d: Summary(epsilon=e, delta=d), _tables, {"table_": 1e-2}),
     "Summary-by-group": (
@@ -70,4 +88,11 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _patients,
         {"d_": 2e-2},
     ),
+    "KaplanMeier": (lambda e, d: KaplanMeier(epsilon=e, delta=d), _followed, {"survival_": 1e-2}),
+    "KaplanMeier-by-group": (
+        lambda e, d: KaplanMeier(epsilon=e, delta=d, by=["arm"], bins=16, horizon=800),
+        _followed,
+        {"survival_": 1e-2},
+    ),
+    "LogRank": (lambda e, d: LogRank(by="arm", epsilon=e, delta=d), _followed, {"statistic_": 1.0}),
 }

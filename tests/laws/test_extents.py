@@ -103,6 +103,10 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "grouped_counts": lambda facts, public: _grouped(facts, public),
     "design_moments": _contrasted,
     "residual_products": _residual,
+    "event_counts": lambda facts, public: {
+        "n_groups": math.prod(len(facts.columns[at].levels) + 1 for at in public["by"]),
+        "n_bins": public["n_bins"],
+    },
     "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "sampled": _enclosed,
     "record_by_record": _enclosed,

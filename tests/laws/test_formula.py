@@ -176,6 +176,8 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "n_sites": int(generator.integers(1, 100)),
         "n_outcomes": int(generator.integers(1, 10**4)),
         "width": int(generator.integers(1, 50)),
+        "n_groups": int(generator.integers(1, 10**3)),
+        "n_bins": int(generator.integers(2, 513)),
         "most_cells": int(generator.integers(2, 1026)),
         "length": float(10 ** generator.uniform(-2, 2)),
     }

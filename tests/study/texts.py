@@ -50,6 +50,8 @@ ANALYSES = {
     "summary": ('by = ["arm"]', TABLE),
     "group_contrast": ('contrast = "arm"\noutcomes = ["age"]\nsite = "sex"', TABLE),
     "mass_univariate": ('contrast = "arm"\ncovariates = ["age"]', TABLE),
+    "kaplan_meier": ('by = ["arm"]', TABLE),
+    "log_rank": ('by = ["arm"]', TABLE),
     "mean": ("", ROWS),
     "pca": ("n_components = 2", ROWS),
     "correlation": ("", ROWS),

@@ -45,7 +45,7 @@ def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[lis
                 f"by must name columns with public levels; got {facts.columns[at].name!r}, a {facts.columns[at].kind}. "
                 "Declare levels for it."
             )
-    _refuse_names(facts, groups)
+    refuse_level_names(facts, groups)
     names = names_of(columns, "columns")
     chosen = [_place(places, name, "columns") for name in names] or [at for at in places.values() if at not in groups]
     if not chosen or set(chosen) & set(groups):
@@ -55,7 +55,7 @@ def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[lis
     return chosen, groups
 
 
-def _refuse_names(facts: PublicFacts, groups: Sequence[int]) -> None:
+def refuse_level_names(facts: PublicFacts, groups: Sequence[int]) -> None:
     """Refuse levels that could not be told from what the table adds."""
     for at, column in enumerate(facts.columns):
         for taken in ("missing", "all") if at in groups else ("missing",):

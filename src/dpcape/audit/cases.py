@@ -118,6 +118,15 @@ def _typed(numbers: FloatArray) -> Records:
     return table({"first": held[:, 0], "second": held[:, 1], "third": third, "group": group}, columns=columns)
 
 
+def _followed(numbers: FloatArray) -> Records:
+    """Return a table of a time to an event, a number and a group; large numbers are missing values."""
+    columns = {"survival": {"time": "days", "event": "died", "range": [0, 2]}, "other": (-1, 1), "group": ["x", "y"]}
+    held = np.where(np.abs(numbers) < 20, numbers, np.nan)
+    died = np.where(np.isnan(held[:, 1]), np.nan, (held[:, 1] > 0).astype(float))
+    group = np.array(["x", "y"], dtype=object)[(np.nan_to_num(held[:, 3]) > 0).astype(int)]
+    return table({"days": held[:, 0] + 1, "died": died, "other": held[:, 2], "group": group}, columns=columns)
+
+
 _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "rows": _plain,
     "views": _two_views,
@@ -129,6 +138,7 @@ _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "time_points": _time_points,
     "people": _people,
     "table": _typed,
+    "followed": _followed,
 }
 
 

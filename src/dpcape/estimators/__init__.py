@@ -5,8 +5,10 @@ from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
 from dpcape.estimators.correlation import Correlation
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.joint_ica import JointICA
+from dpcape.estimators.kaplan_meier import KaplanMeier
 from dpcape.estimators.kmeans import KMeans
 from dpcape.estimators.linear_regression import LinearRegression
+from dpcape.estimators.log_rank import LogRank
 from dpcape.estimators.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
 from dpcape.estimators.mixture_model import MixtureModel
@@ -28,7 +30,9 @@ __all__ = [
     "GroupContrast",
     "JointICA",
     "KMeans",
+    "KaplanMeier",
     "LinearRegression",
+    "LogRank",
     "LogisticRegression",
     "MassUnivariate",
     "Mean",

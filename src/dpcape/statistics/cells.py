@@ -60,3 +60,29 @@ def _of_knots(n_knots: int) -> FloatArray:
     rows[-1, -1] = np.sqrt(0.5)
     rows.flags.writeable = False
     return rows
+
+
+@lru_cache(maxsize=16)
+def encoding_of_times(n_bins: int) -> FloatArray:
+    """Return the matrix A of times to an event: bins of events, bins of other ends and beyond, and missing.
+
+    Bins of events and bins of other ends are encoded in order, each kind in places of its own, so that all rows are
+    1/sqrt(2) long and at most 1 apart.
+    """
+    events, ends = _of_knots(n_bins)[:-1, :-1], _of_knots(n_bins + 1)
+    rows = np.zeros((2 * n_bins + 2, 2 * n_bins + 2))
+    rows[:n_bins, :n_bins] = events
+    rows[n_bins:, n_bins:] = ends
+    rows.flags.writeable = False
+    return rows
+
+
+@lru_cache(maxsize=16)
+def decoding_of_times(n_bins: int) -> FloatArray:
+    """Return the inverse of the matrix A of times to an event, one part after the other."""
+    rows = encoding_of_times(n_bins)
+    inverse = np.zeros_like(rows)
+    for part in (slice(0, n_bins), slice(n_bins, None)):
+        inverse[part, part] = np.linalg.inv(rows[part, part])
+    inverse.flags.writeable = False
+    return inverse

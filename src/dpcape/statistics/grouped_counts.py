@@ -60,7 +60,7 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
 
     def __init__(self, facts: PublicFacts, columns: IntArray, by: IntArray, weights: FloatArray, n_bins: int) -> None:
         super().__init__(facts, columns=columns, by=by, weights=weights, n_bins=n_bins)
-        chosen, groups = _checked_places(facts, columns, "columns"), _checked_places(facts, by, "by")
+        chosen, groups = checked_places(facts, columns, "columns"), checked_places(facts, by, "by")
         if not chosen or set(chosen) & set(groups) or any(facts.columns[at].kind != CATEGORY for at in groups):
             raise InvalidParameter(
                 "columns must name at least one column, and by only categories among the others; got "
@@ -93,19 +93,11 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
     def total(self, records: CodedBlocks) -> FloatArray:
         counts = [np.zeros((self.n_groups, n_cells_of(column, self._n_bins))) for column in self.counted]
         for block in records.coded_blocks(_BLOCK):
-            groups = self._groups(block)
+            groups = groups_in(self.facts, self._by, block)
             for column, place, into in zip(self.counted, self._columns, counts, strict=True):
                 add = _add_levels if column.kind == CATEGORY else _add_positions
                 add(block[:, place], groups, into)
         return np.concatenate([self._encoded(at, into).ravel() for at, into in enumerate(counts)])
-
-    def _groups(self, block: FloatArray) -> IntArray:
-        """Return the group of every record."""
-        groups = np.zeros(len(block), dtype=np.intp)
-        for place in self._by:
-            n_levels = len(self.facts.columns[place].levels)
-            groups = groups * (n_levels + 1) + _codes(block[:, place], n_levels)
-        return groups
 
     def _encoded(self, at: int, counts: FloatArray) -> FloatArray:
         encoded: FloatArray = self._weights[at] * (counts @ encoding(self.counted[at], self._n_bins))
@@ -120,6 +112,15 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
             rows = encoding(column, self._n_bins)
             found.append(np.linalg.solve(rows.T, part.reshape(self.n_groups, -1).T / weight).T)
         return tuple(found)
+
+
+def groups_in(facts: PublicFacts, by: Sequence[int], block: FloatArray) -> IntArray:
+    """Return the group of every record: its combination of the levels of the columns in ``by``."""
+    groups = np.zeros(len(block), dtype=np.intp)
+    for place in by:
+        n_levels = len(facts.columns[place].levels)
+        groups = groups * (n_levels + 1) + codes_of(block[:, place], n_levels)
+    return groups
 
 
 def n_groups_of(by: Sequence[PublicColumn]) -> int:
@@ -161,7 +162,7 @@ def grouped_counts(
 def _add_levels(codes: FloatArray, groups: IntArray, into: FloatArray) -> None:
     """Count the levels of a category, missing last."""
     n_cells = into.shape[1]
-    cells = groups * n_cells + _codes(codes, n_cells - 1)
+    cells = groups * n_cells + codes_of(codes, n_cells - 1)
     into += np.bincount(cells, minlength=into.size).reshape(into.shape)
 
 
@@ -182,13 +183,13 @@ def _add_positions(positions: FloatArray, groups: IntArray, into: FloatArray) ->
     into[:, 1 : n_bins + 1] += right
 
 
-def _codes(codes: FloatArray, n_levels: int) -> IntArray:
+def codes_of(codes: FloatArray, n_levels: int) -> IntArray:
     """Return the positions of levels, missing as the last one; any number is moved into the list."""
     found: IntArray = np.where(np.isnan(codes), n_levels, np.clip(codes, 0, n_levels)).astype(np.intp)
     return found
 
 
-def _checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
+def checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
     """Return positions of different columns of the table."""
     array = np.asarray(places)
     found = array.tolist() if array.ndim == 1 and array.dtype.kind in "iu" else [-1]

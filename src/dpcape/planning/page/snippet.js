@@ -45,6 +45,7 @@ function madeUpViews(study) {
 }
 
 function madeUpTable(study) {
+  if (describedAs(study).labels === "events") return madeUpTimes(study);
   const names = `f"x{number}" for number in range(1, ${study.widths[0] + 1})`;
   const name = names.split(" ")[0];
   const rest = names.slice(name.length + 1);
@@ -56,6 +57,14 @@ function madeUpTable(study) {
     (levels.length ? `[${levels.join(", ")}]` : "(0, 1)")).join("");
   return `table({**{${name}: source.uniform(size=n) ${rest}}${values}}, ` +
     `columns={**{${name}: (0, 1) ${rest}}${columns}})`;
+}
+
+function madeUpTimes(study) {
+  const levels = groupLevels(study).join(", ");
+  const values = levels ? `, "group": source.choice(np.array([${levels}], dtype=object), n)` : "";
+  const columns = levels ? `, "group": [${levels}]` : "";
+  return `table({"days": source.uniform(0, 1000, size=n), "died": source.integers(2, size=n)${values}}, ` +
+    `columns={"survival": {"time": "days", "event": "died", "range": [0, 1000]}${columns}})`;
 }
 
 function sizesText(sizes) {

@@ -84,7 +84,9 @@ function contrastParameters(study) {
 }
 
 function tableLines(study) {
-  const columns = Array.from({ length: study.widths[0] }, (_, index) => `x${index + 1} = { range = [0.0, 1.0] }`);
+  const columns = describedAs(study).labels === "events"
+    ? ["survival = { time = \"days\", event = \"died\", range = [0, 1000] }  # your two columns, and the public range of time"]
+    : Array.from({ length: study.widths[0] }, (_, index) => `x${index + 1} = { range = [0.0, 1.0] }`);
   const levels = groupLevels(study);
   return ["", "[data.columns]  # your columns: public ranges, or levels = [\"...\", ...]", ...columns,
     ...(levels.length ? [`group = { levels = [${levels.join(", ")}] }  # the public groups`] : []),

@@ -1,0 +1,174 @@
+"""Descriptions of survival curves and of the test of their difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.mean import CONFIDENCE
+from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
+from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.summary import names_of, refuse_level_names
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, choose
+from dpcape.statistics.cells import CATEGORY
+from dpcape.statistics.event_counts import MOST_TIMES, numbers_of_events
+
+# Where records times mu exceed the first number, time has so many bins: more bins say more exactly when records left
+# follow-up, and add a little noise.
+_FINER = ((100_000, 256), (4000, 128), (1000, 64), (400, 32), (120, 16))
+_COARSE = 8
+
+
+def n_times_of(bins: Number | None, n_records: Number, mu: Number) -> Number:
+    """Return the number of bins of time: as given, or more the less noise there is."""
+    if bins is not None:
+        return bins
+    found: Number = _COARSE
+    for least, finer in reversed(_FINER):
+        found = choose(n_records * mu > least, finer, found)
+    return found
+
+
+def chosen_event(facts: PublicFacts, event: object) -> int:
+    """Return the position of the time to an event: the one that is named, or the only one."""
+    names = [entry.name for entry in facts.events]
+    if event is None and len(names) == 1:
+        return 0
+    if not isinstance(event, str) or event not in names:
+        raise InvalidParameter(
+            f"event must name a time to an event of the table, of which there are: {', '.join(names) or 'none'}; got "
+            f"{shown(event)}. Declare one as {{'time': ..., 'event': ..., 'range': [0, ...]}}."
+        )
+    return names.index(event)
+
+
+def chosen_groups(facts: PublicFacts, event: int, by: object) -> list[int]:
+    """Return the positions of the columns that form groups."""
+    places = {column.name: at for at, column in enumerate(facts.columns)}
+    taken = {facts.events[event].time, facts.events[event].event}
+    found = []
+    for name in names_of(by, "by"):
+        if name not in places or name in taken or facts.columns[places[name]].kind != CATEGORY:
+            raise InvalidParameter(
+                f"by must name columns with public levels that are not part of the time to an event; got {name!r}. "
+                f"Choose from {', '.join(sorted(_groupable(facts, taken))) or 'none'}."
+            )
+        found.append(places[name])
+    refuse_level_names(facts, found)
+    return found
+
+
+def horizon_of(facts: PublicFacts, event: int, horizon: object) -> float:
+    """Return the end of the last bin: as given, or the end of the public range of time."""
+    time = next(column for column in facts.columns if column.name == facts.events[event].time)
+    if horizon is None:
+        return time.high
+    if not is_number(horizon) or not 1e-9 * time.high <= float(horizon) <= time.high:
+        raise InvalidParameter(
+            f"horizon must be a positive number up to {time.high:g}, the end of the public range of time, or None; "
+            f"got {shown(horizon)}."
+        )
+    return float(horizon)
+
+
+def _groupable(facts: PublicFacts, taken: set[str]) -> Sequence[str]:
+    return [column.name for column in facts.columns if column.kind == CATEGORY and column.name not in taken]
+
+
+def _schedule(p: Public) -> Steps:
+    bins = n_times_of(p.bins, p.n_records, p.mu)
+    if p.facts is None or not p.facts.columns:
+        yield Release("event_counts", {"n_groups": p.n_groups, "n_bins": bins})
+        return
+    groups = chosen_groups(p.facts, chosen_event(p.facts, p.event), p.by)
+    by = [p.facts.columns[at] for at in groups]
+    yield Release("event_counts", numbers_of_events(by, int(bins)))  # type: ignore[arg-type]  # a number here
+
+
+def _typed(p: Public) -> bool:
+    return p.facts is not None and bool(p.facts.columns)
+
+
+def _refuse_event(value: object, p: Public) -> None:
+    if _typed(p):
+        chosen_event(p.facts, value)
+
+
+def _refuse_by(value: object, p: Public) -> None:
+    names_of(value, "by")
+    if _typed(p):
+        chosen_groups(p.facts, chosen_event(p.facts, p.event), value)
+
+
+def _refuse_one_group(value: object, p: Public) -> None:
+    _refuse_by(value, p)
+    if _typed(p) and not names_of(value, "by"):
+        raise InvalidParameter(f"by must name at least one column whose levels are compared; got {shown(value)}.")
+
+
+def _refuse_horizon(value: object, p: Public) -> None:
+    if _typed(p):
+        horizon_of(p.facts, chosen_event(p.facts, p.event), value)
+
+
+_EVENT = Parameter("event", OTHER, None, optional=True, refuse=_refuse_event)
+_BINS = Parameter("bins", WHOLE, None, 2, MOST_TIMES, optional=True, title="Bins of time", left_out="by size and noise")
+_HORIZON = Parameter("horizon", OTHER, None, optional=True, refuse=_refuse_horizon)
+_TITLE = "Groups, missing included"
+_REASON = "the diameter of counts of events and other ends by group and bin is proved at EventCounts"
+
+KAPLAN_MEIER = Analysis(
+    name="kaplan_meier",
+    estimator="dpcape.estimators.kaplan_meier:KaplanMeier",
+    group=REGRESSIONS,
+    place=10,
+    kinds=frozenset({"table"}),
+    records="table",
+    labels="events",
+    parameters=(
+        _EVENT,
+        Parameter("by", OTHER, None, optional=True, refuse=_refuse_by),
+        _BINS,
+        _HORIZON,
+        CONFIDENCE,
+    ),
+    facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title=_TITLE),),
+    derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
+    schedule=_schedule,
+    variants=(Variant("kaplan-meier", "Survival curves (Kaplan-Meier)", ("n_groups",), yardstick=RADIUS),),
+    measure="noise_of_sizes",
+    sections=("survival_curves", "log_rank"),
+    audit=(AuditCase("kaplan-meier", {"by": ("group",), "bins": 4}, "followed", 4),),
+    standing=VERIFIED,
+    reason=_REASON,
+    reference="docs/analyses/survival.md",
+)
+
+LOG_RANK = Analysis(
+    name="log_rank",
+    estimator="dpcape.estimators.log_rank:LogRank",
+    group=REGRESSIONS,
+    place=11,
+    kinds=frozenset({"table"}),
+    records="table",
+    labels="events",
+    parameters=(
+        Parameter("by", OTHER, REQUIRED, refuse=_refuse_one_group),
+        _EVENT,
+        _BINS,
+        _HORIZON,
+    ),
+    facts=(Parameter("n_groups", WHOLE, 3, 3, 10_000, title=_TITLE),),
+    # A plan knows how many groups there are, and no columns.
+    derived=lambda parameters: {"n_groups": parameters.get("n_groups", 3), "by": parameters.get("by")},
+    schedule=_schedule,
+    variants=(Variant("log-rank", "Log-rank test", ("n_groups",), yardstick=RADIUS),),
+    measure="noise_of_sizes",
+    sections=("log_rank",),
+    audit=(AuditCase("log-rank", {"by": ("group",), "bins": 4}, "followed", 4),),
+    standing=VERIFIED,
+    reason=_REASON,
+    reference="docs/analyses/survival.md",
+)

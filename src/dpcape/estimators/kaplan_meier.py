@@ -1,0 +1,255 @@
+"""Survival curves by group, with intervals, medians and numbers at risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.survival import KAPLAN_MEIER
+from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.estimators.event_release import OfEvents
+from dpcape.estimators.log_rank import DIFFERENCE, groups_compared
+from dpcape.estimators.summary_figures import group_names
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.group_summaries import Level, size_interval
+from dpcape.postprocessing.survival_curves import Curve, curve_of, median_of
+from dpcape.postprocessing.verdicts import Verdict, of_ranges, of_tests
+from dpcape.report.survival_tables import curve_csv, curve_text, shown_times
+from dpcape.report.table_one import ALL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class KaplanMeier(OfEvents):
+    """Survival curves of a time to an event, overall and by group: the Kaplan-Meier estimator on pooled data.
+
+    Parameters
+    ----------
+    epsilon : float or mapping
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
+    delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    event : str or None
+        Name of the time to an event; None if the table has only one.
+    by : str, sequence of str or None
+        Columns with public levels whose combinations form the groups. Groups cost no noise in totals; the curve of a
+        group has noise in inverse proportion to its size.
+    bins : int or None
+        Equal bins of time, at whose ends the curves are known; None for 8 to 256, the more the less noise there is.
+    horizon : float or None
+        Time at which curves end; None for the end of the public range. Noise is largest where few are left at risk, so
+        choose a horizon at which enough are.
+    confidence : float
+        Probability with which the interval at any one time, or of a median, contains its figure.
+
+    Attributes
+    ----------
+    times_ : array of shape (times,)
+        Zero and the ends of the bins.
+    groups_ : array of shape (groups,)
+        "all" and the groups, "missing" among them.
+    complete_ : array of shape (groups,)
+        Whether a group is one of public levels, with nothing missing.
+    survival_ : array of shape (times, groups)
+        Shares without the event.
+    interval_ : array of shape (2, times, groups)
+        Lower and upper ends of their intervals.
+    at_risk_ : array of shape (times, groups)
+        Numbers of records at risk after each time, with noise.
+    at_risk_interval_ : array of shape (2, times, groups)
+        Lower and upper ends of their intervals.
+    median_ : array of shape (groups,)
+        Times by which half have their event; infinite if not reached.
+    median_interval_ : array of shape (2, groups)
+        Lower and upper ends of their intervals.
+    log_rank_ : array of shape (3,)
+        Statistic, degrees of freedom and p-value of the log-rank test; NaN if there are no two groups.
+
+    Privacy
+    -------
+    One release of ``event_counts``: numbers of records with an event, or another end of follow-up, in each bin, by
+    group. Its diameter is that of one count, whatever the groups and bins are. Group sizes, and which times are
+    missing, are private and released with this noise. The rest is post-processing.
+
+    Notes
+    -----
+    Intervals are about the population that the records are a sample of, if leaving follow-up tells nothing about the
+    time of the event. They cover noise, sampling, and where in a bin records leave follow-up, which is not released;
+    more bins make that part smaller. They hold at one time at a time.
+
+    Edge cases
+    ----------
+    ===================================  ==============================================================
+    time or event missing                left out
+    record whose group is missing        in the group "missing", and in "all"
+    event at the end of the range        follow-up that ends there: a time beyond the range is moved to it
+    few at risk, hidden by noise         from there on the interval reaches from 0 to the last upper end
+    a site is lost                       curves of the sites that finished
+    sites with weights                   refused: counts would not be counts
+    ===================================  ==============================================================
+
+    References
+    ----------
+    E. L. Kaplan and P. Meier, *Nonparametric estimation from incomplete observations*, 1958. H. Fichtenberger,
+    M. Henzinger and J. Upadhyay, *Constant matters: fine-grained error bound on differentially private continual
+    observation*, 2023 (the encoding of cumulative counts).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Independent, KaplanMeier, in_process, table
+    >>> days = np.random.default_rng(0).exponential(700, 6000)
+    >>> seen = {"days": np.minimum(days, 1000), "died": (days < 1000).astype(int)}
+    >>> columns = {"survival": {"time": "days", "event": "died", "range": [0, 1000]}}
+    >>> federation = Federation(in_process({"lyon": table(seen, columns=columns)}), protocol=Independent())
+    >>> model = KaplanMeier(epsilon=2.0, delta=1e-6).fit(federation)
+    >>> bool(abs(model.at(500)[0] - np.exp(-500 / 700)) < 0.05)
+    True
+    """
+
+    analysis: ClassVar[Analysis | None] = KAPLAN_MEIER
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "times_",
+        "groups_",
+        "complete_",
+        "survival_",
+        "interval_",
+        "at_risk_",
+        "at_risk_interval_",
+        "median_",
+        "median_interval_",
+        "log_rank_",
+    )
+    times_: FloatArray
+    groups_: AnyArray
+    complete_: BoolArray
+    survival_: FloatArray
+    interval_: FloatArray
+    at_risk_: FloatArray
+    at_risk_interval_: FloatArray
+    median_: FloatArray
+    median_interval_: FloatArray
+    log_rank_: FloatArray
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        event: str | None = None,
+        by: str | Sequence[str] | None = None,
+        bins: int | None = None,
+        horizon: float | None = None,
+        confidence: float = 0.95,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.event = event
+        self.by = by
+        self.bins = bins
+        self.horizon = horizon
+        self.confidence = confidence
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        released = self._released(federation, private)
+        level = Level(self.confidence)
+        named = group_names(released.by) if released.by else {}
+        self.groups_ = np.array([ALL, *named], dtype=np.str_)
+        self.complete_ = np.array([True, *named.values()])
+        self.times_ = released.times
+        held = [released.agreed.total[0], *(released.agreed.groups[0] if named else ())]
+        sizes = [entry.present.of(np.ones(len(entry.counts) - 1)) for entry in held]
+        self._set_curves([curve_of(entry, level) for entry in held], sizes, level, released.n_records)
+        self.log_rank_ = np.full(3, math.nan)
+        if self.complete_[1:].sum() > 1:
+            found = groups_compared(released)[1]
+            self.log_rank_ = np.array([found.statistic, found.freedom, found.p_value])
+        self.verdicts_ = self._verdicts()
+
+    def _set_curves(
+        self, curves: Sequence[Curve], sizes: Sequence[tuple[float, float]], level: Level, n_records: float
+    ) -> None:
+        """Set the fitted arrays of curves, beginning at time zero."""
+        self.survival_ = np.column_stack([np.append(1.0, curve.survival) for curve in curves])
+        ends = [(np.append(1.0, curve.low), np.append(1.0, curve.high)) for curve in curves]
+        self.interval_ = np.moveaxis(np.array(ends), 0, 2)
+        at_risk = [
+            (np.append(max(size, 0.0), curve.at_risk), np.append(math.sqrt(max(variance, 0.0)), curve.at_risk_scale))
+            for curve, (size, variance) in zip(curves, sizes, strict=True)
+        ]
+        self.at_risk_ = np.column_stack([np.minimum(numbers, n_records) for numbers, _ in at_risk])
+        self.at_risk_interval_ = np.moveaxis(
+            np.array(
+                [
+                    [size_interval(number, scale**2, level, n_records) for number, scale in zip(*entry, strict=True)]
+                    for entry in at_risk
+                ]
+            ),
+            (0, 1, 2),
+            (2, 1, 0),
+        )
+        medians = [median_of(curve, self.times_) for curve in curves]
+        self.median_ = np.array([median for median, _ in medians])
+        self.median_interval_ = np.array([interval for _, interval in medians]).T
+
+    def _verdicts(self) -> list[Verdict]:
+        """Judge the curves of complete groups at half the horizon and at the horizon, and their difference."""
+        names, halves = [], []
+        for at in (len(self.times_) // 2, len(self.times_) - 1):
+            for group in np.flatnonzero(self.complete_):
+                whose = f" ({self.groups_[group]})" if len(self.groups_) > 1 else ""
+                names.append(f"survival at {self.times_[at]:.4g}{whose}")
+                halves.append(float(np.diff(self.interval_[:, at, group])[0]) / 2)
+        judged = of_ranges(names, np.array(halves), np.full(len(names), 0.5), clipped=np.zeros(len(names)))
+        if math.isnan(self.log_rank_[2]):
+            return judged
+        return [*judged, *of_tests([DIFFERENCE], [float(self.log_rank_[2])])]
+
+    def at(self, time: float, *, group: str = ALL) -> tuple[float, tuple[float, float]]:
+        """Return the share without the event at a time, and its interval.
+
+        Between the ends of bins the curve is drawn straight, and the interval is that of both ends together.
+
+        Parameters
+        ----------
+        time : float
+            From zero to the horizon.
+        group : str
+            Name of a group.
+        """
+        check_is_fitted(self, "guarantee_")
+        places = np.flatnonzero(self.groups_ == group)
+        if not len(places) or not 0 <= time <= self.times_[-1]:
+            raise KeyError(f"no curve of group {group!r} at {time}; groups_ and times_ list all of them")
+        column = int(places[0])
+        value = float(np.interp(time, self.times_, self.survival_[:, column]))
+        after = int(np.searchsorted(self.times_, time - 1e-9 * self.times_[-1]))
+        before = after if math.isclose(time, self.times_[after], abs_tol=1e-9 * self.times_[-1]) else after - 1
+        return value, (float(self.interval_[0, after, column]), float(self.interval_[1, before, column]))
+
+    def plot_curves(self, ax: Axes | None = None) -> Axes:
+        """Draw the curves of all complete groups with their intervals, and the numbers at risk below them."""
+        from dpcape.report.survival_plots import survival_plot
+
+        check_is_fitted(self, "guarantee_")
+        return survival_plot(self, ax)
+
+    def to_text(self) -> str:
+        """Return the curves at some times as plain text."""
+        check_is_fitted(self, "guarantee_")
+        return curve_text(self, shown_times(self))
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return all figures with their intervals as CSV, and write them to a file if one is named."""
+        check_is_fitted(self, "guarantee_")
+        text = curve_csv(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text

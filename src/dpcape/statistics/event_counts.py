@@ -1,0 +1,152 @@
+"""Counts of events and of ends of follow-up in bins of time, by group, in one release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.formula import Number
+from dpcape.statistics.cells import CATEGORY, decoding_of_times, encoding_of_times
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.grouped_counts import checked_places, groups_in, n_groups_of
+from dpcape.statistics.record_blocks import CodedBlocks
+from dpcape.statistics.statistic import Statistic, known
+
+MOST_TIMES = 512
+"""Most bins of time."""
+
+_BLOCK = 1 << 14
+# Times that differ from the end of a bin by rounding alone are taken to be at it, in bins.
+_AT_END = 1e-9
+
+
+@known
+class EventCounts(Statistic[CodedBlocks, FloatArray]):
+    r"""Shares of records with their event, or another end of follow-up, in each of K equal bins of time, by group.
+
+    A record lies in one cell: its event is in one of K bins, each of which includes its end; or it left follow-up
+    without an event in one of K bins, each of which includes its beginning; or it is known to be beyond the last bin;
+    or its time or event is missing. Groups are the combinations of the levels of the columns in ``by``, missing
+    included. A record of group g in cell c contributes :math:`e_g \otimes a_c`.
+
+    *Diameter.* All rows :math:`a_c` are :math:`1/\sqrt 2` long and at most 1 apart
+    (:func:`~dpcape.statistics.cells.encoding_of_times`). Two records of one group are apart by :math:`|a_c - a_{c'}|
+    \le 1`. Those of different groups contribute in different places and are apart by :math:`\sqrt{1/2 + 1/2} = 1`. So
+    the diameter is 1, whatever the groups are; an event and another end attain it. (For cells that are counted by ones
+    it is :math:`\sqrt 2`.)
+
+    Positions are moved into their range and codes into their list here too, so this holds for any block.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    event : int
+        Position of the time to an event among those of the table.
+    by : array of int
+        Positions of the columns, all categories, whose levels form the groups; may be empty.
+    horizon : float
+        End of the last bin, positive and at most the end of the public range of time.
+    n_bins : int
+        Number of bins.
+    """
+
+    name = "event_counts"
+    kinds = frozenset({"table"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, event: int, by: IntArray, horizon: float, n_bins: int) -> None:
+        super().__init__(facts, event=event, by=by, horizon=horizon, n_bins=n_bins)
+        self._time, self._event, self._occurred = _checked_event(facts, event)
+        self._by = checked_places(facts, by, "by")
+        if {self._time, self._event} & set(self._by) or any(facts.columns[at].kind != CATEGORY for at in self._by):
+            raise InvalidParameter(
+                f"by must name categories other than the columns of the time to an event; got {self._by}. "
+                "Choose other columns of the table."
+            )
+        if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 2 <= n_bins <= MOST_TIMES:
+            raise InvalidParameter(f"n_bins must be a whole number from 2 to {MOST_TIMES}; got {n_bins!r}.")
+        last = facts.columns[self._time].high
+        # Written so that NaN is refused.
+        if isinstance(horizon, bool) or not isinstance(horizon, int | float) or not 1e-9 * last <= horizon <= last:
+            raise InvalidParameter(
+                f"horizon must be a positive number up to {last:g}, the end of the public range of time; "
+                f"got {horizon!r}."
+            )
+        self._n_bins, self._horizon = int(n_bins), float(horizon)
+
+    @staticmethod
+    def extent(*, n_groups: Number, n_bins: Number) -> Extent:
+        """Return the extent for so many groups and bins."""
+        radius = 1 / math.sqrt(2)
+        n_cells = 2 * n_bins + 2
+        return Extent(n_groups * n_cells, 1.0, radius, rounding_in_blocks(n_cells, radius, block=_BLOCK))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_groups": self.n_groups, "n_bins": self._n_bins}
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return n_groups_of([self.facts.columns[at] for at in self._by])
+
+    def total(self, records: CodedBlocks) -> FloatArray:
+        n_cells = 2 * self._n_bins + 2
+        counts = np.zeros(self.n_groups * n_cells)
+        for block in records.coded_blocks(_BLOCK):
+            cells = groups_in(self.facts, self._by, block) * n_cells + self._cells(block)
+            counts += np.bincount(cells, minlength=len(counts))
+        return np.asarray((counts.reshape(-1, n_cells) @ encoding_of_times(self._n_bins)).ravel())
+
+    def _cells(self, block: FloatArray) -> IntArray:
+        """Return the cell of every record."""
+        last, positions, codes = 2 * self._n_bins, block[:, self._time], block[:, self._event]
+        missing = np.isnan(positions) | np.isnan(codes)
+        places = np.clip(np.where(missing, 0.0, positions) + 1, 0.0, 2.0) / 2
+        # A time that was moved to the end of the range may lie anywhere after it.
+        after = places >= 1
+        places = places * (self.facts.columns[self._time].high / self._horizon * self._n_bins)
+        with_event = np.maximum(np.ceil(places - _AT_END) - 1, 0.0)
+        without = self._n_bins + np.floor(places + _AT_END)
+        occurred = (codes == self._occurred) & (with_event < self._n_bins) & ~after
+        cells = np.where(occurred, with_event, np.where(codes == self._occurred, last, np.where(after, last, without)))
+        found: IntArray = np.where(missing, last + 1, np.minimum(cells, last)).astype(np.intp)
+        return found
+
+    def unpack(self, packed: FloatArray) -> FloatArray:
+        """Return the shares of all records by group and cell, (groups, cells)."""
+        shares: FloatArray = packed.reshape(self.n_groups, -1) @ decoding_of_times(self._n_bins)
+        return shares
+
+
+def event_counts(facts: PublicFacts, *, event: int, by: Sequence[int], horizon: float, n_bins: int) -> EventCounts:
+    """Return the statistic for this time to an event, by position."""
+    return EventCounts(facts, event=event, by=np.array(by, dtype=np.int64), horizon=horizon, n_bins=n_bins)
+
+
+def numbers_of_events(by: Sequence[PublicColumn], n_bins: int) -> dict[str, float]:
+    """Return the public numbers that determine the extent."""
+    return {"n_groups": n_groups_of(by), "n_bins": n_bins}
+
+
+def _checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
+    """Return the positions of the columns of time and event, and of the level which says that it occurred."""
+    places = {column.name: at for at, column in enumerate(facts.columns)}
+    if isinstance(event, bool) or not isinstance(event, int | np.integer) or not 0 <= event < len(facts.events):
+        raise InvalidParameter(
+            f"event must be the position of one of the {len(facts.events)} times to an event of a table; got {event!r}."
+        )
+    pair = facts.events[event]
+    time, occurred = facts.columns[places[pair.time]], facts.columns[places[pair.event]]
+    if time.kind != "number" or time.low != 0 or not time.high > 0 or pair.occurred not in occurred.levels:
+        raise InvalidParameter(
+            f"The time to the event {pair.name!r} must have a range that begins at 0, and a level which says that it "
+            f"occurred; got {time.kind} from {time.low:g} to {time.high:g} and {pair.occurred!r}. Declare both."
+        )
+    return places[pair.time], places[pair.event], occurred.levels.index(pair.occurred)
