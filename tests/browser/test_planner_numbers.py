@@ -117,6 +117,7 @@ def series(n_components: int, *, n_basis: int | None = None, **more: int) -> dic
 STUDIES: list[dict[str, Any]] = [
     {"analysis": "summary", "widths": [6], "bounds": [1.0], "options": {"n_groups": 3}},
     {"analysis": "group-contrast", "widths": [1], "bounds": [1.0], "options": {"n_sites": 4, "n_covariates": 2}},
+    {"analysis": "harmonise", "widths": [45], "bounds": [1.0], "options": {"n_sites": 15}},
     {"analysis": "mass-univariate", "widths": [68], "bounds": [1.0], "options": {"n_sites": 20, "n_covariates": 0}},
     {"analysis": "mean", "widths": [40], "bounds": [2.0]},
     {"analysis": "pca", "widths": [100], "bounds": [1.0], "options": {"n_components": 5}},

@@ -96,6 +96,7 @@ STUDIES: list[tuple[str, str, str]] = [
     ("kaplan_meier", 'by = ["sex"]\nhorizon = 800', TABLE),
     ("log_rank", 'by = ["sex"]\nbins = 8', TABLE),
     ("log_rank", 'by = ["dead"]', TABLE),
+    ("harmonise", 'site = "sex"\ncolumns = ["age"]\nscale = false', TABLE),
 ]
 PROTOCOLS = {
     "secure-sum": 'kind = "secure-sum"\nn_colluding = 1\nminimum_sites = 4',

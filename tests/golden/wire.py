@@ -303,6 +303,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "mean": (dpcape.Mean, {}, lambda: _tables("rows")),
     "summary": (dpcape.Summary, {"by": ["arm"], "bins": 8}, _people),
     "group contrast": (dpcape.GroupContrast, {"contrast": "arm", "outcomes": "age", "site": "stage"}, _people),
+    "harmonise": (dpcape.Harmonise, {"site": "stage"}, _people),
     "mass univariate": (dpcape.MassUnivariate, {"contrast": "arm", "covariates": ["stage"]}, _people),
     "kaplan-meier": (dpcape.KaplanMeier, {"by": ["arm"], "bins": 8}, _followed),
     "log-rank": (dpcape.LogRank, {"by": ["arm"], "bins": 8}, _followed),

@@ -92,6 +92,20 @@ def _products(public: dict[str, Any]) -> Callable[[Vector], Vector]:
     return means
 
 
+def _site_moments(label: str, site: int, centre: list[float], scale: list[float], *, reaches: float = 0.999) -> Case:
+    public = {"columns": np.array([0, 1]), "site": site, "centre": np.array(centre), "scale": np.array(scale)}
+
+    def means(parameters: Vector) -> Vector:
+        _, sites, places = _complete(parameters, {"design": [0], "outcomes": [0, 1], "site": site})
+        rows = (places - public["centre"]) / public["scale"]
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+        parts = [sites.sum(axis=0), sites.T @ rows, sites.T @ rows**2]
+        return np.concatenate([np.ravel(part) for part in parts]) / len(parameters)
+
+    expected = means if min(scale) > 1e-3 else None
+    return Case("site_moments", label, 6, _table, public, reaches=reaches, expected=expected)
+
+
 def _positions(outcomes: list[int], design: list[int], site: int) -> dict[str, Any]:
     return {"outcomes": np.array(outcomes), "design": np.array(design), "site": site}
 
@@ -135,6 +149,9 @@ CASES = [
         {"coefficients": [0.0], "offsets": [-1.0], "site_weights": [1.0], "centre": [0.0], "scale": [1.0]},
     ),
     _residual("one-outcome", ([1], [3], 5), _arrays([1.0], 3, 1, 0.8), reaches=0.97),
+    _site_moments("together", -1, [0.0, 0.0], [1.5, 1.5], reaches=0.9),
+    _site_moments("sites", 5, [0.1, -0.2], [0.4, 0.2]),
+    _site_moments("hostile", 5, [1e300, 0.5], [1e-300, 0.0], reaches=0.5),
     # Whatever an aggregator sends: the same diameter.
     _residual(
         "hostile",

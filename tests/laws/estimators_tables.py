@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import GroupContrast, KaplanMeier, LogRank, MassUnivariate, Summary, table
+from dpcape import GroupContrast, Harmonise, KaplanMeier, LogRank, MassUnivariate, Summary, table
 
 SITES = ("ava", "bob", "cid", "dot")
 COLUMNS = {"age": (20, 80), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}, "arm": ["new", "old"]}
@@ -82,6 +82,11 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         lambda e, d: GroupContrast("dx", "volume", epsilon=e, delta=d, covariates=["age", "sex"], site="scanner"),
         _patients,
         {"d_": 2e-2, "effect_": 2e-2},
+    ),
+    "Harmonise": (
+        lambda e, d: Harmonise("scanner", epsilon=e, delta=d, columns=["volume", "area", "depth"]),
+        _patients,
+        {"location_": 2e-2, "scale_": 2e-2},
     ),
     "MassUnivariate": (
         lambda e, d: MassUnivariate("age", epsilon=e, delta=d, site="scanner", outcomes=["volume", "area", "depth"]),

@@ -102,6 +102,10 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "second_moment": _row,
     "grouped_counts": lambda facts, public: _grouped(facts, public),
     "design_moments": _contrasted,
+    "site_moments": lambda facts, public: {
+        "n_columns": len(public["columns"]),
+        "n_sites": 1 if public["site"] < 0 else len(facts.columns[public["site"]].levels),
+    },
     "residual_products": _residual,
     "event_counts": lambda facts, public: {
         "n_groups": math.prod(len(facts.columns[at].levels) + 1 for at in public["by"]),
@@ -198,6 +202,7 @@ RECORDED = {
     "grouped_counts-weights": (48, 2.29128784747792, 1.6201851746019649, 1.798587008310931e-08),
     "design_moments-sites": (16, 6.324555320336759, 4.795831523312719, 4.64397881775697e-09),
     "residual_products-covariates": (5, 2.0615528128088303, 1.25, 1.2148615446960775e-09),
+    "site_moments-sites": (15, 2.0, 1.4142135623730951, 1.3694346424639887e-09),
     "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),
     "clipped_means-ranges": (7, 1.788854381999832, 1.2000000000000002, 3.4452440900167863e-10),
     "scaled_clipped_means-rows": (7, 2.23606797749979, 1.5, 4.306555112520982e-10),

@@ -49,6 +49,7 @@ SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
 ANALYSES = {
     "summary": ('by = ["arm"]', TABLE),
     "group_contrast": ('contrast = "arm"\noutcomes = ["age"]\nsite = "sex"', TABLE),
+    "harmonise": ('site = "sex"', TABLE),
     "mass_univariate": ('contrast = "arm"\ncovariates = ["age"]', TABLE),
     "kaplan_meier": ('by = ["arm"]', TABLE),
     "log_rank": ('by = ["arm"]', TABLE),

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpcape.analyses.contrasts import REACH, contrast_columns
 from dpcape.analyses.description import Analysis
+from dpcape.analyses.harmonise import harmonised_columns
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
 from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
@@ -114,6 +115,18 @@ def _noise_of_contrasts(facts: PublicFacts, options: Mapping[str, object], decla
         n_outcomes = len(contrast_columns(facts, *named).outcomes)
     reach = 2 * REACH * computed(length_of_outcomes(n_outcomes))
     return _noise("noise of an adjusted difference, in standard deviations of the outcome", lambda s: reach * s[1])
+
+
+def _noise_of_locations(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the noise of a site's mean: rows are as long as the square root of their number, and one more."""
+    if facts.columns:
+        chosen, site = harmonised_columns(facts, options.get("site"), options.get("columns"))
+        n_columns, n_sites = len(chosen), len(facts.columns[site].levels)
+    else:
+        n_columns, n_sites = facts.n_features, _whole(options, "n_sites")
+    unit = n_sites * (math.sqrt(n_columns) + 1)
+    title = "noise of a site's mean, in standard deviations of a column (sites of equal size)"
+    return _noise(title, lambda s: unit * s[1])
 
 
 def _groups_of(facts: PublicFacts, by: object) -> int:
@@ -327,6 +340,7 @@ MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Meas
     "noise_of_mean": _noise_of_mean,
     "noise_of_sizes": _noise_of_sizes,
     "noise_of_contrasts": _noise_of_contrasts,
+    "noise_of_locations": _noise_of_locations,
     "energy_lost": _energy_lost,
     "covariance_of_noise": _covariance_of_noise,
     "noise_of_correlations": _noise_of_correlations,

@@ -23,6 +23,8 @@ _HOPELESS = 0.2
 # Shares of its range that the interval of a mean takes: up to the first it is determined, from the second it is not.
 _NARROW, _WIDE = 0.1, 0.5
 _NOT_CLUSTERS = "any records can be divided, also without clusters"
+# Shares of the variance between sites after harmonisation.
+_LITTLE, _MUCH = 0.02, 0.05
 # A difference that Cohen calls large, in standard deviations.
 _LARGE_DIFFERENCE = 0.8
 # How many quantities a sentence names.
@@ -146,6 +148,24 @@ def of_discoveries(quantities: Sequence[str], rates: FloatArray, low: FloatArray
         else:
             verdicts.append(Verdict(quantity, DETERMINED if rate <= LEVEL else UNCERTAIN, reason))
     return verdicts
+
+
+def of_left_over(before: float, left: float) -> list[Verdict]:
+    """Return the verdict on harmonisation: determined if sites explain at most 2% of the variance afterwards.
+
+    Parameters
+    ----------
+    before : float
+        Variance between sites before, over the variance within sites.
+    left : float
+        Upper limit of the same afterwards. From 5% on, nothing is determined.
+    """
+    share = left / (1 + left)
+    word = DETERMINED if share <= _LITTLE else UNCERTAIN if share < _MUCH else NOT_DETERMINED
+    reason = (
+        f"sites explain {100 * before / (1 + before):.2g}% of the variance before, at most {100 * share:.2g}% after"
+    )
+    return [Verdict("harmonised sites", word, reason)]
 
 
 def of_ranges(

@@ -83,6 +83,45 @@ class TableDesign:
         return DesignRows(design, sites, np.clip(complete[:, self._outcomes], -1.0, 1.0))
 
 
+class SiteColumns:
+    """Public columns of numbers that are read together with the site of a record.
+
+    A record with a missing value in one of them is left out. Everything is moved into its range here too.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    columns : (V,) array of int
+        Positions of the columns, all numbers or dates.
+    site : int
+        Position of the column with the sites, a category; NO_SITE for all records together.
+    """
+
+    def __init__(self, facts: PublicFacts, columns: IntArray, site: int) -> None:
+        self._columns = _places(facts, columns, "columns")
+        if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
+            raise InvalidParameter(f"site must be the position of a column, or {NO_SITE}; got {site!r}.")
+        wrong = any(facts.columns[at].kind == CATEGORY for at in self._columns)
+        if wrong or len(set(self._columns)) != len(self._columns):
+            raise InvalidParameter(f"columns must be different numbers or dates; got positions {self._columns}.")
+        if site != NO_SITE and facts.columns[site].kind != CATEGORY:
+            raise InvalidParameter("site must be a category; got a number. Declare levels for it.")
+        self._site = int(site)
+        self.n_columns = len(self._columns)
+        self.n_sites = 1 if site == NO_SITE else len(facts.columns[site].levels)
+
+    def rows(self, block: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return the columns and the site of the complete records of a block."""
+        used = [*self._columns, *([] if self._site == NO_SITE else [self._site])]
+        kept = ~np.isnan(block[:, used]).any(axis=1)
+        complete = block if kept.all() else block[kept]
+        sites = np.zeros(len(complete), dtype=np.intp)
+        if self._site != NO_SITE:
+            sites = np.clip(complete[:, self._site], 0, self.n_sites - 1).astype(np.intp)
+        return np.clip(complete[:, self._columns], -1.0, 1.0), sites
+
+
 def design_width(columns: Sequence[PublicColumn]) -> int:
     """Return how many numbers the columns of a design become."""
     return sum(_width(column) for column in columns)

@@ -257,6 +257,7 @@ function expectedWord(value) {
 
 // From a study and what is declared to a function of the releases' scales.
 const MEASURES = {
+  noise_of_locations: (study) => (scales) => study.options.n_sites * (Math.sqrt(study.widths[0]) + 1) * scales[1],
   noise_of_contrasts: (study) => {
     const outcomes = study.widths[0];
     return (scales) => 2.8 * (0.9 * Math.sqrt(outcomes) + 1.6 * Math.min(1, 4 / outcomes)) * scales[1];

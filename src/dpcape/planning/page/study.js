@@ -68,14 +68,16 @@ const groupLevels = (study) =>
 function contrastColumns(study) {
   const { n_sites: sites, n_covariates: covariates } = study.options;
   if (sites === undefined) return [];
+  const site = ["site", siteNames(sites).map((name) => `"${name}"`)];
+  if (covariates === undefined) return [site];
   const numbers = Array.from({ length: covariates }, (_, index) => [`covariate-${index + 1}`, []]);
-  return [["group", ["\"control\"", "\"case\""]], ...numbers, ["site", siteNames(sites).map((name) => `"${name}"`)]];
+  return [["group", ["\"control\"", "\"case\""]], ...numbers, site];
 }
 
 // Parameters that name these columns, as TOML and Python write them.
 function contrastParameters(study) {
   const columns = contrastColumns(study);
-  if (!columns.length) return [];
+  if (columns.length < 2) return columns.map(([name]) => [name, `"${name}"`]);
   const covariates = columns.slice(1, -1).map(([name]) => `"${name}"`);
   const outcomes = Array.from({ length: study.widths[0] }, (_, index) => `"x${index + 1}"`);
   const many = CONSTANTS.analyses[study.analysis].python === "MassUnivariate";

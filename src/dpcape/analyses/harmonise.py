@@ -1,0 +1,79 @@
+"""Description of harmonisation: location and scale of every site or scanner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.parameters import FLAG, OTHER, REQUIRED, WHOLE, Parameter, shown
+from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.summary import names_of
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.statistics.cells import CATEGORY
+
+FIRST_SHARE = 0.1
+"""Share of mu^2 for means and standard deviations of all sites together."""
+
+
+def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tuple[list[int], int]:
+    """Return the positions of the columns that are harmonised, and of the column with the sites."""
+    known = {column.name: at for at, column in enumerate(facts.columns)}
+    names = names_of(site, "site")
+    if len(names) != 1 or names[0] not in known or facts.columns[known[names[0]]].kind != CATEGORY:
+        raise InvalidParameter(
+            f"site must name one column with public levels; got {shown(site)}. Choose from {', '.join(known)}."
+        )
+    for name in names_of(columns, "columns"):
+        if name not in known or facts.columns[known[name]].kind == CATEGORY:
+            raise InvalidParameter(f"columns must name columns of numbers; got {name!r}. Choose columns with ranges.")
+    rest = [at for at, column in enumerate(facts.columns) if column.kind != CATEGORY]
+    chosen = [known[name] for name in names_of(columns, "columns")] or rest
+    if not chosen:
+        raise InvalidParameter("columns must name at least one column of numbers; got a table without any.")
+    return chosen, known[names[0]]
+
+
+def _schedule(p: Public) -> Steps:
+    if p.facts is None or not p.facts.columns:
+        n_columns, n_sites = p.n_features, p.n_sites
+    else:
+        chosen, site = harmonised_columns(p.facts, p.site, p.columns)
+        n_columns, n_sites = len(chosen), len(p.facts.columns[site].levels)
+    yield Release("site_moments", {"n_columns": n_columns, "n_sites": 1}, share=FIRST_SHARE)
+    yield Release("site_moments", {"n_columns": n_columns, "n_sites": n_sites}, share=1 - FIRST_SHARE)
+
+
+def _refuse(value: object, p: Public) -> None:
+    if p.facts is not None and p.facts.columns:
+        harmonised_columns(p.facts, p.site, p.columns)
+
+
+def first_scale(n_columns: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the scale under which no row of places is longer than one."""
+    return np.full(n_columns, np.sqrt(n_columns) * (1 + 2.0**-30))
+
+
+HARMONISE = Analysis(
+    name="harmonise",
+    estimator="dpcape.estimators.harmonise:Harmonise",
+    group=COMPONENTS,
+    place=1,
+    kinds=frozenset({"table"}),
+    records="table",
+    parameters=(
+        Parameter("site", OTHER, REQUIRED, refuse=_refuse),
+        Parameter("columns", OTHER, None, optional=True, refuse=_refuse),
+        Parameter("scale", FLAG, True),
+    ),
+    facts=(Parameter("n_sites", WHOLE, 1, 1, 10_000, planned=4, title="Sites to harmonise"),),
+    derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
+    schedule=_schedule,
+    variants=(Variant("harmonise", "Harmonisation of sites", ("n_sites",), yardstick=RADIUS),),
+    measure="noise_of_locations",
+    sections=("sites",),
+    audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
+    standing=VERIFIED,
+    reason="the diameter of moments by site is proved at SiteMoments, for any centre and scale",
+    reference="docs/analyses/harmonise.md",
+)

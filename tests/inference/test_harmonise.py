@@ -1,0 +1,142 @@
+"""Harmonisation: what is left of sites, what is kept of records, and why standardising locally is not private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from experiments.everyday import harmonise as experiment
+
+from dpcape import Exact, Federation, Harmonise, Independent, MassUnivariate, Replay, in_process, table
+from dpcape.errors import DpcapeWarning, InvalidParameter
+from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED
+
+BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
+
+
+def test_sites_explain_little_after_harmonisation() -> None:
+    """Over seeds, what is left is 0.002 with a standard deviation of about 0.001: 0.02 is never reached by chance."""
+    rows, site = experiment.simulated(8, 800, 20, np.random.default_rng(1))
+    found, model = experiment.harmonised(rows, site, 5.0, 1)
+    assert experiment.explained_by_site(rows, site) > 0.05
+    assert experiment.explained_by_site(found, site) < 0.02
+    assert model.verdicts_[0].word == DETERMINED
+    spread = [rows[site == at].std() for at in range(8)]
+    after = [found[site == at].std() for at in range(8)]
+    assert np.std(after) < 0.5 * np.std(spread)
+
+
+@pytest.mark.parametrize(("n_sites", "per_site", "epsilon"), [(6, 300, 3.0), (12, 100, 10.0), (4, 1000, 1.0)])
+def test_no_more_is_left_than_is_said(n_sites: int, per_site: int, epsilon: float) -> None:
+    """Ten fixed seeds each. A limit that fails in 5% of studies fails more than once in ten with probability 9%."""
+    failed = 0
+    for seed in range(10):
+        rows, site = experiment.simulated(n_sites, per_site, 10, np.random.default_rng(200 + seed))
+        found, model = experiment.harmonised(rows, site, epsilon, seed)
+        centred, sizes = found - found.mean(axis=0), np.bincount(site)
+        means = np.stack([np.bincount(site, weights=column) / sizes for column in centred.T], axis=1)
+        # Without what chance alone leaves between sites.
+        between = (sizes @ means**2) / len(site) - (n_sites - 1) / len(site) * centred.var(axis=0)
+        share = float((between / centred.var(axis=0)).mean())
+        failed += share > model.left_ / (1 + model.left_)
+    assert failed <= 1
+
+
+def test_without_noise_means_and_deviations_become_equal() -> None:
+    rows, site = experiment.simulated(4, 4000, 3, np.random.default_rng(2))
+    names = ["a", "b", "c"]
+    raw = {**dict(zip(names, rows.T, strict=True)), "site": site}
+    columns = {**dict.fromkeys(names, (-0.8, 0.8)), "site": {"levels": [0, 1, 2, 3]}}
+    model = Harmonise("site", **BUDGET).fit(
+        Federation(in_process({"all": table(raw, columns=columns)}), protocol=Exact())
+    )
+    found = model.transform(raw)
+    for name in names:
+        means = [found[name][site == at].mean() for at in range(4)]
+        deviations = [found[name][site == at].std() for at in range(4)]
+        assert np.ptp(means) < 0.1 * rows.std()
+        assert np.ptp(deviations) < 0.1 * rows.std()
+    assert found["site"].tolist() == site.tolist()
+
+
+def test_what_noise_hides_is_left_alone() -> None:
+    rows, site = experiment.simulated(10, 20, 10, np.random.default_rng(3))
+    found, model = experiment.harmonised(rows, site, 0.2, 3)
+    assert model.verdicts_[0].word == NOT_DETERMINED
+    np.testing.assert_allclose(found, rows, atol=1e-12)
+
+
+def test_records_of_unknown_sites_and_missing_values_stay_as_they_are() -> None:
+    rows, site = experiment.simulated(3, 2000, 2, np.random.default_rng(4))
+    _, model = experiment.harmonised(rows, site, 5.0, 4)
+    found = model.transform({"x0": [0.1, 0.1, np.nan], "x1": [0.2, 0.2, 0.2], "site": [1, 9, 1]})
+    assert found["x0"][1] == 0.1
+    assert found["x0"][0] != 0.1
+    assert np.isnan(found["x0"][2])
+    with pytest.raises(InvalidParameter, match="columns of the fit"):
+        model.transform({"x0": [0.1], "site": [1]})
+
+
+def test_a_later_analysis_keeps_its_diameter_for_harmonised_records() -> None:
+    """Each record is moved by public numbers alone, so that replacing one changes one."""
+    rows, site = experiment.simulated(3, 2000, 2, np.random.default_rng(5))
+    _, model = experiment.harmonised(rows, site, 5.0, 5)
+    raw = {"x0": rows[:, 0].copy(), "x1": rows[:, 1].copy(), "site": site}
+    before = model.transform(raw)
+    raw["x0"][17] = 0.8
+    after = model.transform(raw)
+    assert np.flatnonzero(before["x0"] != after["x0"]).tolist() == [17]
+    dx = np.arange(len(site)) % 2
+    columns = {"x0": (-0.8, 0.8), "x1": (-0.8, 0.8), "dx": {"levels": [0, 1]}, "site": {"levels": [0, 1, 2]}}
+    federation = Federation(
+        in_process({"all": table({**after, "dx": dx}, columns=columns)}, noise=Replay(1)), protocol=Independent()
+    )
+    assert MassUnivariate("dx", **BUDGET, site="site").fit(federation).n_complete_ > 5000
+
+
+@pytest.mark.parametrize(("n_records", "times"), [(55, 4), (175, 15), (1000, 100)])
+def test_standardising_by_the_own_site_is_not_private(n_records: int, times: float) -> None:
+    """One record moves the total of standardised records by many times what a statistic of single records allows."""
+    tiny = np.where(np.arange(n_records) % 2 == 0, 1e-6, -1e-6)
+    other = tiny.copy()
+    other[0] = 1.0
+
+    def total(values: Any) -> float:
+        standard = (values - values.mean()) / values.std()
+        return float((np.clip(standard, -3, 3) ** 2).sum())
+
+    diameter = 9.0  # Squares of what is clipped to 3 lie between 0 and 9.
+    assert abs(total(tiny) - total(other)) > times * diameter
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"site": "x0"}, "site must name one column with public levels"),
+        ({"site": "nowhere"}, "site must name one column with public levels"),
+        ({"columns": ["site"]}, "columns must name columns of numbers"),
+        ({"columns": ["nothing"]}, "columns must name columns of numbers"),
+    ],
+)
+def test_wrong_columns_are_refused(given: dict[str, Any], words: str) -> None:
+    records = table({"x0": [0.1, 0.2], "site": [0, 1]}, columns={"x0": (-1, 1), "site": {"levels": [0, 1]}})
+    federation = Federation(in_process({"all": records}), protocol=Exact())
+    with pytest.raises(InvalidParameter, match=words):
+        Harmonise(**{"site": "site", **BUDGET, **given}).fit(federation)
+
+
+def test_weights_of_sites_are_refused() -> None:
+    records = table({"x0": [0.1, 0.2], "site": [0, 1]}, columns={"x0": (-1, 1), "site": {"levels": [0, 1]}})
+    federation = Federation(in_process({"a": records, "b": records}), protocol=Exact(), weights={"a": 0.5, "b": 0.5})
+    with pytest.raises(InvalidParameter, match="counts every record once"):
+        Harmonise("site", **BUDGET).fit(federation)
+
+
+def test_small_studies_warn() -> None:
+    records = table(
+        {"x0": np.zeros(30), "site": np.arange(30) % 2}, columns={"x0": (-1, 1), "site": {"levels": [0, 1]}}
+    )
+    federation = Federation(in_process({"all": records}, noise=Replay(2)), protocol=Independent())
+    with pytest.warns(DpcapeWarning, match="determined"):
+        Harmonise("site", epsilon=0.2, delta=1e-5).fit(federation)
