@@ -27,16 +27,7 @@ from dpcape.report.loading_sections import (
 )
 from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
-from dpcape.report.survival_plots import survival_plot
-from dpcape.report.survival_tables import (
-    FittedCurves,
-    FittedTest,
-    at_risk_rows,
-    curve_rows,
-    log_rank_line,
-    log_rank_rows,
-    shown_times,
-)
+from dpcape.report.survival_sections import log_rank, survival_curves
 from dpcape.report.table_one import FittedSummary, compact_rows, interval_rows, notes
 
 _SHOWN_MEANS, _SHOWN_VERDICTS, _DRAWN = 60, 60, 30
@@ -351,46 +342,6 @@ def _contrasts(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     )
 
 
-def _survival_curves(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    if not (hasattr(model, "survival_") and hasattr(model, "at_risk_")):
-        return None
-    fitted = cast("FittedCurves", model)
-    times = shown_times(fitted)
-    text = [
-        f"Bands are {_level(model)} intervals at one time, of the population that the records come from. They cover "
-        "noise, sampling, and where within a bin of time follow-up ended. Numbers at risk have noise.",
-    ]
-    listed = "; ".join(
-        f"{name}: {100 * share:.0f}%" for name, share in zip(model.groups_, model.survival_[-1], strict=True)
-    )
-    picture = Picture(
-        figure_of(survival_plot(fitted)),
-        f"Survival curves with bands; shares without the event at {model.times_[-1]:.4g}: {listed}.",
-        "Shares without the event, with numbers at risk below.",
-    )
-    tables = [
-        Table(*curve_rows(fitted, times), f"Shares without the event, with {_level(model)} intervals."),
-        Table(*at_risk_rows(fitted, times), "Numbers at risk, with noise."),
-    ]
-    return ReportSection("Survival", text=text, pictures=[picture], tables=tables)
-
-
-def _log_rank(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    about = (
-        "The p-value includes the noise. It holds if leaving follow-up tells nothing about the time of the event, "
-        "wherever within a bin of time it happened."
-    )
-    if hasattr(model, "observed_") and hasattr(model, "p_value_"):
-        fitted = cast("FittedTest", model)
-        line = log_rank_line(fitted.statistic_, fitted.freedom_, fitted.p_value_)
-        until = f"Groups are compared up to {fitted.compared_until_:.5g}."
-        return ReportSection("Log-rank test", text=[f"{line}.", until, about], tables=[Table(*log_rank_rows(fitted))])
-    tested = np.asarray(getattr(model, "log_rank_", [np.nan]))
-    if np.isnan(tested).any():
-        return None
-    return ReportSection("Log-rank test", text=[f"{log_rank_line(*tested.tolist())}.", about])
-
-
 def _sites(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if not (hasattr(model, "location_") and hasattr(model, "sites_") and hasattr(model, "kept_")):
         return None
@@ -436,7 +387,7 @@ SECTIONS: dict[str, Maker] = {
     "strengths": _strengths,
     "table_one": _table_one,
     "contrasts": _contrasts,
-    "survival_curves": _survival_curves,
-    "log_rank": _log_rank,
+    "survival_curves": survival_curves,
+    "log_rank": log_rank,
     "sites": _sites,
 }
