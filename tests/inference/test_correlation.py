@@ -129,9 +129,20 @@ def test_a_useless_matrix_says_so() -> None:
     assert (high - low)[np.triu_indices(40, 1)].mean() > 1
 
 
+def test_no_pair_is_determined_where_the_bound_may_have_made_it_correlate() -> None:
+    """Unrelated columns away from zero: clipping to the bound correlates them, and without a bound nothing does."""
+    data = np.random.default_rng(7).normal(1.0, 0.3, (5000, 2))
+    clipped = Correlation(**BUDGET).fit(_alone(data, bound=1.3, protocol=Independent()))
+    assert clipped.adjusted_p_values_[0, 1] < 1e-6
+    assert clipped.verdicts_[0].word == "uncertain"
+    whole = Correlation(**BUDGET).fit(_alone(data, ranges=[(-1, 3)] * 2, protocol=Independent()))
+    assert whole.adjusted_p_values_[0, 1] > 0.05
+
+
 def test_strong_correlations_are_determined_and_written(tmp_path: Path) -> None:
     data = _data(8000, 3)
-    model = Correlation(**BUDGET).fit(_alone(data, protocol=Independent(), feature_names=["age", "dose", "time"]))
+    options = {"ranges": [(-6, 6)] * 3, "feature_names": ["age", "dose", "time"]}
+    model = Correlation(**BUDGET).fit(_alone(data, protocol=Independent(), **options))
     words = {verdict.quantity: verdict.word for verdict in model.verdicts_}
     assert words == {"age and dose": "determined", "age and time": "determined", "dose and time": "determined"}
     value, low, high = model.between("age", "dose")

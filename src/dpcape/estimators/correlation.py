@@ -20,13 +20,15 @@ from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.correlations import correlations_of, holm
-from dpcape.postprocessing.verdicts import Verdict, of_correlations
+from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, of_correlations
+from dpcape.statistics.clipped_means import most_clipped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Median standard error of noise from which on a matrix is called useless.
 _USELESS = 0.2
+_CLIPPED = "rows may have been clipped to their bound, which makes unrelated columns correlate; give ranges instead"
 
 
 class Correlation(MultiviewEstimator):
@@ -72,7 +74,10 @@ class Correlation(MultiviewEstimator):
     -----
     Correlations are of the rows as they were clipped: about 2% are shortened to the radius that is found. Intervals are
     wider by 0.01 on each side, more than clipping makes independent columns correlate; correlations of columns with
-    very long tails may differ by more from those of the rows without clipping.
+    very long tails, or that are 1 for few records and else 0, may differ by more from those without clipping.
+
+    Where public ranges do not rule it out, rows were also clipped to their bound, around zero: unrelated columns whose
+    means are not zero then correlate. How many were is not known, so that no pair is called determined.
 
     Edge cases
     ----------
@@ -131,6 +136,8 @@ class Correlation(MultiviewEstimator):
         self.mean_ = scaling.rows(mean)
         self.noise_scale_ = noise.scale
         self.verdicts_ = self._verdicts(federation.facts.feature_names)
+        if most_clipped(federation.facts) > 0:
+            self.verdicts_ = at_most_uncertain(self.verdicts_, _CLIPPED)
         self._warn_if_useless(noise.record_share)
 
     def _adjusted(self) -> FloatArray:
