@@ -76,9 +76,26 @@ TABLE = (
     'seen = { range = ["2020-01-01", "2024-12-31"] }\narm = { levels = ["new", "old"] }'
 )
 
+COHORT = (
+    'kind = "table"\n[data.columns]\nweight = { range = [40, 120] }\nheight = { range = [140, 210] }\n'
+    'arm = { levels = ["new", "old"] }\nscanner = { levels = ["a", "b"] }\n'
+    'survival = { time = "days", event = "died", range = [0, 2000] }'
+)
+
 # label -> (analysis, parameters, data, sections the page must have, pictures besides the card's two)
 KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     "summary": ("summary", 'by = ["arm"]', TABLE, ("Table 1",), 1),
+    "contrast": (
+        "group_contrast",
+        'contrast = "arm"\noutcomes = ["weight"]\ncovariates = ["height"]',
+        COHORT,
+        ("Adjusted differences",),
+        2,
+    ),
+    "many": ("mass_univariate", 'contrast = "arm"\nsite = "scanner"', COHORT, ("Adjusted differences",), 2),
+    "curves": ("kaplan_meier", 'by = ["arm"]', COHORT, ("Survival", "Log-rank test"), 2),
+    "compared": ("log_rank", 'by = ["arm"]', COHORT, ("Log-rank test",), 1),
+    "harmonised": ("harmonise", 'site = "scanner"', COHORT, ("Sites",), 1),
     "mean": ("mean", "", ROWS, ("Means",), 2),
     "pca": ("pca", "n_components = 3", ROWS, ("Strength of the components", "Components"), 3),
     "correlation": ("correlation", "", ROWS, ("Correlations",), 2),

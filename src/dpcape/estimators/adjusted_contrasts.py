@@ -1,0 +1,218 @@
+"""What estimators of adjusted differences share: two releases, figures with their intervals, tables and pictures."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from matplotlib.axes import Axes
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
+from dpcape.arrays import AnyArray, FloatArray
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.federation import Allowance, Federation
+from dpcape.formula import computed
+from dpcape.postprocessing.adjusted_contrasts import (
+    Residualiser,
+    Slopes,
+    false_discovery_rates,
+    normal_quantile,
+    refined_deviations,
+    residualiser_of,
+    slopes_of,
+)
+from dpcape.postprocessing.verdicts import of_discoveries
+from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.contrast_table import contrast_csv, contrast_markdown, contrast_text
+from dpcape.statistics.adjusted_products import DesignMeans, DesignMoments, ProductMeans, ResidualProducts
+from dpcape.statistics.cells import CATEGORY
+
+# Half of the length of the coded range, from -1 to 1, in whose units places are.
+_STEP_OF_LEVELS = 2.0
+
+
+class AdjustedContrasts(FederatedEstimator):
+    """What :class:`GroupContrast` and :class:`MassUnivariate` share."""
+
+    _builder: ClassVar[str] = "table(data, columns={...})"
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "outcomes_",
+        "effect_",
+        "effect_interval_",
+        "d_",
+        "d_interval_",
+        "se_",
+        "p_",
+        "q_",
+        "sd_",
+        "contrast_",
+        "n_complete_",
+        "noise_part_",
+    )
+    outcomes_: AnyArray
+    effect_: FloatArray
+    effect_interval_: FloatArray
+    d_: FloatArray
+    d_interval_: FloatArray
+    se_: FloatArray
+    p_: FloatArray
+    q_: FloatArray
+    sd_: FloatArray
+    contrast_: str
+    n_complete_: float
+    noise_part_: float
+    contrast: str
+    outcomes: str | Sequence[str] | None
+    covariates: str | Sequence[str] | None
+    site: str | None
+    assumed_effect: float
+    confidence: float
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        if federation.weights:
+            raise InvalidParameter(
+                f"weights of sites must be left out for {type(self).__name__}, which counts every record once; got "
+                f"weights of {len(federation.weights)} sites. Remove them."
+            )
+        return super()._shares(federation)
+
+    def _columns(self, facts: PublicFacts) -> ContrastColumns:
+        return contrast_columns(facts, self.contrast, self.outcomes, self.covariates, self.site)
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        facts = federation.facts
+        chosen = self._columns(facts)
+        if self.site is None and len(federation.sites) > 1:
+            warnings.warn(
+                f"{type(self).__name__}: without site=, differences between sites count as differences of the "
+                "contrast. Name the column with the site or scanner.",
+                UtilityWarning,
+                stacklevel=4,
+            )
+        design = DesignMoments(facts, **chosen.public())  # type: ignore[arg-type]  # positions
+        shares = self._shares(federation)
+        fitted, n_records = self._residualiser(design, facts.columns[chosen.design[0]], private, shares)
+        products = ResidualProducts(
+            facts,
+            **chosen.public(),  # type: ignore[arg-type]  # positions
+            coefficients=fitted.coefficients,
+            offsets=fitted.offsets,
+            site_weights=fitted.site_weights,
+            centre=fitted.centre,
+            scale=fitted.scale,
+        )
+        means = private.mean(products)
+        factor = n_records * private.counted.divisor
+        sums = ProductMeans(means.products * factor, means.squares * factor, means.contrast * factor)
+        noise = private.releases[-1].scale * n_records
+        slopes = slopes_of(sums, fitted, noise=noise)
+        deviations = refined_deviations(sums, fitted, noise=noise)
+        self._tabulate(facts, chosen, fitted, slopes, deviations)
+
+    def _residualiser(
+        self, design: DesignMoments, contrast: PublicColumn, private: Allowance, shares: Sequence[float]
+    ) -> tuple[Residualiser, float]:
+        """Release the moments of the design, and return what follows from them and the number of records."""
+        means = private.mean(design)
+        release = private.releases[-1]
+        n_records = float(release.n_records)
+        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        sums = DesignMeans(*(part * (n_records * private.counted.divisor) for part in means))
+        following = ResidualProducts.extent(n_outcomes=len(sums.outcomes), width=len(sums.products))
+        noise = release.scale * n_records
+        ratio = computed(following.diameter) / design.diameter * math.sqrt(shares[0] / shares[1])
+        fitted = residualiser_of(
+            sums,
+            design.weights,
+            noise=noise,
+            next_noise=noise * ratio,
+            is_binary=contrast.kind == CATEGORY,
+            assumed=self.assumed_effect,
+        )
+        return fitted, n_records
+
+    def _tabulate(
+        self,
+        facts: PublicFacts,
+        chosen: ContrastColumns,
+        fitted: Residualiser,
+        slopes: Slopes,
+        deviations: tuple[FloatArray, FloatArray],
+    ) -> None:
+        """Set the fitted arrays: slopes per coded unit become differences in original units and d."""
+        outcomes = [facts.columns[at] for at in chosen.outcomes]
+        contrast = facts.columns[chosen.design[0]]
+        is_binary = contrast.kind == CATEGORY
+        reach = normal_quantile(self.confidence)
+        half_ranges = np.array([(column.high - column.low) / 2 for column in outcomes])
+        # In original units: between levels, or per unit of the contrast.
+        unit = _STEP_OF_LEVELS if is_binary else 2 / (contrast.high - contrast.low)
+        per_unit = unit * fitted.sd * half_ranges
+        self.effect_ = slopes.slope * per_unit
+        self.effect_interval_ = _interval(self.effect_, slopes.se * per_unit * reach)
+        step = _STEP_OF_LEVELS if is_binary else fitted.contrast_sd
+        total, error = deviations
+        relative = slopes.slope * fitted.sd / total
+        # Within groups: what the contrast itself adds to the variance is taken away.
+        explained = np.minimum((relative * fitted.contrast_sd) ** 2, 0.5) if is_binary else 0.0
+        within = total * np.sqrt(1 - explained)
+        self.d_ = step * slopes.slope * fitted.sd / within
+        with np.errstate(invalid="ignore"):
+            self.se_ = np.hypot(step * slopes.se * fitted.sd / within, self.d_ * error)
+        self.d_interval_ = _interval(self.d_, self.se_ * reach)
+        self.p_, self.q_ = slopes.p, false_discovery_rates(slopes.p)
+        self.sd_ = within * half_ranges
+        self.outcomes_ = np.array([column.name for column in outcomes], dtype=np.str_)
+        self.contrast_ = _in_words(contrast)
+        self.n_complete_, self.noise_part_ = fitted.n_complete, slopes.noise_part
+        names = [f"difference in {column.name}" for column in outcomes]
+        self.verdicts_ = of_discoveries(names, self.q_, *self.d_interval_)
+
+    def to_text(self) -> str:
+        """Return the table as plain text."""
+        check_is_fitted(self, "guarantee_")
+        return contrast_text(self)
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
+        check_is_fitted(self, "guarantee_")
+        return contrast_markdown(self)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return all figures as CSV, and write them to a file if one is named."""
+        check_is_fitted(self, "guarantee_")
+        text = contrast_csv(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def plot_differences(self, ax: Axes | None = None, *, largest: int = 30) -> Axes:
+        """Draw d with its interval for every outcome, or for those with the largest (forest plot)."""
+        check_is_fitted(self, "guarantee_")
+        return coefficient_plot(
+            self.d_,
+            np.clip(self.d_interval_, -3.0, 3.0),
+            [str(name) for name in self.outcomes_],
+            ax,
+            largest=largest,
+            label=f"d, with {100 * self.confidence:g}% interval",
+        )
+
+
+def _interval(centre: FloatArray, half: FloatArray) -> FloatArray:
+    """Return both ends; infinite where nothing is known."""
+    known = np.nan_to_num(half, nan=np.inf, posinf=np.inf)
+    return np.array([centre - known, centre + known])
+
+
+def _in_words(contrast: PublicColumn) -> str:
+    if contrast.kind == CATEGORY:
+        return f"{contrast.name}: {contrast.levels[1]} minus {contrast.levels[0]}"
+    return f"slope on {contrast.name}"
