@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _patients,
         {"d_": 2e-2},
     ),
-    "KaplanMeier": (lambda e, d: KaplanMeier(epsilon=e, delta=d), _followed, {"survival_": 1e-2}),
+    "KaplanMeier": (lambda e, d: KaplanMeier(epsilon=e, delta=d, bins=16), _followed, {"survival_": 1e-2}),
     "KaplanMeier-by-group": (
         lambda e, d: KaplanMeier(epsilon=e, delta=d, by=["arm"], bins=16, horizon=800),
         _followed,
