@@ -104,14 +104,16 @@ def site_effects(sums: SiteMeans, *, length: float, noise: float, scale: bool) -
     sizes = np.maximum(sums.counts, least)
     is_there = sums.counts >= least
     means = sums.sums * length / sizes[:, np.newaxis]
-    mean = (sizes * is_there) @ means / max(float(sizes @ is_there), 1.0)
-    apart = means - mean
+    # From the mean of the sites, not of the records: a large site would be apart from itself.
+    apart = means - is_there @ means / max(int(is_there.sum()), 1)
     within = _within(sums, means, sizes, is_there, length)
     errors = (noise * length / sizes) ** 2 + within / sizes
     before = _between(apart, errors, is_there)
     directions, variances = _directions(apart, errors, is_there, before)
     parts = variances / np.maximum(variances + errors[:, np.newaxis], 1e-300) * is_there[:, np.newaxis]
     location = (apart @ directions * parts) @ directions.T
+    # The mean of all records stays as it is.
+    location -= np.outer(is_there, (sizes * is_there) @ location / max(float(sizes @ is_there), 1.0))
     risk = _risk(before, errors, sizes, is_there)
     left = _CAUTION * risk
     kept = is_there * before / np.maximum(before + errors, 1e-300)
@@ -140,9 +142,10 @@ def _between(apart: FloatArray, errors: FloatArray, is_there: BoolArray) -> floa
     n_sites = int(is_there.sum())
     if n_sites < 2:
         return 0.0
-    weights = is_there / errors**2
-    per_site = (apart**2).mean(axis=1) * n_sites / (n_sites - 1)
-    return max(float(np.average(per_site - errors, weights=weights)), 0.0)
+    per_site = (apart**2).mean(axis=1) * n_sites / (n_sites - 1) - errors
+    # Squared distances vary with the variance between sites too, so that no site decides alone.
+    first = max(float(np.average(per_site, weights=is_there)), 0.0)
+    return max(float(np.average(per_site, weights=is_there / (first + errors) ** 2)), 0.0)
 
 
 def _risk(before: float, errors: FloatArray, sizes: FloatArray, is_there: BoolArray) -> float:
@@ -166,10 +169,11 @@ def _directions(
     if n_sites < 2:
         return np.eye(n_columns), np.full(n_columns, before)
     error = float(np.mean(errors[is_there]))
-    # Weighted so that noise has the same variance at all sites.
-    equal = apart[is_there] * np.sqrt(error / errors[is_there])[:, np.newaxis]
+    # Weighted so that the distances of all sites have the same variance: else the largest site alone gives a direction.
+    weights = (before + error) / (before + errors[is_there])
+    equal = apart[is_there] * np.sqrt(weights)[:, np.newaxis]
     values, vectors = np.linalg.eigh(equal.T @ equal / (n_sites - 1))
-    shrink = float(np.mean(error / errors[is_there]))
+    shrink = float(np.mean(weights))
     reached = error * (1 + math.sqrt(n_columns / (n_sites - 1))) ** 2
     own = np.where(values > reached, values - error * (1 + n_columns / (n_sites - 1)), 0.0) / shrink
     rest = max(before * n_columns - float(own.sum()), 0.0) / max(int((own == 0).sum()), 1)
