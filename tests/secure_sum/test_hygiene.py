@@ -13,6 +13,7 @@ import copy
 import logging
 import os
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -222,3 +223,11 @@ def test_round_secrets_are_all_different() -> None:
         for kind in range(3)
     ]
     assert len(set(secrets)) == 3 * 50 * 3
+
+
+def test_no_vector_is_held_because_its_signature_was_checked() -> None:
+    identity, message = Identity.generate(), bytes(100_000)
+    signature, n_held = identity.sign(message), sys.getrefcount(message)
+    assert verify(identity.public, signature, message)
+    assert sys.getrefcount(message) == n_held
+    assert not verify(identity.public, signature, message + b"more")
