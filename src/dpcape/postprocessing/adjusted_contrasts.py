@@ -85,8 +85,6 @@ class Slopes:
         Estimates and standard errors, without the uncertainty of the standard deviations.
     p : (V,) array
         Two-sided p-values of no effect.
-    is_known : bool
-        Whether noise leaves anything of the contrast.
     noise_part : float
         Part of the variance that is noise of privacy, on average.
     """
@@ -94,7 +92,6 @@ class Slopes:
     slope: FloatArray
     se: FloatArray
     p: FloatArray
-    is_known: bool
     noise_part: float
 
 
@@ -285,12 +282,12 @@ def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slop
     contrast, contrast_error = sums.contrast, noise / CONTRAST
     if contrast < _CLEAR * contrast_error or contrast <= 0:
         nothing = np.zeros(len(products))
-        return Slopes(nothing, nothing + math.inf, nothing + 1.0, is_known=False, noise_part=1.0)
+        return Slopes(nothing, nothing + math.inf, nothing + 1.0, noise_part=1.0)
     slope = products / contrast
     se = np.sqrt(variance + (slope * contrast_error) ** 2) / contrast
     p_values = 2 * ndtr(-np.abs(products) / np.sqrt(variance))
     part = float(np.mean((of_noise + fitted.leak) / variance))
-    return Slopes(slope, se, p_values, is_known=True, noise_part=part)
+    return Slopes(slope, se, p_values, noise_part=part)
 
 
 def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> tuple[FloatArray, FloatArray]:

@@ -127,15 +127,6 @@ def design_width(columns: Sequence[PublicColumn]) -> int:
     return sum(_width(column) for column in columns)
 
 
-def design_names(columns: Sequence[PublicColumn]) -> list[str]:
-    """Return names of the numbers of a design."""
-    names = []
-    for column in columns:
-        many = _width(column) > 1
-        names += [f"{column.name} = {level}" for level in column.levels[:-1]] if many else [column.name]
-    return names
-
-
 def _width(column: PublicColumn) -> int:
     return max(len(column.levels) - 1, 1)
 
