@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,12 +153,21 @@ class PLS(MultiviewEstimator):
         self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(draws)
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
 
-    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return the scores of new rows of both views, prepared as the sites prepare theirs."""
+    @overload
+    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
+
+    @overload
+    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
+
+    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the scores of new rows of X, prepared as the sites prepare theirs; with Y, of both views as a pair."""
         check_is_fitted(self, "guarantee_")
         x_rows = self._checked_rows(X, len(self.x_weights_))
+        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
+        if Y is None:
+            return x_scores
         y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
-        return (x_rows - self.x_mean_) @ self.x_weights_, (y_rows - self.y_mean_) @ self.y_weights_
+        return x_scores, (y_rows - self.y_mean_) @ self.y_weights_
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the pairs."""
