@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
-from dpcape.arrays import FloatArray
-from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.estimators.multiview import TwoViewEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
 from dpcape.postprocessing.eigen import canonical_pairs, spectra_of, whitened_cross
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class CCA(MultiviewEstimator):
+class CCA(TwoViewEstimator):
     """Canonical correlation analysis of two views over the records of all sites.
 
     Parameters
@@ -142,23 +141,6 @@ class CCA(MultiviewEstimator):
         self.correlations_, self.p_values_ = correlations[:wanted], found[:wanted]
         self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
-
-    @overload
-    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
-
-    @overload
-    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
-
-    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the canonical variates of X; with Y, those of both views as a pair."""
-        check_is_fitted(self, "guarantee_")
-        x_rows = self._checked_rows(X, len(self.x_weights_))
-        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
-        if Y is None:
-            return x_scores
-        y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
-        y_scores: FloatArray = (y_rows - self.y_mean_) @ self.y_weights_
-        return x_scores, y_scores
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the canonical variates."""

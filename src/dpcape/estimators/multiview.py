@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.scaling import deviations_found, lengths_found
 from dpcape.arrays import FloatArray
@@ -60,3 +62,29 @@ class MultiviewEstimator(FederatedEstimator):
             mean=mean,
             record_share=effective_share(federation, release.survivors) / private.counted.divisor,
         )
+
+
+class TwoViewEstimator(MultiviewEstimator):
+    """Base class of estimators that give each of two views scores."""
+
+    x_weights_: FloatArray
+    y_weights_: FloatArray
+    x_mean_: FloatArray
+    y_mean_: FloatArray
+
+    @overload
+    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
+
+    @overload
+    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
+
+    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the scores of X; with Y, those of both views as a pair. Rows are prepared as sites prepare theirs."""
+        check_is_fitted(self, "guarantee_")
+        x_rows = self._checked_rows(X, len(self.x_weights_))
+        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
+        if Y is None:
+            return x_scores
+        y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
+        y_scores: FloatArray = (y_rows - self.y_mean_) @ self.y_weights_
+        return x_scores, y_scores

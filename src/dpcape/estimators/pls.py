@@ -6,17 +6,16 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.pls import PLS as DESCRIPTION
-from dpcape.arrays import FloatArray
-from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.estimators.multiview import TwoViewEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
 from dpcape.postprocessing.eigen import PlainSpectrum, canonical_pairs, spectra_of, whitened_cross
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class PLS(MultiviewEstimator):
+class PLS(TwoViewEstimator):
     """Partial least squares of two views over the records of all sites (PLS-SVD, also called PLS correlation).
 
     Pairs of directions, one in each view, along which the views have the greatest covariance: the singular vectors of
@@ -152,22 +151,6 @@ class PLS(MultiviewEstimator):
         self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
         self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(draws)
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
-
-    @overload
-    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
-
-    @overload
-    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
-
-    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the scores of new rows of X, prepared as the sites prepare theirs; with Y, of both views as a pair."""
-        check_is_fitted(self, "guarantee_")
-        x_rows = self._checked_rows(X, len(self.x_weights_))
-        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
-        if Y is None:
-            return x_scores
-        y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
-        return x_scores, (y_rows - self.y_mean_) @ self.y_weights_
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the pairs."""
