@@ -13,7 +13,7 @@ _WHERE = {
     "documents": "records",
     "subjects": "records",
     "table": "records",
-    "Schema": "records.schema",
+    "Schema": "schema",
     "in_process": "site.in_process",
     "Federation": "federation",
     "Cape": "protocols",
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from dpcape.privacy import Ledger
     from dpcape.protocols import Cape, Dealer, Exact, Independent, SecureSum
     from dpcape.records import documents, labelled, rows, subjects, table, views
-    from dpcape.records.schema import Schema
+    from dpcape.schema import Schema
     from dpcape.site.in_process import in_process
 
 __all__ = [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter
 from dpcape.records import rows
-from dpcape.records.schema import Column, Schema
+from dpcape.schema import Column, Schema
 
 TOML = """
 [columns.age]

@@ -28,9 +28,9 @@ from dpcape.records.features import Features, one_per_view
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.labels import Codes, Response
 from dpcape.records.policy import checked_policy, warned
-from dpcape.records.schema.schema import Ranges
 from dpcape.records.series import longest_of, series_of
 from dpcape.records.typed_table import TypedTable, table
+from dpcape.schema.schema import Ranges
 
 __all__ = [
     "Documents",

@@ -37,7 +37,7 @@ import numpy as np
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
-from dpcape.records.schema.column import check_finite
+from dpcape.schema.column import check_finite
 
 STRIP_ENTRIES = 1 << 17
 """Entries handled together: 1 MiB of float64, so that norms and scaling find them in the cache."""

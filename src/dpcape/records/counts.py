@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import strips
-from dpcape.records.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
+from dpcape.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 
 MINIMUM_WORDS = 3
 """Topic models use ordered triples of words: a shorter document has none."""

@@ -12,7 +12,7 @@ import numpy as np
 from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Records, documents, labelled, rows, subjects, table, views
-from dpcape.records.schema import Schema
+from dpcape.schema import Schema
 
 
 @dataclass(frozen=True)

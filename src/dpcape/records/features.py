@@ -12,10 +12,10 @@ import numpy.typing as npt
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, longest_row, strips
-from dpcape.records.schema import Schema
-from dpcape.records.schema.column import check_finite
-from dpcape.records.schema.schema import Ranges, as_it_is
-from dpcape.records.schema.table import ArrayTable, Table, read_table
+from dpcape.schema import Schema
+from dpcape.schema.column import check_finite
+from dpcape.schema.schema import Ranges, as_it_is
+from dpcape.schema.table import ArrayTable, Table, read_table
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,9 +35,9 @@ class Features:
     bound : float or None
         Largest Euclidean norm of a row, already checked; None for the largest that the ranges allow.
     ranges : Ranges or None
-        See `dpcape.records.schema.Schema.of`; None takes the numbers as they are.
+        See `dpcape.schema.Schema.of`; None takes the numbers as they are.
     missing : object
-        See `dpcape.records.schema.Schema.with_missing`.
+        See `dpcape.schema.Schema.with_missing`.
     feature_names : sequence of str or None
         Names of the raw columns.
     invalid : str

@@ -11,7 +11,7 @@ from dpcape.arrays import AnyArray, FloatArray
 from dpcape.facts import PublicFacts
 from dpcape.records import documents, labelled, rows, subjects, table, views
 from dpcape.records.kinds import Records
-from dpcape.records.schema import Column, Schema
+from dpcape.schema import Column, Schema
 
 # Time points of a synthetic subject.
 TIME_POINTS = 8

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.schema.column import Column, check_finite, checked_range, map_to_unit, middle_and_half
-from dpcape.records.schema.table import is_missing, to_numbers, vector
+from dpcape.schema.column import Column, check_finite, checked_range, map_to_unit, middle_and_half
+from dpcape.schema.table import is_missing, to_numbers, vector
 
 
 class Response:

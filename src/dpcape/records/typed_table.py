@@ -12,9 +12,9 @@ from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.facts import PublicFacts, TypedColumns
 from dpcape.records.kinds import Records, checked_size
-from dpcape.records.schema.column import Column
-from dpcape.records.schema.schema import Ranges, Schema
-from dpcape.records.schema.table import NUMERIC_KINDS, ArrayTable, read_table
+from dpcape.schema.column import Column
+from dpcape.schema.schema import Ranges, Schema
+from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
 
 _BLOCK = 1 << 14
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from dpcape.facts import MOST_VIEWS
 from dpcape.records.clip import longest_row
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
-from dpcape.records.schema import Schema
+from dpcape.schema import Schema
 from dpcape.study.toml_reader import TomlTable, is_number
 
 

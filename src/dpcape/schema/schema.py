@@ -23,9 +23,9 @@ import numpy as np
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicEvent, PublicRange
-from dpcape.records.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
-from dpcape.records.schema.events import event_of
-from dpcape.records.schema.table import ArrayTable, read_table
+from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
+from dpcape.schema.events import event_of
+from dpcape.schema.table import ArrayTable, read_table
 
 
 @dataclass(frozen=True)

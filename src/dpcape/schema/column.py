@@ -16,8 +16,8 @@ import numpy.typing as npt
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicColumn
-from dpcape.records.schema.dates import day_of, is_date_like, to_days
-from dpcape.records.schema.table import NUMERIC_KINDS, is_missing, kind_of, to_numbers
+from dpcape.schema.dates import day_of, is_date_like, to_days
+from dpcape.schema.table import NUMERIC_KINDS, is_missing, kind_of, to_numbers
 
 Level = str | int | float
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicEvent
-from dpcape.records.schema.column import Column
+from dpcape.schema.column import Column
 
 _KEYS = {"time", "event", "range", "levels", "occurred"}
 _EXAMPLE = "Write for example time = 'days', event = 'died', range = [0, 2000]."
