@@ -87,6 +87,21 @@ def test_replies_come_back_by_site() -> None:
     assert (replies, missing) == ({"lima": b"A", "oslo": b"B"}, ())
 
 
+def test_threads_are_used_again_and_one_that_waits_for_a_silent_site_delays_nobody() -> None:
+    wire = echo()
+    line = gathered(wire)
+    line.ask(dict.fromkeys(SITES, b"x"), 2.0)
+    running = threading.active_count()
+    for _ in range(50):
+        line.ask(dict.fromkeys(SITES, b"x"), 2.0)
+    assert threading.active_count() <= running + 1
+    wire.faults["oslo"] = lambda kind, timeout: None if kind == "ping" else hang(kind, 10.0)
+    line.ask(dict.fromkeys(SITES, b"x"), 0.2)
+    del wire.faults["oslo"]
+    replies, missing = line.ask(dict.fromkeys(SITES, b"y"), 5.0)
+    assert (sorted(replies), missing) == (sorted(SITES), ())
+
+
 def test_a_killed_site_is_noticed_by_a_ping_long_before_the_deadline() -> None:
     wire, status = echo(), DeliveryStatus(SITES)
     wire.faults["oslo"] = lambda kind, timeout: Delivery("unreachable") if kind == "ping" else hang(kind, 10.0)

@@ -1,6 +1,6 @@
 """The coordinator's line to the sites of one FLARE job, as a Transport.
 
-A push message per site and round, each in its own thread; while some are pending, they are pinged. A site whose
+A push message per site and round, each carried by a thread; while some are pending, they are pinged. A site whose
 process is gone is known within seconds; a site that is only slow is awaited until the deadline.
 """
 
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dpcape.errors import ProtocolError, SiteLost, TransportError, error_named
 from dpcape.secure_sum import Identity
@@ -80,6 +81,7 @@ class CarriedTransport(Transport):
         self._number = 0
         self._lost: set[str] = set()
         self._sessions: dict[str, str] = {}
+        self._couriers = _Couriers()
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -229,8 +231,7 @@ class CarriedTransport(Transport):
             arrivals.put((site, self._checked(site, data, self._carrier.carry(site, kind, data, timeout))))
 
         for site in sites:
-            # Daemon threads: one that waits for a dead site must not keep the finished job alive.
-            threading.Thread(target=carry, args=(site,), daemon=True).start()
+            self._couriers.send(partial(carry, site))
 
     def _checked(self, site: str, data: bytes, delivery: Delivery) -> Arrival:
         """Return a reply only if the site signed it, for this job and as the answer to this very request."""
@@ -264,6 +265,30 @@ class CarriedTransport(Transport):
             raise TransportError(
                 "The run gave no result because it was cancelled. Releases made until then stay charged."
             )
+
+
+class _Couriers:
+    """Threads that carry requests and are used again: to start one for every request costs more than to wake one.
+
+    Daemon threads: one that waits for a dead site must not keep the finished job alive.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
+
+    def send(self, errand: Callable[[], None]) -> None:
+        """Have an idle courier, or a new one if all are away, run this errand."""
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(inbox,), daemon=True).start()
+        inbox.put(errand)
+
+    def _serve(self, inbox: queue.SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            inbox.get()()
+            self._idle.append(inbox)
 
 
 _FOR_GOOD = {"unreachable", "no vault", "unsigned"}
