@@ -19,7 +19,8 @@ from experiments.regression.sums import SumRounds, Vector
 from scipy.stats import binom
 
 from dpcape.analyses.regression import LOGISTIC_SHARES, MOST_SPREAD_NOISE, SPREAD_SHARE
-from dpcape.estimators.regression_rounds import linear_inference, logistic_inference, weights_of
+from dpcape.estimators.regression_rounds import linear_inference, weights_of
+from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics.regression_rounds import SPREAD_CLIP
 

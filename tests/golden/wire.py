@@ -327,6 +327,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
         lambda: _labelled("response"),
     ),
     "logistic regression": (dpcape.LogisticRegression, {}, lambda: _labelled("two")),
+    "poisson model": (dpcape.GeneralizedLinearModel, {"family": "poisson"}, lambda: _labelled("counts")),
     "polynomial loss": (dpcape.PolynomialLoss, {"loss": "poisson"}, lambda: _labelled("counts")),
     "network classifier": (dpcape.NetworkClassifier, {"n_hidden": 3, "n_iter": 3}, lambda: _labelled("two")),
     "network classifier, three": (dpcape.NetworkClassifier, {"n_hidden": 2, "n_iter": 2}, lambda: _labelled("three")),

@@ -20,7 +20,8 @@ from scipy.stats import binom
 from dpcape import Cape, Federation, Independent, LinearRegression, LogisticRegression, Replay, in_process, labelled
 from dpcape.analyses.regression import LOGISTIC_SHARES, SPREAD_SHARE
 from dpcape.errors import UtilityWarning
-from dpcape.estimators.regression_rounds import Coefficients, linear_inference, logistic_inference, weights_of
+from dpcape.estimators.regression_rounds import Coefficients, linear_inference, weights_of
+from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics import build

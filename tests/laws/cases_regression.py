@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import poisson
 
 from dpcape import labelled, rows
 from dpcape.statistics.gradients import n_weights
@@ -162,6 +163,34 @@ def _spread(p: Vector) -> Vector:
     return _clipped(squares[:, None] * (v @ ROOT.T) ** 2, 200.0).mean(axis=0)
 
 
+def _with_counts(bound: float, most: float) -> Any:
+    return lambda p: labelled(p[:, :-1], most / 2 * (1 + p[:, -1]), bound=bound, response=(0, most))
+
+
+def _count_scores(theta: Vector, level: float, most: float) -> Any:
+    def means(p: Vector) -> Vector:
+        """Return score, curvature and squared length, with moments of the residual summed over all counts."""
+        x = p[:, :-1]
+        w = np.minimum(1.0, 1.0 / np.maximum(np.linalg.norm(x, axis=1), 1e-300))
+        v = np.column_stack([0.5 * w, x * w[:, None]])
+        counts = most / 2 * (1 + np.clip(p[:, -1], -1, 1))
+        score, curvature, square = np.zeros(4), np.zeros((4, 4)), 0.0
+        every = np.arange(0.0, 2000.0)
+        for row, count, weight in zip(v, counts, w, strict=True):
+            rate = float(np.exp(np.clip(row @ theta / weight, -12, 12)))
+            chance = poisson.pmf(every, rate)
+            residual = (every - rate) / np.sqrt(rate)
+            kept = np.clip(residual, -2, 2)
+            own = np.clip((count - rate) / np.sqrt(rate), -2, 2) - chance @ kept
+            own *= min(np.sqrt(rate / level), np.sqrt(level / rate))
+            score += weight * own * row
+            curvature += chance @ (kept * residual) * min(rate / level, 1.0) * np.outer(row, row)
+            square += (weight * own) ** 2 * row @ row
+        return np.concatenate([score, curvature.ravel(), [square]]) / len(p)
+
+    return means
+
+
 def _scores(p: Vector) -> Vector:
     code = np.argmax(p[:, -2:], axis=1)
     x = p[:, :-2]
@@ -177,6 +206,7 @@ ROOT = np.array([[1.0, 0.2, 0.0, 0.1], [0.0, 2.0, 0.3, 0.0], [0.1, 0.0, 1.5, 0.0
 STRONG = {"intercept": True, "coefficients": 40 * np.array([0.0, 1.0, -1.0, 0.5])}
 _AT = {"intercept": True, "coefficients": THETA}
 _SEEN = {"centre": np.array([0.1, -0.2, 0.0]), "scale": np.array([0.5, 1.0, 0.2]), "radius": np.array([1.5])}
+_COUNTS = {"intercept": True, "coefficients": np.array([1.5, 1.0, -0.5, 0.3]), "level": 2.0}
 _GRADIENT, _SPREAD = {**_AT, "preconditioner": ROOT}, {**_AT, "directions": ROOT, "square": 0.3}
 
 CASES += [
@@ -229,4 +259,29 @@ CASES += [
     Case("scaled_residual_gradient", "response", 4, _with_response(2.0), {**_SEEN, **_GRADIENT}),
     Case("scaled_residual_spread", "response", 4, _with_response(2.0), {**_SEEN, **_SPREAD}, reaches=0.0),
     Case("scaled_logistic_scores", "strong", 5, _with_classes(2), {**_SEEN, **STRONG}, reaches=0.8),
+]
+
+CASES += [
+    Case(
+        "count_scores",
+        "counts",
+        4,
+        _with_counts(1.0, 20.0),
+        _COUNTS,
+        expected=_count_scores(_COUNTS["coefficients"], 2.0, 20.0),
+        reaches=0.6,
+    ),
+    # Arrays that nobody means: the diameter holds all the same.
+    Case("count_scores", "low-level", 4, _with_counts(1.0, 20.0), {**_COUNTS, "level": 1e-9}, reaches=0.0),
+    Case("count_scores", "high-level", 4, _with_counts(2.0, 5.0), {**_COUNTS, "level": 1e9}, reaches=0.0),
+    Case("count_scores", "steep", 4, _with_counts(1.0, 20.0), {**STRONG, "level": 1.0}, reaches=0.3),
+    Case(
+        "count_scores",
+        "no-constant",
+        4,
+        _with_counts(1.0, 20.0),
+        {"intercept": False, "coefficients": THETA[1:], "level": 1.0},
+        reaches=0.3,
+    ),
+    Case("scaled_count_scores", "counts", 4, _with_counts(2.0, 20.0), {**_COUNTS, **_SEEN}, reaches=0.3),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpcape import (
+    GeneralizedLinearModel,
     JointICA,
     KMeans,
     LinearRegression,
@@ -106,6 +107,26 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         lambda e, d: LogisticRegression(epsilon=e, delta=d, purpose="prediction", n_iter=3),
         _with_classes,
         {},
+    ),
+    "GeneralizedLinearModel-gaussian": (
+        lambda e, d: GeneralizedLinearModel("gaussian", epsilon=e, delta=d),
+        _with_response,
+        {"coef_": 5e-2},
+    ),
+    "GeneralizedLinearModel-logistic": (
+        lambda e, d: GeneralizedLinearModel("logistic", epsilon=e, delta=d),
+        _with_classes,
+        {"coef_": 1e-1},
+    ),
+    "GeneralizedLinearModel-poisson": (
+        lambda e, d: GeneralizedLinearModel("poisson", epsilon=e, delta=d),
+        _with_counts,
+        {"coef_": 5e-2},
+    ),
+    "GeneralizedLinearModel-scaled": (
+        lambda e, d: GeneralizedLinearModel("poisson", epsilon=e, delta=d, scale="private"),
+        _with_counts,
+        {"coef_": 5e-1},
     ),
     "PolynomialLoss": (lambda e, d: PolynomialLoss("poisson", epsilon=e, delta=d), _with_counts, {}),
     "NetworkClassifier": (lambda e, d: NetworkClassifier(3, epsilon=e, delta=d, n_iter=3), _with_classes, {}),

@@ -169,7 +169,13 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
                 "intercept": public["intercept"],
             }
         )
-        for name in ("weighted_regression_moment", "residual_gradient", "residual_spread", "logistic_scores")
+        for name in (
+            "weighted_regression_moment",
+            "residual_gradient",
+            "residual_spread",
+            "logistic_scores",
+            "count_scores",
+        )
         for scaled in ("", "scaled_")
     },
     "word_shares": lambda facts, public: {"n_features": facts.n_features, "clip": public["clip"]},

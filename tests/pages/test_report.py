@@ -123,6 +123,7 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     "kmeans": ("kmeans", "n_clusters = 3\nn_iter = 3", ROWS, ("Sizes of the clusters", "Centres of the clusters"), 3),
     "linear": ("linear_regression", "", RESPONSE, ("Coefficients",), 2),
     "logistic": ("logistic_regression", "", CLASSES, ("Coefficients",), 3),
+    "model": ("generalized_linear_model", 'family = "poisson"', RESPONSE, ("Coefficients",), 3),
     "polynomial": ("polynomial_loss", 'loss = "poisson"', RESPONSE, ("Coefficients",), 2),
     "network": (
         "network_classifier",
@@ -248,6 +249,20 @@ def test_every_kind_has_its_page(label: str, tmp_path: Path) -> None:
     (run.path / "report.html").unlink()
     assert CliRunner().invoke(main, ["report", str(run.path)], catch_exceptions=False).exit_code == 0
     assert (run.path / "report.html").read_text(encoding="utf-8") == written
+
+
+def test_the_page_of_a_prediction_has_coefficients_without_intervals(tmp_path: Path) -> None:
+    parameters, protocol = 'purpose = "prediction"', 'cape"\nn_colluding = 1 # "'
+    text = HEAD.format(
+        analysis="linear_regression", parameters=parameters, data=RESPONSE, epsilon=2.0, protocol=protocol
+    )
+    study = Study.parse(text, path=tmp_path / "study.toml")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DpcapeWarning)
+        page = page_of(run_in_process(study, tmp_path / "run", rehearse=True))
+    table = next(node for node in page.all("table") if "coefficient" in node.text)
+    assert "interval" not in table.text
+    assert "intercept" in table.text
 
 
 def test_every_analysis_is_tried_here() -> None:

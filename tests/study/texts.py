@@ -51,6 +51,7 @@ ANALYSES = {
     "group_contrast": ('contrast = "arm"\noutcomes = ["age"]\nsite = "sex"', TABLE),
     "harmonise": ('site = "sex"', TABLE),
     "mass_univariate": ('contrast = "arm"\ncovariates = ["age"]', TABLE),
+    "generalized_linear_model": ('family = "gaussian"', RESPONSE),
     "kaplan_meier": ('by = ["arm"]', TABLE),
     "log_rank": ('by = ["arm"]', TABLE),
     "mean": ("", ROWS),

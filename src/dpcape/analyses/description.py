@@ -112,6 +112,8 @@ class Variant:
         Public quantity with which the noise of the first release is compared, in words.
     note : str
         What a plan cannot know before the run, in words.
+    labels : str
+        What its records are labelled with, if that depends on the variant.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Variant:
     classes: int | None = None
     yardstick: str = SQUARED_BOUND
     note: str = ""
+    labels: str = ""
 
 
 @dataclass(frozen=True)

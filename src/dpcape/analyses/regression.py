@@ -28,6 +28,10 @@ MOST_SPREAD_NOISE = 0.5
 """With more noise than this the spread of residuals is assumed, not released."""
 LOGISTIC_SHARES = (0.1, 0.15, 0.2, 0.55)
 """Shares of mu^2 of the rounds of scores and curvature."""
+COUNT_START = 0.1
+"""Share of mu^2 of the moment from which a regression of counts starts."""
+COUNT_SHARES = (0.1, 0.2, 0.6)
+"""Shares of mu^2 of its rounds of scores and curvature."""
 AVERAGED = 1 / 3
 """Share of the rounds of a prediction whose coefficients are averaged."""
 LARGEST_UNIT = 10.0
@@ -97,10 +101,15 @@ def _predicted(p: Public) -> Steps:
 
 
 def _linear(p: Public) -> Steps:
-    yield _wrong_labels(p, classes=False)
+    yield wrong_labels(p, classes=False)
     if p.purpose == PREDICTION:
         yield from _predicted(p)
         return
+    yield from linear_rounds(p)
+
+
+def linear_rounds(p: Public) -> Steps:
+    """Yield the releases of a linear regression for inference."""
     plan = yield from scaling(p)
     released, numbers = spread_released(p, plan), _numbers(p, plan)
     share = choose(released, 1 - SPREAD_SHARE, 1.0)
@@ -109,19 +118,32 @@ def _linear(p: Public) -> Steps:
 
 
 def _logistic(p: Public) -> Steps:
-    yield _wrong_labels(p, classes=True)
+    yield wrong_labels(p, classes=True)
     many = "Labels for logistic regression must have two classes; got {n_classes}. "
     many += "Merge classes by a public rule, or use NetworkClassifier."
     yield Refusal(p.n_classes is not None and p.n_classes != 2, many, {"n_classes": p.n_classes})
     if p.purpose == PREDICTION:
         yield from _predicted(p)
         return
+    yield from logistic_rounds(p)
+
+
+def logistic_rounds(p: Public) -> Steps:
+    """Yield the releases of a logistic regression for inference."""
     plan = yield from scaling(p)
     for share in LOGISTIC_SHARES:
         yield from scaled_release(plan, "logistic_scores", _numbers(p, plan), share)
 
 
-def _wrong_labels(p: Public, *, classes: bool) -> Refusal:
+def count_rounds(p: Public) -> Steps:
+    """Yield the releases of a regression of counts for inference: a moment to start from, then scores and curvature."""
+    plan = yield from scaling(p)
+    yield from scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), COUNT_START)
+    for share in COUNT_SHARES:
+        yield from scaled_release(plan, "count_scores", _numbers(p, plan), share)
+
+
+def wrong_labels(p: Public, *, classes: bool) -> Refusal:
     """Return a refusal of records without the kind of label that the regression needs."""
     wanted = "classes=[first, second]" if classes else "response=(low, high)"
     got = p.kind if p.kind != "labelled" else "classes" if p.n_classes is not None else "a numeric response"

@@ -4,6 +4,7 @@ from dpcape.estimators.cca import CCA
 from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
 from dpcape.estimators.correlation import Correlation
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.generalized_linear_model import GeneralizedLinearModel
 from dpcape.estimators.harmonise import Harmonise
 from dpcape.estimators.joint_ica import JointICA
 from dpcape.estimators.kaplan_meier import KaplanMeier
@@ -28,6 +29,7 @@ __all__ = [
     "PLS",
     "Correlation",
     "FederatedEstimator",
+    "GeneralizedLinearModel",
     "GroupContrast",
     "Harmonise",
     "JointICA",

@@ -16,7 +16,8 @@ from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import accuracy_of
 from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression
-from dpcape.estimators.regression_rounds import logistic_inference, logistic_prediction, weights_of
+from dpcape.estimators.regression_rounds import logistic_prediction, weights_of
+from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.analyses.regression import AVERAGED, LOGISTIC_SHARES, LOGISTIC_UNITS, logistic_unit, residual_unit
+from dpcape.analyses.regression import (
+    AVERAGED,
+    LOGISTIC_UNITS,
+    logistic_unit,
+    residual_unit,
+)
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
@@ -24,7 +29,7 @@ from dpcape.postprocessing.effect_sets import EffectSets, NormalEquations, effec
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.shrinkage import shrunken_solution
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
-from dpcape.statistics.regression_rounds import GRADIENT_CLIP, regressor_bound
+from dpcape.statistics.regression_rounds import GRADIENT_CLIP
 from dpcape.statistics.statistic import PublicValue
 
 # Step of a preconditioned gradient; chosen on simulated data (experiments/regression).
@@ -34,14 +39,6 @@ _FARTHEST = 5.0
 # The share of records that count fully is assumed to be at least this.
 _LEAST_WEIGHT = 0.25
 _ONE_SIDED = 1.645
-# Largest change of log-odds that one round may make, in the mean over records.
-_LONGEST_CHANGE = 4.0
-# The sampling variance of scores is that of the model, and a little more for what one step leaves out.
-_SCORE_SPREAD = 1.1
-# How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
-_OTHER_CURVATURE, _MOST_CURVATURE = 0.1, 5.0
-# Log-odds of the records that bend the curvature change by this many times their root mean square, or less.
-_TYPICAL = 2.0
 
 
 class Rounds(Protocol):
@@ -127,6 +124,9 @@ class FederatedRounds:
         return self.private.mean(scaled(facts, self.scaling, statistic, intercept=self.intercept, **public))
 
 
+Ends: TypeAlias = Callable[[float], tuple[FloatArray, FloatArray]]
+
+
 @dataclass(frozen=True)
 class Coefficients:
     """Coefficients of v = (b, x): of a y for a response in [-1, 1], of log-odds for two classes.
@@ -141,6 +141,10 @@ class Coefficients:
         Ends of the intervals of all coefficients, then of the direction that was asked for; None for a prediction.
     square : float
         Mean squared residual of a y; 0 for two classes.
+    ends : callable or None
+        Function from a two-sided normal quantile to the ends of the intervals.
+    fits : bool
+        False if the released figures refute the model; intervals are then infinite.
     """
 
     values: FloatArray
@@ -148,6 +152,8 @@ class Coefficients:
     low: FloatArray | None = None
     high: FloatArray | None = None
     square: float = 0.0
+    ends: Ends | None = None
+    fits: bool = True
 
 
 def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
@@ -167,14 +173,20 @@ def linear_inference(
     """Return coefficients with confidence sets, from one moment and, if it is released, the spread of residuals."""
     matrix: FloatArray = rounds.mean("weighted_regression_moment")
     equations = NormalEquations(matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1]), rounds.scale, rounds.share)
-    options: dict[str, Any] = {"quantile": float(ndtri(0.5 + confidence / 2)), "direction": direction}
-    sets = effect_sets(equations, **options, largest=math.inf if spread_released else largest)
+    quantile = float(ndtri(0.5 + confidence / 2))
+    options: dict[str, Any] = {"direction": direction, "largest": math.inf if spread_released else largest}
+    sets = effect_sets(equations, quantile=quantile, **options)
     if spread_released:
-        spread = _released_spread(rounds, equations, sets)
-        sets = effect_sets(equations, **options, largest=largest, spread=spread)
+        options |= {"largest": largest, "spread": _released_spread(rounds, equations, sets)}
+        sets = effect_sets(equations, quantile=quantile, **options)
+
+    def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
+        found = effect_sets(equations, quantile=quantile, **options)
+        return found.low, found.high
+
     left = equations.left_by(equations.ridge)
     square = min(left, equations.residual) if left > 0 else equations.residual
-    return Coefficients(sets.coefficients, _shrunken(rounds, equations), sets.low, sets.high, square)
+    return Coefficients(sets.coefficients, _shrunken(rounds, equations), sets.low, sets.high, square, ends)
 
 
 def _shrunken(rounds: Rounds, equations: NormalEquations) -> FloatArray:
@@ -229,7 +241,7 @@ def linear_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficie
     How far out residuals are clipped follows from public numbers: as far as noise allows, but not beyond what the
     released moment says of their size.
     """
-    start, moment, scale, square = _shrunken_start(rounds, ridge)
+    start, moment, scale, square = shrunken_start(rounds, ridge)
     a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
     largest = max(1.0, _FARTHEST / GRADIENT_CLIP * math.sqrt(max(square, 0.0)) / a)
 
@@ -239,7 +251,7 @@ def linear_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficie
     return _descended(rounds, start, moment, scale, n_iter=n_iter, units=(a, unit), ridge=ridge)
 
 
-def _shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArray, float, float]:
+def shrunken_start(rounds: Rounds, ridge: float) -> tuple[FloatArray, FloatArray, float, float]:
     """Return shrunken coefficients of a y, the moment of v with its constant made plausible, and its noise.
 
     The last number is an upper estimate of the mean squared residual of a y at these coefficients.
@@ -298,82 +310,8 @@ def _descended(
 
 def logistic_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:
     """Return coefficients of log-odds for predictions: a shrunken start, then preconditioned gradient steps."""
-    start, moment, scale, _ = _shrunken_start(rounds, ridge)
+    start, moment, scale, _ = shrunken_start(rounds, ridge)
     a, _ = weights_of(rounds.bound, intercept=rounds.intercept)
     # The least-squares fit of labels -1 and 1 is half the Taylor solution; curvature is a quarter of the moment.
     units = LOGISTIC_UNITS[0], logistic_unit
     return _descended(rounds, 2 * start / a, moment / 4, scale / 4, n_iter=n_iter, units=units, ridge=ridge)
-
-
-def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArray | None = None) -> Coefficients:
-    """Return log-odds with confidence sets: Newton rounds, the last of which gives the set."""
-    reach = computed(regressor_bound(rounds.bound, rounds.intercept))
-    current: FloatArray | None = None
-    for _ in LOGISTIC_SHARES[:-1]:
-        equations, current, unit = _score_equations(rounds, current, reach)
-        current = current + _limited(unit * equations.ridge, equations.moment)
-    equations, current, unit = _score_equations(rounds, current, reach)
-    sets = effect_sets(
-        equations, quantile=float(ndtri(0.5 + confidence / 2)), spread=_SCORE_SPREAD, direction=direction
-    )
-    change = unit * sets.coefficients
-    length = float(np.linalg.norm(change))
-    bend = min(reach * length, _TYPICAL * _typical_change(rounds, equations, change), _MOST_CURVATURE)
-    along = np.abs(change if direction is None else np.append(change, direction @ change))
-    # Few records may determine a coefficient, as those of a rare group do: theirs change by more than is typical.
-    own = np.maximum(bend, np.minimum(reach * along, _MOST_CURVATURE))
-    wider = _missed(own) * along + _OTHER_CURVATURE * bend * length
-    centre = current if direction is None else np.append(current, direction @ current)
-    penalty = equations.scale * (math.sqrt(2 * len(current)) + 4)
-    return Coefficients(
-        current + change,
-        current + _limited(unit * equations.shrunken(penalty), equations.moment),
-        centre + unit * sets.low - wider,
-        centre + unit * sets.high + wider,
-    )
-
-
-def _score_equations(
-    rounds: Rounds, current: FloatArray | None, reach: float
-) -> tuple[NormalEquations, FloatArray, float]:
-    """Return the equations for the change of coefficients, in a unit in which score and curvature have equal noise."""
-    at = np.zeros(rounds.n_coefficients) if current is None else current
-    scores = rounds.mean("logistic_scores", coefficients=at)
-    # A release has (reach / 4) times the score: its noise is that of an off-diagonal entry times this.
-    unit = 4 * math.sqrt(2) / reach
-    equations = NormalEquations(
-        scores.curvature, scores.score / unit, 0.0, rounds.scale, rounds.share, variance=1 / unit**2
-    )
-    return equations, at, unit
-
-
-def _missed(change: FloatArray) -> FloatArray:
-    """Return what one step misses of its own coefficient, relative to the step, where log-odds change by this much.
-
-    Along the way the curvature falls by a factor of at most exp(-change) (self-concordance: F. Bach, Electronic Journal
-    of Statistics 4, 2010), so its inverse is on average at most (exp(change) - 1) / change times that of the step.
-    """
-    kept: FloatArray = np.maximum(change, 1e-9)
-    return np.expm1(kept) / kept - 1
-
-
-def _typical_change(rounds: Rounds, equations: NormalEquations, change: FloatArray) -> float:
-    """Return the root mean square change of log-odds over records, each with its weight in the curvature.
-
-    What one step leaves out is the mean of p (1 - p) (1 - 2 p) (v.d)^2 v / 2: at most a mean of |v.d|, by the weights
-    p (1 - p) of the curvature, times what the step has. Both parts of the ratio err on the larger side of their noise.
-    Without a constant the weights are not known: infinite. It says nothing of a coefficient that few records determine.
-    """
-    _, b = weights_of(rounds.bound, intercept=rounds.intercept)
-    weight = float(equations.moment[0, 0]) - _ONE_SIDED * equations.scale
-    if b == 0 or weight <= 0:
-        return math.inf
-    bent = float(change @ equations.moment @ change) + _ONE_SIDED * equations.scale * float(change @ change)
-    return b * math.sqrt(max(bent, 0.0) / weight)
-
-
-def _limited(change: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Return a change of coefficients whose change of log-odds is at most the largest one, in the mean of squares."""
-    # The curvature is at most a quarter of the moment.
-    mean_square = 4 * max(float(change @ curvature @ change), 0.0)
-    return change * min(1.0, _LONGEST_CHANGE / max(math.sqrt(mean_square), 1e-300))

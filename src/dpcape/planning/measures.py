@@ -222,6 +222,12 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: 
     return Measure("explained variance lost to noise", "share", of_rounds if n_iter else of_moment)
 
 
+def _noise_of_scores(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    # Rows with a constant of half the bound are at most sqrt(1.25) bounds long.
+    square = 1.25 * facts.bounds[0] ** 2
+    return _noise("noise of the last release, against the largest squared length of a row", lambda s: s[-1] / square)
+
+
 def checked_components(n_components: object, largest: int) -> int:
     """Return a number of components from 1 to ``largest``."""
     if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
@@ -352,6 +358,7 @@ MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Meas
     "noise_of_row_moments": _noise_of_row_moments,
     "noise_of_rotation": _noise_of_rotation,
     "noise_of_coefficients": _noise_of_coefficients,
+    "noise_of_scores": _noise_of_scores,
 }
 # Measures that depend on a declared spectrum, and on how much of the response is explained.
 SPECTRAL = frozenset(

@@ -11,6 +11,7 @@ import numpy as np
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.postprocessing.verdicts import Verdict, summary
 from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.coefficient_sections import DRAWN, caption_of, coefficients, level_of
 from dpcape.report.component_plots import correlation_map, strengths
 from dpcape.report.contrast_table import HEADER, FittedContrasts, contrast_notes, contrast_rows
 from dpcape.report.loading_sections import (
@@ -30,7 +31,7 @@ from dpcape.report.plots import bars, scree
 from dpcape.report.survival_sections import log_rank, survival_curves
 from dpcape.report.table_one import FittedSummary, compact_rows, interval_rows, notes
 
-_SHOWN_MEANS, _SHOWN_VERDICTS, _DRAWN = 60, 60, 30
+_SHOWN_MEANS, _SHOWN_VERDICTS = 60, 60
 _VERDICTS = (
     "Determined: more than noise and sampling would give, at a level of 5%. Not determined: compatible with anything; "
     "do not interpret it. The verdicts follow from what was released and cost no privacy."
@@ -203,7 +204,7 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> ReportSecti
         "intervals are not.",
         *([f"The first {len(rows)} of {len(pairs)} pairs are listed."] if len(pairs) > len(rows) else []),
     ]
-    header = ["columns", "correlation", f"{_level(model)} interval", "adjusted p-value"]
+    header = ["columns", "correlation", f"{level_of(model)} interval", "adjusted p-value"]
     return ReportSection("Correlations", text=text, pictures=[picture], tables=[Table(header, rows)])
 
 
@@ -222,35 +223,6 @@ def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     return ReportSection("Strength of the components", pictures=[strong, weights])
 
 
-def _coefficients(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    values, interval = getattr(model, "coef_", None), getattr(model, "interval_", None)
-    if values is None:
-        return None
-    if np.ndim(values) != 1:
-        return weights_section(np.asarray(values), names, "Coefficients", row="class")
-    labels = [str(name) for name in names_of(names, len(values))]
-    ends = None if interval is None else np.asarray(interval)
-    label = "coefficient" if ends is None else f"coefficient, with {_level(model)} interval"
-    axes = coefficient_plot(np.asarray(values), ends, labels, largest=_DRAWN, label=label)
-    caption = _caption(model, len(values), has_interval=ends is not None)
-    picture = Picture(figure_of(axes), f"Coefficients of {len(values)} features.", caption)
-    return ReportSection("Coefficients", pictures=[picture], tables=[_coefficient_table(model, labels, ends)])
-
-
-def _coefficient_table(model: FittedModel, labels: Sequence[str], ends: FloatArray | None) -> Table:
-    rows = [[name, f"{value:.4g}"] for name, value in zip(labels, model.coef_, strict=True)]
-    intervals = [] if ends is None else [f"{low:.4g} to {high:.4g}" for low, high in ends.T]
-    if hasattr(model, "intercept_"):
-        rows.append(["intercept", f"{float(model.intercept_):.4g}"])
-        intervals.append("{:.4g} to {:.4g}".format(*np.ravel(model.intercept_interval_)))
-    if not intervals:
-        return Table(["feature", "coefficient"], rows[:_SHOWN_MEANS])
-    full = [[*row, interval] for row, interval in zip(rows, intervals, strict=True)]
-    return Table(
-        ["feature", "coefficient", f"{_level(model)} interval"], full[:_SHOWN_MEANS] + full[_SHOWN_MEANS:][-1:]
-    )
-
-
 def _mean(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     interval = getattr(model, "original_interval_", None)
     if not hasattr(model, "mean_") or interval is None:
@@ -261,11 +233,11 @@ def _mean(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
         [label, f"{value:.4g}", f"{low:.4g} to {high:.4g}"]
         for label, value, low, high in zip(labels, means, *interval, strict=True)
     ]
-    label = f"mean, with {_level(model)} interval"
-    axes = coefficient_plot(means, np.asarray(interval), labels, largest=_DRAWN, label=label)
-    caption = _caption(model, len(rows), has_interval=True)
+    label = f"mean, with {level_of(model)} interval"
+    axes = coefficient_plot(means, np.asarray(interval), labels, largest=DRAWN, label=label)
+    caption = caption_of(model, len(rows), has_interval=True)
     picture = Picture(figure_of(axes), f"Means of {len(rows)} features with intervals.", caption)
-    table = Table(["feature", "mean", f"{_level(model)} interval"], rows[:_SHOWN_MEANS])
+    table = Table(["feature", "mean", f"{level_of(model)} interval"], rows[:_SHOWN_MEANS])
     return ReportSection("Means", text=_about_means(model), pictures=[picture], tables=[table])
 
 
@@ -280,17 +252,6 @@ def _about_means(model: FittedModel) -> list[str]:
         "In units of the prepared records. There are no public ranges, so the intervals are about the mean of the rows "
         "as they were clipped to the bound."
     ]
-
-
-def _level(model: FittedModel) -> str:
-    return f"{100 * model.confidence:g}%"
-
-
-def _caption(model: FittedModel, count: int, *, has_interval: bool) -> str:
-    """Return a caption: what the intervals cover, and how many entries are drawn."""
-    counted = f"{_level(model)} intervals; they cover sampling and privacy noise." if has_interval else ""
-    drawn = f"The {_DRAWN} largest of {count} are drawn." if count > _DRAWN else ""
-    return f"{counted} {drawn}".strip() or "In the order of the columns."
 
 
 def _sizes(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
@@ -318,7 +279,7 @@ def _table_one(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     fitted = cast("FittedSummary", model)
     tables = [
         Table(*compact_rows(fitted)),
-        Table(*interval_rows(fitted), f"All figures with {_level(model)} intervals."),
+        Table(*interval_rows(fitted), f"All figures with {level_of(model)} intervals."),
     ]
     return ReportSection("Table 1", text=notes(fitted), tables=tables)
 
@@ -327,9 +288,9 @@ def _contrasts(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     if not (hasattr(model, "d_interval_") and hasattr(model, "outcomes_")):
         return None
     fitted = cast("FittedContrasts", model)
-    label = f"d, with {_level(model)} interval"
+    label = f"d, with {level_of(model)} interval"
     ends = np.clip(fitted.d_interval_, -3.0, 3.0)
-    axes = coefficient_plot(fitted.d_, ends, [str(name) for name in fitted.outcomes_], largest=_DRAWN, label=label)
+    axes = coefficient_plot(fitted.d_, ends, [str(name) for name in fitted.outcomes_], largest=DRAWN, label=label)
     discoveries = int(np.count_nonzero(fitted.q_ <= 0.05))
     picture = Picture(
         figure_of(axes),
@@ -375,7 +336,7 @@ SECTIONS: dict[str, Maker] = {
     "shared_correlations": _shared_correlations,
     "view_directions": view_directions,
     "topics": topics,
-    "coefficients": _coefficients,
+    "coefficients": coefficients,
     "means": _mean,
     "sizes": _sizes,
     "components": loading_section("components_", "Components"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -34,18 +33,9 @@ SPREAD_CLIP = 100.0
 """Largest length of a contribution to the spread of residuals, per root of the number of coefficients."""
 GRADIENT_CLIP = 0.1
 """Largest length of a preconditioned gradient, per root of the number of coefficients."""
-SCORE_RADIUS = 0.28353
-"""Largest length of scores and curvature of a record, in units of R^2."""
 
 
-class ScoresAndCurvature(NamedTuple):
-    """Means over records of the weighted score and of the weighted curvature of the logistic loss."""
-
-    score: FloatArray
-    curvature: FloatArray
-
-
-class _OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
+class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
     """Base class of statistics of weighted records with a response or two classes."""
 
     kinds = frozenset({"labelled"})
@@ -80,7 +70,7 @@ class _OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
             "intercept": bool(self._constant),
         }
 
-    def _weighted(self, records: WeightedBlocks[Targets]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    def weighted(self, records: WeightedBlocks[Targets]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield blocks of v, of responses (classes: -1 and 1), and of factors w."""
         for block, targets, weights in records.weighted_blocks(BLOCK_ROWS):
             y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
@@ -101,7 +91,7 @@ def regressor_bound(bound: Number, intercept: Condition) -> Number:
 
 
 @known
-class WeightedRegressionMoment(_OfRegression[FloatArray]):
+class WeightedRegressionMoment(OfRegression[FloatArray]):
     """Mean of u u' with u = w (b, x, a y), a and b by the rules of ``regression_moment.py``.
 
     |u|^2 = |w x|^2 + w^2 (b^2 + a^2 y^2) <= L = B^2 + b^2 + a^2, whatever w in [0, 1] is. Two contributions are apart
@@ -134,7 +124,7 @@ class WeightedRegressionMoment(_OfRegression[FloatArray]):
     def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
         width = self.n_coefficients + 1
         total = np.zeros((width, width))
-        for v, y, weights in self._weighted(records):
+        for v, y, weights in self.weighted(records):
             u = np.column_stack([v, self._response_weight * weights * y])
             total += u.T @ u
         return pack(total)
@@ -143,7 +133,7 @@ class WeightedRegressionMoment(_OfRegression[FloatArray]):
         return unpack(packed, self.n_coefficients + 1)
 
 
-class _AtCoefficients(_OfRegression[MeanT_co]):
+class AtCoefficients(OfRegression[MeanT_co]):
     """Base class of statistics at public coefficients: of a w y for a response, of log-odds for two classes."""
 
     def __init__(
@@ -164,10 +154,10 @@ class _AtCoefficients(_OfRegression[MeanT_co]):
             if self.facts.classes is None:
                 left = self._response_weight * weights * y - row_products(v, self._coefficients)
             else:
-                left = weights * ((y + 1) / 2 - self._probabilities(v, weights))
+                left = weights * ((y + 1) / 2 - self.probabilities(v, weights))
         return np.where(np.isfinite(left), left, 0.0)
 
-    def _probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
+    def probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
         """Return probabilities of the second class for the rows that v was shortened from."""
         with np.errstate(all="ignore"):
             odds = row_products(v, self._coefficients) / weights
@@ -176,7 +166,7 @@ class _AtCoefficients(_OfRegression[MeanT_co]):
 
 
 @known
-class ResidualSpread(_AtCoefficients[FloatArray]):
+class ResidualSpread(AtCoefficients[FloatArray]):
     """Mean of min(e^2 / square, 25) (h_j.v)^2 for each coefficient j, e the residual at public coefficients.
 
     It tells how the sampling variance of each coefficient compares with that of independent errors. The vector of a
@@ -216,7 +206,7 @@ class ResidualSpread(_AtCoefficients[FloatArray]):
     def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
         p = self.n_coefficients
         result = np.zeros(p)
-        for v, y, weights in self._weighted(records):
+        for v, y, weights in self.weighted(records):
             with np.errstate(all="ignore"):
                 squares = np.minimum(self._residuals(v, y, weights) ** 2 / self._square, LARGEST_SQUARE)
                 spread = squares[:, np.newaxis] * row_products(v, self._directions.T) ** 2
@@ -226,7 +216,7 @@ class ResidualSpread(_AtCoefficients[FloatArray]):
 
 
 @known
-class ResidualGradient(_AtCoefficients[FloatArray]):
+class ResidualGradient(AtCoefficients[FloatArray]):
     """Mean of e P v, each clipped to c = 0.1 sqrt(p): the gradient of a loss at public coefficients, preconditioned.
 
     e is the weighted residual of the squared loss for a response and of the logistic loss for two classes, P a public
@@ -269,65 +259,12 @@ class ResidualGradient(_AtCoefficients[FloatArray]):
 
     def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
         result = np.zeros(self.n_coefficients)
-        for v, y, weights in self._weighted(records):
+        for v, y, weights in self.weighted(records):
             with np.errstate(all="ignore"):
                 gradients = self._residuals(v, y, weights)[:, np.newaxis] * row_products(v, self._preconditioner.T)
             rows_into_ball(gradients, GRADIENT_CLIP * math.sqrt(self.n_coefficients))
             result += gradients.sum(axis=0)
         return result
-
-
-@known
-class LogisticScores(_AtCoefficients[ScoresAndCurvature]):
-    """Weighted score and curvature of the logistic loss at public coefficients, released jointly.
-
-    With p the probability of the label at the coefficients and e = y - p, y = 0 or 1, a record contributes (R/4 w e v,
-    |e| (1 - |e|) v v'), because p (1 - p) = |e| (1 - |e|). Its diameter is R^2/2, attained by opposite v with |e| = 1.
-    Take R = 1 and let a = |e| |v| <= 1. The curvature's length k = |e| (1 - |e|) |v|^2 is at most K = a (1 - a), since
-    |v| - a <= 1 - a. With c the cosine of two scores the squared distance is at most
-
-        (a^2 + a'^2 - 2 a a' c) / 16 + k^2 + k'^2 - 2 k k' c^2,
-
-    convex in k and in k', so largest where each is 0 or K. It is concave in c. If k = K, k' = K' and the maximum over c
-    lies inside, at c = -1 / (32 (1 - a) (1 - a')), it is (a^2 + a'^2)/16 + K^2 + K'^2 + a a' / (512 (1 - a) (1 - a'))
-    <= 2 max(a^2/16 + K^2) + 1/16 < 0.224. Otherwise c = -1, and the value is at most (a + a')^2/16 + max(K, K')^2 <=
-    (1 + a)^2/16 + a^2 (1 - a)^2, which with d = 1 - a is 1/4 - d (1/4 - d/16 - d (1 - d)^2) <= 1/4, because d/16 +
-    d (1 - d)^2 <= 1/16 + 4/27. A weight w shortens only the score. The squared distance is convex in the lengths of the
-    scores, so largest at full length or without one of them, where it is at most 1/16 + max(a^2/16 + K^2) < 0.143. A
-    contribution is no longer than the root of max(a^2/16 + K^2), 0.28353.
-    """
-
-    name = "logistic_scores"
-
-    def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
-        super().__init__(facts, intercept, coefficients)
-        if facts.classes is None:
-            raise InvalidParameter(
-                "Records for logistic scores must have two classes; got a numeric response. "
-                "Build them with labelled(X, y, bound=..., classes=[first, second])."
-            )
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
-
-    @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
-        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
-        radius = SCORE_RADIUS * square
-        return Extent(p + packed_size(p), square / 2, radius, rounding_in_blocks(n_features, radius))
-
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        p = self.n_coefficients
-        score, curvature = np.zeros(p), np.zeros((p, p))
-        for v, y, weights in self._weighted(records):
-            chance = self._probabilities(v, weights)
-            score += (weights * ((y + 1) / 2 - chance)) @ v
-            curvature += (v * (chance * (1 - chance))[:, np.newaxis]).T @ v
-        return np.concatenate([self._reach / 4 * score, pack(curvature)])
-
-    def unpack(self, packed: FloatArray) -> ScoresAndCurvature:
-        """Return the means of scores and curvature, in their own units."""
-        p = self.n_coefficients
-        return ScoresAndCurvature(packed[:p] * (4 / self._reach), unpack(packed[p:], p))
 
 
 @known
@@ -349,10 +286,3 @@ class ScaledResidualGradient(Scaled[FloatArray]):
     """Clipped gradients of standardised records."""
 
     inner = ResidualGradient
-
-
-@known
-class ScaledLogisticScores(Scaled[ScoresAndCurvature]):
-    """Scores and curvature of standardised records."""
-
-    inner = LogisticScores

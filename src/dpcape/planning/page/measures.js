@@ -262,6 +262,7 @@ const MEASURES = {
     const outcomes = study.widths[0];
     return (scales) => 2.8 * (0.9 * Math.sqrt(outcomes) + 1.6 * Math.min(1, 4 / outcomes)) * scales[1];
   },
+  noise_of_scores: (study) => (scales) => scales[scales.length - 1] / (1.25 * study.bounds[0] ** 2),
   noise_of_sizes: (study) => (scales) => Math.SQRT2 * scales[0] * (study.options.n_groups || 1),
   noise_of_mean: (study) => (scales) => scales[0] / Math.hypot(...study.bounds),
   energy_lost: (study, declared) => {

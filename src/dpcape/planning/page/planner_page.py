@@ -143,7 +143,7 @@ def _analysis(name: str) -> dict[str, object]:
         "python": analysis.python,
         "kind": analysis.records,
         "many_views": analysis.has_many_views,
-        "labels": analysis.labels,
+        "labels": variant.labels or analysis.labels,
         "options": start,
         "asked": _asked(analysis, variant),
         "fixed": dict(variant.fixed),

@@ -1,0 +1,57 @@
+"""Residuals of counts that are bounded and have mean zero under the Poisson model, and their curvature.
+
+With r = (y - rate) / sqrt(rate) and h = r moved into [-k, k], h minus its mean under the model is bounded, and has mean
+zero if the model is right (Cantoni and Ronchetti 2001). All moments follow from the distribution function.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln, pdtr
+
+from dpcape.arrays import FloatArray
+
+RESIDUAL_CLIP = 2.0
+"""k: Pearson residuals are moved into [-k, k]."""
+LARGEST_RESIDUAL = 2.125
+"""Bound of a centred residual: the mean of h is between -1/8 and 0, and whatever is computed is moved into this."""
+
+
+def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return h minus its mean, at most :data:`LARGEST_RESIDUAL` in absolute value, and the covariance of h and r.
+
+    The covariance is between 0 and 1 and at least the variance of h, because h and r - h both grow with the count.
+
+    Parameters
+    ----------
+    counts : (N,) array
+        Counts, not negative.
+    rates : (N,) array
+        Positive finite rates.
+    """
+    root = np.sqrt(rates)
+    # Counts above the first and up to the second number have residuals that are not moved.
+    below, above = np.ceil(rates - RESIDUAL_CLIP * root) - 1, np.floor(rates + RESIDUAL_CLIP * root)
+    at_below, at_above = _density(below, rates), _density(above, rates)
+    up_to_below, up_to_above = _distribution(below, rates), _distribution(above, rates)
+    mean = RESIDUAL_CLIP * (1 - up_to_above - up_to_below) + root * (at_below - at_above)
+    # Sums of y (y - 1), y and 1 over these counts.
+    second = rates**2 * (_distribution(above - 2, rates) - _distribution(below - 2, rates))
+    first = rates * (_distribution(above - 1, rates) - _distribution(below - 1, rates))
+    square = (second + (1 - 2 * rates) * first) / rates + rates * (up_to_above - up_to_below)
+    covariance = RESIDUAL_CLIP * root * (at_below + at_above) + square
+    residuals = np.clip((counts - rates) / root, -RESIDUAL_CLIP, RESIDUAL_CLIP) - mean
+    return np.clip(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL), np.clip(covariance, 0.0, 1.0)
+
+
+def _density(count: FloatArray, rates: FloatArray) -> FloatArray:
+    """Return the probability of a count; zero of a negative one."""
+    known = np.maximum(count, 0.0)
+    found: FloatArray = np.where(count >= 0, np.exp(known * np.log(rates) - rates - gammaln(known + 1)), 0.0)
+    return found
+
+
+def _distribution(count: FloatArray, rates: FloatArray) -> FloatArray:
+    """Return the probability of at most this count; zero of a negative one."""
+    found: FloatArray = np.where(count >= 0, pdtr(np.maximum(count, 0.0), rates), 0.0)
+    return found
