@@ -21,7 +21,7 @@ from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
-from dpcape.postprocessing.eigen import noise_norm, top_eigen
+from dpcape.postprocessing.eigen import all_eigen, noise_norm
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.privacy.calibration import plan_release
@@ -138,12 +138,13 @@ class PCA(FederatedEstimator):
         covariance, noise, share_scale = self._covariance(federation, private)
         self.noise_norm_ = noise_norm(noise.scale, federation.n_features)
         wanted = check_components(self.n_components, federation.n_features)
-        found = component_p_values(covariance, noise, wanted or federation.n_features)
+        values, vectors = all_eigen(covariance)
+        found = component_p_values(values, vectors, noise, wanted or federation.n_features)
         if wanted is None:
             wanted = max(1, int(np.sum(found <= LEVEL)))
-        values, vectors = top_eigen(covariance, wanted)
+        values = values[:wanted].copy()
         self.p_values_ = found[:wanted]
-        self.components_ = vectors.T.copy()
+        self.components_ = vectors[:, :wanted].T.copy()
         self.explained_ = values
         error = moment_error(noise, federation.n_features)
         # Unreadable records that noise hides make every eigenvalue too small by their share.

@@ -64,7 +64,7 @@ class MomentNoise:
     record_share: float
 
 
-def component_p_values(covariance: FloatArray, noise: MomentNoise, n_components: int) -> FloatArray:
+def component_p_values(values: FloatArray, vectors: FloatArray, noise: MomentNoise, n_components: int) -> FloatArray:
     """Return for each component the p-value of "the rest has no direction", in order.
 
     The statistic of component k is l_k minus the mean of l_k, ..., l_D; under the hypothesis the rest is a multiple of
@@ -74,15 +74,13 @@ def component_p_values(covariance: FloatArray, noise: MomentNoise, n_components:
 
     Parameters
     ----------
-    covariance : array of shape (D, D)
-        The released matrix.
+    values, vectors : array
+        Eigenvalues of the released matrix in descending order, and its eigenvectors as columns.
     noise : MomentNoise
-        Its noise.
+        The noise of the matrix.
     n_components : int
         How many components are tested at most.
     """
-    values, vectors = np.linalg.eigh(covariance)
-    values, vectors = values[::-1], vectors[:, ::-1]
 
     def p_value(k: int) -> float:
         if k == len(values) - 1:

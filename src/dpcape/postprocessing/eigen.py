@@ -20,6 +20,12 @@ def top_eigen(matrix: FloatArray, n_components: int) -> tuple[FloatArray, FloatA
     return values[::-1].copy(), fix_signs(vectors[:, ::-1])
 
 
+def all_eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return all eigenvalues in descending order, and their eigenvectors as columns with fixed signs."""
+    values, vectors = np.linalg.eigh(matrix)
+    return values[::-1].copy(), fix_signs(vectors[:, ::-1])
+
+
 def fix_signs(vectors: FloatArray) -> FloatArray:
     """Return columns with signs such that each one's largest entry is positive, whatever the solver returned."""
     largest = np.argmax(np.abs(vectors), axis=0)
