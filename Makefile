@@ -12,7 +12,7 @@ export MPLBACKEND ?= Agg
 $(VENV)/.ready: requirements/dev.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --requirement requirements/dev.txt
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable . --editable papers
 	touch $@
 
@@ -24,7 +24,7 @@ test: $(VENV)/.ready
 
 # NVIDIA FLARE is installed on demand: its versions are locked against the others'.
 $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
-	$(BIN)/pip install --quiet --requirement requirements/engine.txt
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/engine.txt
 	touch $@
 
 test-engine: $(VENV)/.engine-ready
@@ -36,14 +36,15 @@ test-hostile: $(VENV)/.engine-ready
 
 # Pages are opened in Chromium; screenshots stay under out/screenshots.
 $(VENV)/.pages-ready: requirements/pages.txt $(VENV)/.ready
-	$(BIN)/pip install --quiet --requirement requirements/pages.txt
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/pages.txt
 	touch $@
 
 test-pages: $(VENV)/.pages-ready
 	scripts/install-browser
 	$(BIN)/pytest -m browser tests/browser
 
-# PyTorch is installed on demand: it is large, and dpcape works without it.
+# PyTorch is installed on demand: it is large, and dpcape works without it. Its lock has no hashes: which build fits, with or
+# without CUDA, depends on the machine.
 $(VENV)/.torch-ready: requirements/torch.txt $(VENV)/.ready
 	$(BIN)/pip install --quiet --requirement requirements/torch.txt
 	touch $@
@@ -57,7 +58,7 @@ test-slow: $(VENV)/.ready
 
 # Sphinx is installed on demand, locked like the rest. Warnings are errors; gallery and notebooks run while the site is built.
 $(VENV)/.docs-ready: requirements/docs.txt $(VENV)/.ready
-	$(BIN)/pip install --quiet --requirement requirements/docs.txt
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/docs.txt
 	touch $@
 
 docs: $(VENV)/.docs-ready
@@ -82,13 +83,14 @@ bench: $(VENV)/.ready
 league: $(VENV)/.ready
 	$(BIN)/python -m experiments.league.run $(LEAGUE)
 
-# Rewrites the locked versions from pyproject.toml; needs uv.
+# Rewrites the locked versions, with hashes, from pyproject.toml; needs uv.
+COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --no-emit-index-url --no-header
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/dev.txt
-	uv pip compile pyproject.toml --extra engine -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/engine.txt
-	uv pip compile pyproject.toml --extra pages -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/pages.txt
-	uv pip compile pyproject.toml --extra torch -c requirements/dev.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/torch.txt
-	uv pip compile pyproject.toml --extra docs -c requirements/dev.txt -c requirements/engine.txt --universal --python-version 3.11 --no-emit-index-url --no-header -o requirements/docs.txt
+	$(COMPILE) --generate-hashes --extra dev -o requirements/dev.txt
+	$(COMPILE) --generate-hashes --extra engine -c requirements/dev.txt -o requirements/engine.txt
+	$(COMPILE) --generate-hashes --extra pages -c requirements/dev.txt -o requirements/pages.txt
+	$(COMPILE) --extra torch -c requirements/dev.txt -o requirements/torch.txt
+	$(COMPILE) --generate-hashes --extra docs -c requirements/dev.txt -c requirements/engine.txt -o requirements/docs.txt
 
 # Every figure and table of the papers, small: out/index.html.
 reproduce-quick: $(VENV)/.ready

@@ -1,10 +1,16 @@
-"""Atomic, durable file writes, and the rule for names that are safe in paths."""
+"""Atomic, durable file writes, locks between processes, and the rule for names that are safe in paths."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import BaseFileLock, FileLock, SoftFileLock
+
+_POLL_SECONDS = 0.005
 
 
 def write_private(path: Path, content: str | bytes) -> None:
@@ -36,12 +42,33 @@ def _write(path: Path, content: str | bytes, *, mode: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new and renamed files in a folder durable."""
+    """Make new and renamed files in a folder durable; Windows cannot open folders, and needs no such step."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock file ``path`` against other processes; a process that ends, however it ends, lets go.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file; it is made if absent, and stays.
+    wait : bool
+        Whether to wait for another process; if not, ``TimeoutError`` is raised at once.
+    """
+    lock: BaseFileLock = FileLock(path, mode=0o600)
+    with lock.acquire(timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS):
+        # Only files that exist or do not: a killed process would never let go, and a late one might not see it.
+        if isinstance(lock, SoftFileLock):
+            raise OSError(f"The file system of {path.parent} has no locks.")
+        yield
 
 
 NAME_RULE = "1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', starting with a letter or digit"

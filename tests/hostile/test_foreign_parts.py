@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.site.parts_package import PACKAGE, forget, install
+from tests.site_folder.parts_package import PACKAGE, forget, install
 
 from dpcape import Federation, in_process, labelled
 from dpcape.noise import Replay

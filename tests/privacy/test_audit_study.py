@@ -78,7 +78,7 @@ def test_a_true_guarantee_is_kept_and_half_the_noise_is_noticed(name: str) -> No
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An installed package with losses; its name."""
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
-    from tests.site.parts_package import PACKAGE, forget, install
+    from tests.site_folder.parts_package import PACKAGE, forget, install
 
     monkeypatch.syspath_prepend(str(install(tmp_path)))
     yield PACKAGE

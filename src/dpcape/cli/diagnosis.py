@@ -105,7 +105,9 @@ def _separation(folder: Path) -> str:
     """Say how well an engine started here, by this account, would be kept from the records."""
     mode = mode_here(folder)
     if mode is NONE:
-        raise InvalidParameter(f"{mode.line}. This machine has no Landlock; use Linux 5.13 or newer.")
+        raise InvalidParameter(
+            f"{mode.line}. This machine has no Landlock; use Linux 5.13 or newer, or a container on it."
+        )
     return f"{mode.line} (Landlock version {abi()})"
 
 

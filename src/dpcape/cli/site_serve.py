@@ -73,6 +73,7 @@ def serve(
     Nothing runs here that was not approved with 'dpcape site approve'. Records, ledger and keys stay in a process of
     their own, the vault; the engine runs in a sandbox that is tested at every start.
     """
+    _require_linux()
     from dpcape.engines.flare.workspace import ENVIRONMENT, SiteKit
     from dpcape.site.vault.accounts import accounts_for
     from dpcape.site.vault.inspect import Question, ask
@@ -118,6 +119,18 @@ def serve(
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
+
+
+def _require_linux() -> None:
+    import platform
+
+    from dpcape.errors import TransportError
+
+    if platform.system() != "Linux":
+        raise TransportError(
+            f"A site must be served on Linux, which can keep the engine from the records; got {platform.system()}. Use "
+            "a Linux machine or a container (docs/operations.md). Studies in one process, plans and reports work here."
+        )
 
 
 def _require_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@
 
     study.toml          the study as it ran, with the files it names
     log.jsonl           what happened, one JSON object per line
+    .lock               held while a process works here
     model.npz           the result: arrays and JSON, no code
     guarantee.json      what may be claimed
     participants.json   sites that took part, with identity and ledger head
@@ -17,20 +18,20 @@ charged separately.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.federation import KeptReleases
-from dpcape.files import sync_folder, write_text
+from dpcape.files import locked, sync_folder, write_text
 from dpcape.runs.participants import Participant
 from dpcape.study import Study
 
@@ -118,15 +119,11 @@ class RunFolder:
     def log(self, event: str, **fields: object) -> None:
         """Add one line to the log; it is on disk when this returns."""
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields}
-        descriptor = os.open(self.path / "log.jsonl", os.O_APPEND | os.O_RDWR)
-        try:
-            size = os.fstat(descriptor).st_size
+        with open(self.path / "log.jsonl", "a+b", buffering=0) as stream:
             # After a line that a crash cut short, this one must not become part of it.
-            start = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
-            os.write(descriptor, start + json.dumps(line).encode("utf-8") + b"\n")
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            start = b"" if _ends_a_line(stream) else b"\n"
+            os.write(stream.fileno(), start + json.dumps(line).encode("utf-8") + b"\n")
+            os.fsync(stream.fileno())
 
     def events(self) -> list[dict[str, Any]]:
         """Return what happened; a last line cut short by a crash is left out."""
@@ -140,17 +137,17 @@ class RunFolder:
                 found.append(event)
         return found
 
-    def lock(self) -> int:
-        """Keep other processes out until the returned descriptor is closed or the process ends."""
-        descriptor = os.open(self.path / "log.jsonl", os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise ProtocolError(
-                f"The run failed because another process is using {str(self.path)!r}. Wait, or choose --out."
-            ) from error
-        return descriptor
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out of the run, until the block or the process ends."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(self.path / ".lock", wait=False))
+            except TimeoutError as error:
+                raise ProtocolError(
+                    f"The run failed because another process is using {str(self.path)!r}. Wait, or choose --out."
+                ) from error
+            yield
 
     @property
     def is_finished(self) -> bool:
@@ -278,6 +275,14 @@ class RunFolder:
         known = self.seen_heads() | {site: head for site, head in heads.items() if head[0] > 0}
         if known:
             write_text(self.path.parent / HEADS, json.dumps(known, indent=1) + "\n")
+
+
+def _ends_a_line(stream: FileIO) -> bool:
+    """Return whether a file that is open for appending is empty or ends with a line's end."""
+    if stream.tell() == 0:
+        return True
+    stream.seek(-1, os.SEEK_END)
+    return stream.read(1) == b"\n"
 
 
 def _is_time(value: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from importlib import import_module
@@ -69,8 +68,7 @@ def run_in_process(
     run = RunFolder.begin(out, study, again=again, rehearsal=rehearse, resume=resume)
     if run.is_finished and not rehearse and not resume:
         return run
-    descriptor = run.lock()
-    try:
+    with run.locked():
         source = OsNoise() if noise is None else noise
         if resume:
             if not run.has_result or not run.is_readable():
@@ -83,8 +81,6 @@ def run_in_process(
                 shutil.rmtree(run.releases.folder, ignore_errors=True)
             _compute(run, study, rehearse, source, progress)
         finish(run)
-    finally:
-        os.close(descriptor)
     return run
 
 
@@ -97,8 +93,7 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
     run = RunFolder.begin(out, study, again=again, resume=resume)
     if run.is_finished and not resume:
         return run
-    descriptor = run.lock()
-    try:
+    with run.locked():
         if resume and run.is_charged:
             if not run.has_result or not run.is_readable():
                 _resume_on_engine(run, study)
@@ -106,8 +101,6 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
             run.require_unspent()
             _run_on_engine(run, study)
         finish(run)
-    finally:
-        os.close(descriptor)
     return run
 
 

@@ -32,11 +32,9 @@ class HeadCopy:
     def create(self, head: Head) -> None:
         """Write the file for the first time; refuse to replace one."""
         descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            os.write(descriptor, _slot(head) * 2)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(descriptor, "wb", buffering=0) as stream:
+            os.write(stream.fileno(), _slot(head) * 2)
+            os.fsync(stream.fileno())
         sync_folder(self._path.parent)
 
     def read(self) -> Head:
@@ -61,12 +59,11 @@ class HeadCopy:
         content = self._path.read_bytes()
         first, second = _parsed(content[:_SLOT]), _parsed(content[_SLOT:])
         newer_is_first = second is None or (first is not None and first.length > second.length)
-        descriptor = os.open(self._path, os.O_WRONLY)
-        try:
-            os.pwrite(descriptor, _slot(head), _SLOT if newer_is_first else 0)
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(self._path, "r+b", buffering=0) as stream:
+            stream.seek(_SLOT if newer_is_first else 0)
+            os.write(stream.fileno(), _slot(head))
+            # Linux alone can leave out the times of the file.
+            getattr(os, "fdatasync", os.fsync)(stream.fileno())
 
     def replace(self, head: Head) -> None:
         """Put a head in both slots, whatever was there: the steward accepted it."""

@@ -7,7 +7,6 @@ a table *behind* its copy, or differing from it, was restored or rewritten and i
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from dpcape.errors import LedgerRefused
-from dpcape.files import sync_folder
+from dpcape.files import locked, sync_folder
 from dpcape.site.chain_head import Head, HeadCopy
 
 FORMAT = 1
@@ -184,15 +183,11 @@ class HashChain:
     def _locked(self) -> Iterator[None]:
         """Hold the chain against other threads and other processes; a killed process lets go."""
         with self._thread_lock:
-            lock = self._path.with_name(self._path.name + ".lock")
-            descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                yield
+                with locked(self._path.with_name(self._path.name + ".lock")):
+                    yield
             except sqlite3.Error as error:
                 raise _unusable(error) from error
-            finally:
-                os.close(descriptor)
 
     def _refresh(self) -> None:
         self._read()

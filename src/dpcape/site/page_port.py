@@ -16,6 +16,8 @@ from dpcape.files import write_private
 PAGE_FILE = "page.port"
 _LOOPBACK = "127.0.0.1"
 _SECONDS = 2.0
+# Windows has none of them, and no site is served there.
+_GUARDED = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
 def note_page(folder: Path, port: int) -> None:
@@ -42,7 +44,7 @@ def page_port(folder: Path) -> int | None:
 def _noted(folder: Path) -> int | None:
     try:
         # Read by root too, in a folder that is another account's.
-        descriptor = os.open(folder / PAGE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder / PAGE_FILE, os.O_RDONLY | _GUARDED)
     except OSError:
         return None
     with open(descriptor, "rb") as stream:

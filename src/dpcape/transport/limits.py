@@ -73,7 +73,8 @@ def _available() -> int | None:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, AttributeError):
+        # Windows has neither; there the operating system refuses, not dpcape.
         return None
 
 

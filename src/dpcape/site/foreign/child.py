@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 from functools import partial
 from importlib import import_module
@@ -68,6 +67,8 @@ def run(line: int, sources: Sources, held_bytes: int) -> NoReturn:
 
 
 def _give_up(held_bytes: int) -> None:
+    import resource  # not on Windows
+
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     for name, value in {**_LIMITS, "AS": held_bytes + MEMORY_BYTES}.items():
         kind = getattr(resource, f"RLIMIT_{name}")

@@ -36,6 +36,7 @@ from dpcape.site.foreign.tasks import (
     written,
 )
 from dpcape.site.foreign.zygote import END, START, ZygoteReport, ZygoteSettings
+from dpcape.site.vault.landlock import abi
 from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import NotSeparated, Probes
 from dpcape.statistics.enclosed import Block, Enclosed
@@ -206,6 +207,8 @@ def start_zygote(
     options: Mapping[str, Any] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a zygote that serves one end of a socket pair; refuse a machine that cannot confine it."""
+    if abi() < 1:
+        raise _unconfined()
     zygote = subprocess.Popen(
         [python, "-I", "-m", "dpcape.site.foreign.zygote"],
         stdin=subprocess.PIPE,
@@ -230,11 +233,15 @@ def start_zygote(
     if not report.is_confined:
         zygote.kill()
         zygote.wait()
-        raise TransportError(
-            "Code of other packages cannot be run because this machine cannot confine it: it needs Linux with Landlock "
-            "and seccomp. Use an analysis of dpcape, or another machine."
-        )
+        raise _unconfined()
     return zygote
+
+
+def _unconfined() -> TransportError:
+    return TransportError(
+        "Code of other packages cannot be run because this machine cannot confine it: it needs Linux with Landlock and "
+        "seccomp. Use an analysis of dpcape, or another machine."
+    )
 
 
 class OwnWorkers:

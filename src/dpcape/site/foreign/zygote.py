@@ -10,8 +10,8 @@ from __future__ import annotations
 import array
 import contextlib
 import gc
+import mmap
 import os
-import resource
 import signal
 import socket
 import sys
@@ -132,7 +132,7 @@ def _rehearse_a_search() -> None:
 def _address_space() -> int:
     """Return how much address space this process has, in bytes."""
     with open("/proc/self/statm", "rb") as stream:
-        return int(stream.read().split()[0]) * resource.getpagesize()
+        return int(stream.read().split()[0]) * mmap.PAGESIZE
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +26,8 @@ class Account:
     @classmethod
     def named(cls, name: str) -> Account:
         """Return the account of a name or number."""
+        import pwd  # not on Windows
+
         try:
             entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
         except KeyError:
@@ -75,6 +76,8 @@ def accounts_for(folder: Path, *, vault: str | None, engine: str | None) -> Acco
 
 
 def _first_known() -> Account:
+    import pwd  # not on Windows
+
     for name in ENGINE_ACCOUNTS:
         try:
             entry = pwd.getpwnam(name)

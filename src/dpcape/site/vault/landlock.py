@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import stat
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from dpcape.site.vault.seccomp import no_new_privileges
@@ -28,8 +30,6 @@ _MAKE_SPECIAL = (1 << 6) | (1 << 9) | (1 << 10) | (1 << 11)
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 _BIND, _CONNECT = 1, 2
 _ABSTRACT, _SIGNAL = 1, 2
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,16 @@ class Rules:
     bind: tuple[int, ...] = ()
 
 
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def abi() -> int:
     """Return the version of Landlock that the kernel offers; 0 if there is none."""
-    if os.uname().sysname != "Linux" or os.uname().machine not in ("x86_64", "aarch64"):
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
         return 0
-    version = int(_libc.syscall(_CREATE, None, 0, _VERSION_FLAG))
+    version = int(_libc().syscall(_CREATE, None, 0, _VERSION_FLAG))
     return max(version, 0)
 
 
@@ -82,7 +87,7 @@ def restrict(rules: Rules, *, at_most: int | None = None) -> int:
             _allow_ports(ruleset, rules.connect, _CONNECT)
             _allow_ports(ruleset, rules.bind, _BIND)
         no_new_privileges()
-        _check(_libc.syscall(_RESTRICT, ruleset, 0))
+        _check(_libc().syscall(_RESTRICT, ruleset, 0))
     finally:
         os.close(ruleset)
     return version
@@ -107,7 +112,7 @@ def _created(version: int, files: int) -> int:
     scoped = _ABSTRACT | _SIGNAL if version >= 6 else 0
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     attribute = struct.pack("=QQQ", files, network, scoped)[:size]
-    return _check(_libc.syscall(_CREATE, attribute, size, 0))
+    return _check(_libc().syscall(_CREATE, attribute, size, 0))
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
@@ -118,14 +123,14 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _FILE_RIGHTS
-        _check(_libc.syscall(_ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, descriptor), 0))
+        _check(_libc().syscall(_ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, descriptor), 0))
     finally:
         os.close(descriptor)
 
 
 def _allow_ports(ruleset: int, ports: Iterable[int], right: int) -> None:
     for port in ports:
-        _check(_libc.syscall(_ADD, ruleset, _PORT, struct.pack("=QQ", right, port), 0))
+        _check(_libc().syscall(_ADD, ruleset, _PORT, struct.pack("=QQ", right, port), 0))
 
 
 def _check(result: int) -> int:

@@ -67,6 +67,8 @@ def mode_of(*, abi: int, seccomp: bool, separate_account: bool) -> Mode:
 
 def mode_here(folder: Path) -> Mode:
     """Return the mode in which a site folder would be served on this machine by this account."""
+    if platform.system() != "Linux":
+        return NONE
     try:
         is_separate = accounts_for(folder, vault=None, engine=None).are_separate
     except InvalidParameter:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -121,6 +120,8 @@ def hide_memory() -> None:
 
 
 def _limit(name: str, value: int) -> None:
+    import resource  # not on Windows
+
     kind = getattr(resource, f"RLIMIT_{name}")
     _, hard = resource.getrlimit(kind)
     least = value if hard == resource.RLIM_INFINITY else min(value, hard)
