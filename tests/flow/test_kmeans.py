@@ -53,6 +53,39 @@ def test_clusters_are_found_under_noise() -> None:
     assert max(found) < 0.05
 
 
+@pytest.mark.parametrize("width", [3, 12])
+def test_standardised_rows_are_clustered_whatever_the_units_of_a_column(width: int) -> None:
+    """Clusters differ in columns of small range, beside one of large range without any; centres keep their units."""
+    generator = np.random.default_rng(5)
+    chosen = generator.integers(2, size=8000)
+    units = np.full(width, 0.02)
+    units[0] = 0.4
+    places = np.tile(np.where(np.arange(width) == 0, 0.0, 1.5), (2, 1)) * [[1.0], [-1.0]]
+    X = (places[chosen] + generator.uniform(-1, 1, size=(8000, width))) * units
+    start = None if width > 10 else places * units * 0.5 + np.array([[0.1, 0.0, 0.0], [-0.1, 0.0, 0.0]])
+
+    def fit(protocol: Any, scale: str | None) -> KMeans:
+        return KMeans(2, epsilon=4.0, delta=1e-5, init=start, scale=scale, n_iter=6).fit(federation(X, protocol, 3))
+
+    model = fit(Cape(n_colluding=1), "private")
+    agreement = np.mean(model.predict(X) == chosen)
+    assert max(agreement, 1 - agreement) > 0.99
+    order = np.argsort(-model.cluster_centers_[:, 1])
+    np.testing.assert_allclose(model.cluster_centers_[order] / units, places, atol=0.25)
+    names = [release.statistic for release in model.releases_]
+    assert names[:3] == ["first_moments", "absolute_deviations", "radius_histogram"]
+    assert model.guarantee_.epsilon <= 4.0
+    plain = np.mean(fit(Exact(), None).predict(X) == chosen)
+    # Read as they are, rows of three columns are divided along the long column, even without noise.
+    assert width > 3 or max(plain, 1 - plain) < 0.9
+
+
+def test_scale_and_a_quantile_exclude_each_other() -> None:
+    model = KMeans(2, epsilon=1.0, delta=1e-5, scale="private", clip=(0.9, 0.05))
+    with pytest.raises(InvalidParameter, match="leave out clip"):
+        model.fit(federation(blobs(), Independent()))
+
+
 def test_cape_is_closer_than_conventional() -> None:
     X, start = blobs(2000), TRUTH + 0.05
     error = {}

@@ -69,6 +69,7 @@ STUDIES: list[tuple[str, str, str]] = [
     ("polynomial_loss", 'loss = "poisson"', RESPONSE),
     ("network_classifier", "n_hidden = 4\nn_iter = 3", CLASSES),
     ("kmeans", "n_clusters = 4\nn_iter = 11", ROWS),
+    ("kmeans", 'n_clusters = 4\nscale = "private"', ROWS),
     ("topic_model", "n_components = 3", DOCUMENTS),
     ("topic_model", 'n_components = 3\ndesign = "full"', DOCUMENTS),
     ("topic_model", 'n_components = 3\ndesign = "whitened"\nn_words = 10', DOCUMENTS),

@@ -144,6 +144,12 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _clusters,
         {},
     ),
+    "KMeans-scaled": (lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, scale="private"), _clusters, {}),
+    "KMeansInManyColumns-scaled": (
+        lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, scale="private"),
+        _wide_clusters,
+        {},
+    ),
     "KMeansInManyColumns-clipped": (
         lambda e, d: KMeans(2, epsilon=e, delta=d, n_iter=3, clip=Quantile(0.95, share=0.1)),
         _wide_clusters,

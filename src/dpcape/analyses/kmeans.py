@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed
+from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed, shown
 from dpcape.analyses.release import RELATIVE, Release, Steps
-from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release
+from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling, scaling_used
+from dpcape.analyses.scaling import SCALE as PRIVATE_SCALE
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Condition, Number, both, negation
 
@@ -39,7 +42,7 @@ def n_first_rounds(n_iter: Number) -> Number:
 
 def _schedule(p: Public) -> Steps:
     few = reduces(p.n_features, p.init)
-    plan = yield from clipping(p)
+    plan = (yield from scaling(p)) if p.scale == "private" else (yield from clipping(p))
     moments = {"n_features": p.n_features, "bound": plan.bound}
     yield from only(scaled_release(plan, "centred_moments", moments, _MOMENTS_SHARE), few)
     reduced = {"n_features": p.n_features, "n_columns": N_COORDINATES, "clip": 1.0}
@@ -49,7 +52,11 @@ def _schedule(p: Public) -> Steps:
     more = both(few, lambda: p.n_iter > first)
     yield Release("reduced_cluster_sums", own, share, p.n_iter - first, known=RELATIVE, when=more)
     whole = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
-    yield Release("recentred_cluster_sums", whole, plan.left * _LAST_SHARE, known=RELATIVE, when=few)
+    # Columns that are standardised need a matrix, which the statistic in few coordinates has.
+    standardised = both(few, scaling_used(p))
+    last = plan.left * _LAST_SHARE
+    yield Release("reduced_cluster_sums", whole, last, known=RELATIVE, when=standardised)
+    yield Release("recentred_cluster_sums", whole, last, known=RELATIVE, when=both(few, negation(standardised)))
     numbers = {"n_features": p.n_features, "bound": plan.bound, "n_clusters": p.n_clusters}
     yield from only(scaled_release(plan, "cluster_sums", numbers, 1 / p.n_iter, p.n_iter), negation(few))
 
@@ -70,6 +77,20 @@ def _refuse_start(init: object, p: Public) -> None:
         )
 
 
+def _refuse_scale(scale: object, p: Public) -> None:
+    """Refuse to standardise rows that are clipped to a quantile of their lengths, or views."""
+    PRIVATE_SCALE.check(scale, p)
+    if scale is not None and (p.clip is not None or p.kind == "views"):
+        raise InvalidParameter(
+            f"scale must be None where rows are clipped to a quantile of their lengths, and for views; got "
+            f"{shown(scale)}. Standardised rows have a length of their own that is found: leave out clip, or join the "
+            "views to one table."
+        )
+
+
+SCALE = replace(PRIVATE_SCALE, refuse=_refuse_scale)
+
+
 KMEANS = Analysis(
     name="kmeans",
     estimator="dpcape.estimators.kmeans:KMeans",
@@ -81,6 +102,7 @@ KMEANS = Analysis(
         Parameter("n_clusters", WHOLE, least=1, most=lambda p: p.n_records, planned=5, title="Clusters"),
         Parameter("n_iter", WHOLE, 8, 1, 10_000, title="Rounds"),
         Parameter("init", OTHER, None, optional=True, refuse=_refuse_start),
+        SCALE,
         CLIP,
         SEED,
     ),
@@ -91,6 +113,7 @@ KMEANS = Analysis(
     audit=(
         AuditCase("kmeans", {"n_clusters": 2, "n_iter": 3, "init": ((0.1, 0.0, 0.0), (-0.1, 0.0, 0.0))}, "rows", 3),
         AuditCase("clipped-kmeans", {"n_clusters": 2, "n_iter": 2, "clip": (0.9, 0.05)}, "rows", 3),
+        AuditCase("scaled-kmeans", {"n_clusters": 2, "n_iter": 2, "scale": "private"}, "rows", 3),
         AuditCase("kmeans-in-many-columns", {"n_clusters": 2, "n_iter": 3}, "rows", N_COORDINATES + 2),
     ),
     standing=VERIFIED,

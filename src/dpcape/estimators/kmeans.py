@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -13,11 +14,11 @@ from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
-from dpcape.analyses.scaling import Quantile, clip_used
+from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
 from dpcape.arrays import FloatArray
 from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.scaling import clipped_or_warned, scaled
+from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.scaling import Scaling
@@ -29,11 +30,14 @@ from dpcape.statistics.clusters import (
     reduced_cluster_sums,
 )
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
+from dpcape.statistics.statistic import AnyStatistic
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
 # How often noise may move some centre farther than is said.
 _ERROR = 0.05
+# Share of standardised rows that should not be clipped.
+_QUANTILE = 0.95
 
 
 class _Draws(Protocol):
@@ -65,6 +69,10 @@ class KMeans(FederatedEstimator):
     init : array_like, "spread" or None
         Public initial centres, of shape (n_clusters, n_features). "spread" spreads points over the ball of the bound,
         and None does so in up to ten columns.
+    scale : str or None
+        "private" finds centre, scale and radius of the columns by three small releases inside the same allowance:
+        clusters are then those of standardised rows, so that no column counts for more because of its units. None
+        reads rows as they are.
     clip : Quantile or None
         Rows are clipped to this quantile of their lengths, which is found by a release of its own inside the same
         allowance; None clips them to their bound alone.
@@ -78,7 +86,10 @@ class KMeans(FederatedEstimator):
     shares_ : array of shape (n_clusters,)
         Private share of the records in each cluster; they add up to one.
     noise_scale_ : float
-        Standard deviation of the noise on each entry of the last round's sums.
+        Standard deviation of the noise on each entry of the last round's sums, which are of standardised rows if they
+        are standardised.
+    scale_ : array of shape (n_features,)
+        Size of each column's unit of distance; ones unless rows are standardised.
 
     Privacy
     -------
@@ -87,7 +98,8 @@ class KMeans(FederatedEstimator):
     rounds in few coordinates (45%) and one in all columns (20%): rows are recentred and then shortened to a length
     that follows from the first release, r, and the diameter is 2 r. With ``clip`` a histogram of the lengths of the
     rows comes first (sqrt(2)); rows are then divided by the length found and clipped to 1, so B is 1 whatever was
-    found. Everything else is post-processing.
+    found. With ``scale`` a mean (2 B), absolute deviations (sqrt(D)) and a histogram of lengths (sqrt(2)) come first,
+    and rows are clipped to 1 after they are standardised. Everything else is post-processing.
 
     Edge cases
     ----------
@@ -119,7 +131,7 @@ class KMeans(FederatedEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = KMEANS
-    _fitted: ClassVar[tuple[str, ...]] = ("cluster_centers_", "shares_", "noise_scale_")
+    _fitted: ClassVar[tuple[str, ...]] = ("cluster_centers_", "shares_", "noise_scale_", "scale_")
 
     def __init__(
         self,
@@ -129,6 +141,7 @@ class KMeans(FederatedEstimator):
         delta: float,
         n_iter: int = 8,
         init: ArrayLike | str | None = None,
+        scale: str | None = None,
         clip: Quantile | None = None,
         random_state: int = 0,
     ) -> None:
@@ -137,11 +150,13 @@ class KMeans(FederatedEstimator):
         self.delta = delta
         self.n_iter = n_iter
         self.init = init
+        self.scale = scale
         self.clip = clip
         self.random_state = random_state
 
     def _rounds(self, federation: Federation) -> range:
-        before = 1 if clip_used(self.public(federation)) else 0
+        public = self.public(federation)
+        before = 3 if scaling_used(public) else int(bool(clip_used(public)))
         if self._reduces(federation):
             return range(before + 1 + int(computed(n_first_rounds(self.n_iter))), before + 1 + self.n_iter)
         return range(before, before + self.n_iter)
@@ -151,71 +166,101 @@ class KMeans(FederatedEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         source = check_random_state(self.random_state)
-        clipped = clipped_or_warned(federation, private, self.public(federation))
+        frame = self._frame(federation, private)
         if self._reduces(federation):
-            means, length = self._fit_in_few_coordinates(federation, private, clipped, source)
+            centres, means, length = self._fit_in_few_coordinates(federation, private, frame, source)
         else:
-            means, length = self._fit_in_all_columns(federation, private, clipped, source)
+            centres, means, length = self._fit_in_all_columns(federation, private, frame, source)
         positive = np.maximum(means.shares, 0.0)
         n_clusters = len(means.shares)
         self.shares_ = positive / positive.sum() if positive.any() else np.full(n_clusters, 1 / n_clusters)
+        self.cluster_centers_ = frame.in_units_of_records(centres)
+        self.scale_ = frame.scale
         # Rows that were divided by a length are sums in units of it.
-        unit = 1.0 if clipped is None or self._reduces(federation) else length
-        self.noise_scale_ = private.releases[-1].scale * unit
+        self.noise_scale_ = private.releases[-1].scale * (1.0 if self._reduces(federation) else frame.length)
         errors = centre_errors(means, scale=self.noise_scale_ / private.valid, length=length)
-        names = numbered("centre", n_clusters)
-        self.verdicts_ = of_centres(names, self.cluster_centers_, errors, farthest=length)
+        self.verdicts_ = of_centres(numbered("centre", n_clusters), centres, errors, farthest=length)
+
+    def _frame(self, federation: Federation, private: Allowance) -> _Frame:
+        """Release what standardising or clipping needs, and return how rows are read."""
+        public, width = self.public(federation), federation.n_features
+        if self.scale is None:
+            scaling = clipped_or_warned(federation, private, public)
+        else:
+            scaling = private_scaling(federation, private, quantile=_QUANTILE) if used_or_warned(public) else None
+        bound = row_bound(federation.facts)
+        if scaling is None:
+            return _Frame(None, np.zeros(width), np.ones(width), bound, 1.0)
+        # Standardised rows are clipped to the radius; rows that keep their place are no longer than the bound.
+        farthest = bound if self.scale is None else float(scaling.radius[0])
+        return _Frame(scaling, scaling.centre, scaling.scale, farthest, float(scaling.radius[0]))
 
     def _fit_in_all_columns(
-        self, federation: Federation, private: Allowance, clipped: Scaling | None, source: _Draws
-    ) -> tuple[ClusterMeans, float]:
-        """Set the centres; return the last means, and the largest length of a row in them."""
-        length = row_bound(federation.facts) if clipped is None else float(clipped.radius[0])
-        unit = 1.0 if clipped is None else length
-        bound = length / unit
+        self, federation: Federation, private: Allowance, frame: _Frame, source: _Draws
+    ) -> tuple[FloatArray, ClusterMeans, float]:
+        """Return centres in units of the frame, the last means, and the largest length of a row in them."""
+        unit = frame.length
+        bound = (frame.bound if frame.scaling is None else frame.length) / unit
         if self.init is None or isinstance(self.init, str):
             assert self.init in (None, SPREAD)
             centres = spread_points(self.n_clusters, federation.n_features, bound=bound, source=source)
         else:
-            centres = np.array(self.init, dtype=np.float64) / unit
+            centres = frame.standardised(np.array(self.init, dtype=np.float64)) / unit
         for _ in range(private.left):
-            means: ClusterMeans = private.mean(scaled(federation.facts, clipped, "cluster_sums", centres=centres))
+            means: ClusterMeans = private.mean(scaled(federation.facts, frame.scaling, "cluster_sums", centres=centres))
             centres = _moved(centres, means, scale=private.releases[-1].scale, bound=bound, source=source)
-        self.cluster_centers_ = centres * unit
-        return ClusterMeans(means.shares, means.sums * unit), length
+        return centres * unit, ClusterMeans(means.shares, means.sums * unit), bound * unit
 
     def _fit_in_few_coordinates(
-        self, federation: Federation, private: Allowance, clipped: Scaling | None, source: _Draws
-    ) -> tuple[ClusterMeans, float]:
-        """Set the centres; return the last means, and the largest length of a row in them."""
-        bound = row_bound(federation.facts)
-        mean, moment = private.mean(scaled(federation.facts, clipped, "centred_moments", mean_weight=MEAN_WEIGHT))
-        unit = 1.0 if clipped is None else float(clipped.radius[0])
+        self, federation: Federation, private: Allowance, frame: _Frame, source: _Draws
+    ) -> tuple[FloatArray, ClusterMeans, float]:
+        """Return centres in units of the frame, the last means, and the largest length of a row in them."""
+        moments = scaled(federation.facts, frame.scaling, "centred_moments", mean_weight=MEAN_WEIGHT)
+        mean, moment = private.mean(moments)
+        unit = frame.length
         noise = private.releases[-1].scale * unit**2
-        space = cluster_space(mean * unit, moment * unit**2, scale=noise, bound=bound)
+        space = cluster_space(mean * unit, moment * unit**2, scale=noise, bound=frame.bound)
         centres, weights = first_points(space, self.n_clusters, self.random_state), np.empty(0)
         for _ in range(int(computed(n_first_rounds(self.n_iter)))):
-            centres, weights = self._round(federation, private, space, centres, source)
+            centres, weights = self._round(federation, private, frame, space, centres, source)
         centres = fewer(centres, weights, self.n_clusters, self.random_state)
         for _ in range(private.left - 1):
-            centres, _ = self._round(federation, private, space, centres, source)
+            centres, _ = self._round(federation, private, frame, space, centres, source)
         before = private.releases[-1].scale
         whole = centres @ space.projection.T
-        means: ClusterMeans = private.mean(
-            recentred_cluster_sums(federation.facts, centre=space.centre, centres=whole, clip=space.whole_radius)
-        )
+        means: ClusterMeans = private.mean(self._last_sums(federation, frame, space, whole))
         scale = private.releases[-1].scale
         empty = means.shares <= _EMPTY_LEVEL * scale / space.whole_radius
-        self.cluster_centers_ = _within(last_centres(space, centres, means, empty, before=before, scale=scale), bound)
-        return means, space.whole_radius
+        found = last_centres(space, centres, means, empty, before=before, scale=scale)
+        return _within(found, frame.bound), means, space.whole_radius
+
+    def _last_sums(
+        self, federation: Federation, frame: _Frame, space: ClusterSpace, centres: FloatArray
+    ) -> AnyStatistic:
+        """Return the statistic of the round in all columns."""
+        centre, clip = frame.in_units_of_records(space.centre), space.whole_radius
+        if self.scale is None or frame.scaling is None:
+            return recentred_cluster_sums(federation.facts, centre=centre, centres=centres, clip=clip)
+        each = np.diag(1 / frame.scale)
+        return reduced_cluster_sums(federation.facts, centre=centre, projection=each, centres=centres, clip=clip)
 
     def _round(
-        self, federation: Federation, private: Allowance, space: ClusterSpace, centres: FloatArray, source: _Draws
+        self,
+        federation: Federation,
+        private: Allowance,
+        frame: _Frame,
+        space: ClusterSpace,
+        centres: FloatArray,
+        source: _Draws,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the centres after a round in few coordinates, and their shares (zero where they are empty)."""
         radius = space.radius
         statistic = reduced_cluster_sums(
-            federation.facts, centre=space.centre, projection=space.projection, centres=centres, clip=radius
+            federation.facts,
+            centre=frame.in_units_of_records(space.centre),
+            projection=space.projection / frame.scale[:, np.newaxis],
+            centres=centres,
+            clip=radius,
         )
         means: ClusterMeans = private.mean(statistic)
         scale = private.releases[-1].scale
@@ -225,7 +270,43 @@ class KMeans(FederatedEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
-        return nearest(self._checked_rows(X, width), self.cluster_centers_)
+        rows = self._checked_rows(X, width)
+        # Models of files that were written before rows could be standardised have no scales.
+        scale = getattr(self, "scale_", np.ones(width))
+        return nearest(rows / scale, self.cluster_centers_ / scale)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """How rows are read: (x - centre) / scale, in which clusters are sought.
+
+    Attributes
+    ----------
+    scaling : Scaling or None
+        What was released, if anything: statistics of scaled rows divide by ``length`` as well.
+    centre, scale : array of shape (n_features,)
+        Zeros and ones unless rows are standardised.
+    bound : float
+        Largest length of a row that is read so.
+    length : float
+        Unit of the lengths of scaled rows; 1 if nothing was released.
+    """
+
+    scaling: Scaling | None
+    centre: FloatArray
+    scale: FloatArray
+    bound: float
+    length: float
+
+    def standardised(self, rows: FloatArray) -> FloatArray:
+        """Return rows as they are read, not clipped."""
+        read: FloatArray = (rows - self.centre) / self.scale
+        return read
+
+    def in_units_of_records(self, rows: FloatArray) -> FloatArray:
+        """Return rows in the units of the records."""
+        found: FloatArray = self.centre + rows * self.scale
+        return found
 
 
 def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draws) -> FloatArray:

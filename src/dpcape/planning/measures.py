@@ -261,8 +261,9 @@ def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declare
 
     def against_the_longest(scales: Sequence[float]) -> float:
         # In many columns, and after a release of lengths, scales are relative to the length that rows are shortened to.
-        clipped = options.get("clip") is not None and len(scales) > _whole(options, "n_iter")
-        return scales[-1] * spread / (1.0 if few or clipped else math.hypot(*facts.bounds))
+        asked = options.get("clip") is not None or options.get("scale") is not None
+        relative = few or (asked and len(scales) > _whole(options, "n_iter"))
+        return scales[-1] * spread / (1.0 if relative else math.hypot(*facts.bounds))
 
     title = "noise of a centre in the last round, against the longest row (clusters of equal size)"
     return _noise(title, against_the_longest, "bound")
