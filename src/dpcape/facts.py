@@ -54,6 +54,48 @@ class PublicColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     levels: tuple[str, ...] = ()
 
 
+class SchemaColumn(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One raw column of a public schema.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    range : tuple[float, float] or None
+        Public ends of a number, or of a date in days since 1970.
+    levels : tuple or None
+        Public values of a category, as they are in the table.
+    missing : str, float or None
+        What replaces a missing value, in original units.
+    unit : str
+        Unit of a number, such as "years".
+    dates : bool
+        Whether the column holds dates.
+    """
+
+    name: str
+    range: tuple[float, float] | None = None
+    levels: tuple[str | bool | int | float, ...] | None = None
+    missing: str | bool | int | float | None = None
+    unit: str = ""
+    dates: bool = False
+
+
+class PublicSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Public preparation of the columns of one table, as :class:`~dpcape.Schema` has it.
+
+    Attributes
+    ----------
+    columns : tuple of SchemaColumn
+        The raw columns, in the order of the features.
+    named : bool
+        Whether columns are found in a table by name.
+    """
+
+    columns: tuple[SchemaColumn, ...]
+    named: bool = True
+
+
 class PublicEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Two columns of a table that together are a time to an event.
 
@@ -118,6 +160,11 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         that there are any; "refuse" makes it public that there are none.
     typed : TypedColumns or msgspec.UNSET
         Columns of a table; not set, and not sent, for other kinds.
+    schemas : tuple of PublicSchema or msgspec.UNSET
+        How raw columns become features, one entry per view, None for a view whose numbers are taken as they are; not
+        set, and not sent, if all are.
+    labels_are : str or msgspec.UNSET
+        What class labels are at the sites: "integers", "numbers" or "booleans"; not set, and not sent, for text.
     """
 
     kind: str
@@ -135,6 +182,8 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     longest: tuple[float, ...] = ()
     invalid: str = "zero"
     typed: TypedColumns | msgspec.UnsetType = msgspec.UNSET
+    schemas: tuple[PublicSchema | None, ...] | msgspec.UnsetType = msgspec.UNSET
+    labels_are: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def columns(self) -> tuple[PublicColumn, ...]:

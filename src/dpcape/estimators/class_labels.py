@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
 
 
-def codes_of(y: ArrayLike, classes: NDArray[np.str_]) -> NDArray[np.intp]:
-    """Return the position in ``classes`` of each label, compared as text."""
-    positions = {str(label): position for position, label in enumerate(classes)}
-    labels = [str(label) for label in np.asarray(y).ravel().tolist()]
-    unknown = sorted(set(labels) - set(positions))
+def classes_of(facts: PublicFacts) -> AnyArray:
+    """Return the public classes as the labels are at the sites: text, integers, numbers or Booleans."""
+    texts = facts.classes or ()
+    if facts.labels_are is msgspec.UNSET:
+        return np.array(texts)
+    if facts.labels_are == "booleans":
+        return np.array([text == "True" for text in texts])
+    return np.array([int(text) if facts.labels_are == "integers" else float(text) for text in texts])
+
+
+def codes_of(y: ArrayLike, classes: AnyArray) -> NDArray[np.intp]:
+    """Return the position in ``classes`` of each label; text is compared as text, numbers by their value."""
+    is_text = classes.dtype.kind == "U"
+    positions = {_key(label, is_text): position for position, label in enumerate(classes.tolist())}
+    labels = [_key(label, is_text) for label in np.asarray(y).ravel().tolist()]
+    unknown = sorted(set(labels) - set(positions), key=str)
     if unknown:
         raise InvalidParameter(
-            f"Labels must be among the fitted classes {list(positions)}; got {unknown[0]!r}. "
+            f"Labels must be among the fitted classes {classes.tolist()}; got {unknown[0]!r}. "
             "Use the labels given to labelled(..., classes=[...])."
         )
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
 
-def accuracy_of(predicted: NDArray[np.str_], y: ArrayLike, classes: NDArray[np.str_]) -> float:
+def _key(label: object, is_text: bool) -> str | float:
+    """Return a label in the form in which it is compared; one that is no number where classes are, as text."""
+    if is_text:
+        return str(label)
+    try:
+        return float(label == "True") if label in ("True", "False") else float(label)  # type: ignore[arg-type]  # tried
+    except (TypeError, ValueError):
+        return str(label)
+
+
+def accuracy_of(predicted: AnyArray, y: ArrayLike, classes: AnyArray) -> float:
     """Return the share of correctly predicted labels."""
     truth = codes_of(y, classes)
     _check_count(len(truth), len(predicted))

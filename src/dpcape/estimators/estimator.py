@@ -17,27 +17,27 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.arrays import FloatArray
 from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
 from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
+from dpcape.estimators.new_rows import checked_rows
+from dpcape.estimators.units import Units
+from dpcape.facts import PublicSchema
 from dpcape.federation import Allowance, Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, warning_of
 from dpcape.privacy.calibration import noise_ratio
 from dpcape.privacy.gaussian import mu_of
+from dpcape.schema import Schema
 from dpcape.statistics.statistic import is_own
 
 if TYPE_CHECKING:
     from dpcape.planning import Declared
     from dpcape.planning.federation_plan import StudyPlan
-
-# Entries this many times larger than any record's norm suggest that new rows were not prepared as the sites' were.
-_FAR_TOO_LONG = 10
-_PREPARE = "Prepare new rows as the sites prepare theirs: Schema.of(ranges).apply(rows)."
 
 
 class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -70,6 +70,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         For each quantity of the result, whether it is determined, uncertain or not determined, and why.
     bounds_in_ : tuple of float
         Public maximum norm of a record, one per view.
+    schemas_in_ : tuple of Schema or None
+        Public schema by which sites prepare raw columns, one per view; None where numbers are taken as they are.
+    widths_in_ : tuple of int
+        Number of prepared columns, one per view.
     """
 
     analysis: ClassVar[Analysis | None] = None
@@ -84,6 +88,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
     uncertain_: list[str]
     verdicts_: list[Verdict]
     bounds_in_: tuple[float, ...]
+    schemas_in_: tuple[Schema | None, ...]
+    widths_in_: tuple[int, ...]
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Fit the model to the records of all sites.
@@ -118,6 +124,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             self._judge()
         self.n_features_in_ = federation.n_features
         self.bounds_in_ = federation.facts.bounds
+        self.widths_in_ = federation.facts.widths
+        self.schemas_in_ = read_schemas(federation.facts.schemas, len(self.widths_in_))
         if federation.facts.feature_names:
             self.feature_names_in_ = np.array(federation.facts.feature_names, dtype=object)
         self.guarantee_ = private.guarantee()
@@ -247,6 +255,10 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
             "verdicts": [msgspec.to_builtins(verdict) for verdict in self.verdicts_],
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
+            "widths_in": list(self.widths_in_),
+            "schemas_in": [
+                None if entry is None else msgspec.to_builtins(entry.public()) for entry in self.schemas_in_
+            ],
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
         np.savez(npz_path(path), about=np.array(json.dumps(about, default=plain_value)), **arrays)  # type: ignore[arg-type]  # stubs know no mapping
@@ -292,42 +304,28 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
         model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about.get("verdicts", [])]
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about.get("bounds_in", ()))
+        # Files of earlier versions have neither.
+        model.widths_in_ = tuple(about.get("widths_in", (model.n_features_in_,)))
+        stored_schemas = msgspec.convert(about.get("schemas_in", [None]), tuple[PublicSchema | None, ...])
+        model.schemas_in_ = read_schemas(stored_schemas, len(model.widths_in_))
         if about["feature_names"]:
             model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
         return model
 
     def _checked_rows(self, X: ArrayLike, width: int, *, first: int = 0) -> FloatArray:
-        """Return new data as float64 rows of the fitted width; ``first`` is the first column of the view."""
-        check_is_fitted(self, "guarantee_")
-        subject = f"Data for {type(self).__name__}"
-        try:
-            rows: FloatArray = check_array(X, dtype=np.float64, input_name="X")
-        except (TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0].rstrip(".:")
-            raise InvalidParameter(
-                f"{subject} must be a two-dimensional array of finite numbers; got invalid data ({reason}). {_PREPARE}"
-            ) from error
-        if rows.shape[1] != width:
-            raise InvalidParameter(
-                f"{subject} must have the {width} columns the model was fitted with; got {rows.shape[1]}. {_PREPARE}"
-            )
-        names = list(getattr(self, "feature_names_in_", []))[first : first + width]
-        check_names(X, names, subject=f"data for {type(self).__name__}")
-        self._warn_of_raw_units(rows)
-        return rows
+        """Return new data as prepared rows of the fitted width; ``first`` is the first column of the view.
 
-    def _warn_of_raw_units(self, rows: FloatArray) -> None:
-        """Warn of rows in raw units (years, kilograms) where the sites mapped theirs to [-1, 1]."""
-        bounds = getattr(self, "bounds_in_", ())
-        longest = math.hypot(*bounds) if bounds else math.inf
-        if float(np.abs(rows).max()) > _FAR_TOO_LONG * longest:
-            warnings.warn(
-                f"Rows for {type(self).__name__} must be scaled like the sites' rows, whose norm is at most "
-                f"{longest:g}; got entries more than {_FAR_TOO_LONG} times as large, so results are unreliable. "
-                f"{_PREPARE}",
-                UtilityWarning,
-                stacklevel=4,
-            )
+        A table with named columns is in original units, and is prepared by the schema of the sites; an array holds rows
+        that are prepared already.
+        """
+        check_is_fitted(self, "guarantee_")
+        return checked_rows(self, X, width, first)
+
+    @property
+    def units_(self) -> Units:
+        """Original units of the prepared columns, of all views together."""
+        check_is_fitted(self, "guarantee_")
+        return Units(self.schemas_in_, self.widths_in_)
 
     def _repr_html_(self) -> str:
         text = f"<code>{html.escape(repr(self))}</code>"
@@ -357,20 +355,17 @@ def _kept_warnings() -> Iterator[list[str]]:
             warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
 
 
+def read_schemas(
+    public: tuple[PublicSchema | None, ...] | msgspec.UnsetType, n_views: int
+) -> tuple[Schema | None, ...]:
+    """Return the schemas that public facts describe, one per view."""
+    found = (None,) * n_views if public is msgspec.UNSET else public
+    return tuple(None if entry is None else Schema.from_public(entry) for entry in found)
+
+
 def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:
     """Return the sum of w_s^2 / N_s over sites: one over the number of records unless sites have weights."""
     if not federation.weights:
         return 1.0 / sum(federation.sites[site] for site in survivors)
     total = math.fsum(federation.weights[site] for site in survivors)
     return math.fsum((federation.weights[site] / total) ** 2 / federation.sites[site] for site in survivors)
-
-
-def check_names(X: object, names: list[str], *, subject: str) -> None:
-    """Refuse a table whose column names or their order differ from the sites'."""
-    given = [str(name) for name in getattr(X, "columns", [])]
-    if names and given and given != names:
-        position = next(place for place, name in enumerate(names) if given[place] != name)
-        raise InvalidParameter(
-            f"Column {position + 1} of {subject} must be {names[position]!r}; got {given[position]!r}. Put columns in "
-            "the order of feature_names_in_, or pass an array."
-        )

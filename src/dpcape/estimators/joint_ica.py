@@ -16,7 +16,8 @@ from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, least_subjects
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_infomax import Infomax
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class JointICA(FederatedEstimator):
+class JointICA(ScoringEstimator):
     """Joint ICA (group temporal ICA) of the subjects of all sites: maps with independent time courses.
 
     Parameters

@@ -267,6 +267,11 @@ class KMeans(FederatedEstimator):
         moved = _moved(centres, means, scale=scale, bound=radius, source=source)
         return moved, np.where(means.shares <= _EMPTY_LEVEL * scale / radius, 0.0, means.shares)
 
+    @property
+    def original_cluster_centers_(self) -> FloatArray:
+        """The centres in original units."""
+        return self.units_.points(self.cluster_centers_)
+
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0

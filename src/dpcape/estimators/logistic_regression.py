@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LOGISTIC_REGRESSION, PREDICTION
-from dpcape.arrays import FloatArray
-from dpcape.estimators.class_labels import accuracy_of
+from dpcape.arrays import AnyArray, FloatArray
+from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression
 from dpcape.estimators.regression_rounds import logistic_prediction, weights_of
@@ -69,8 +69,8 @@ class LogisticRegression(Regression):
         Coefficients of predictions: for inference, the last step is shrunk by a public penalty.
     shrunken_intercept_ : float
         Their intercept.
-    classes_ : array of str
-        Names of the two classes.
+    classes_ : array
+        The two classes, as the sites' labels are: text, integers, numbers or Booleans.
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the last released matrix.
     assumptions_ : list of str
@@ -148,7 +148,7 @@ class LogisticRegression(Regression):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self._forget_intervals()
-        self.classes_ = np.array(federation.facts.classes)
+        self.classes_ = classes_of(federation.facts)
         if self.purpose == PREDICTION and self.n_iter == 0 and self.scale is None:
             self._fit_one_release(federation, private)
             return
@@ -196,10 +196,10 @@ class LogisticRegression(Regression):
         second = expit(self.decision_function(X))
         return np.stack([1 - second, second], axis=1)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
+    def predict(self, X: ArrayLike) -> AnyArray:
         """Return the more probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[np.str_] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        chosen: AnyArray = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
 from dpcape.arrays import FloatArray
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
+from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.eigen import noise_norm
@@ -45,7 +46,7 @@ _NEGLIGIBLE = 0.06
 _FAILURE = 0.05
 
 
-class MixtureModel(FederatedEstimator):
+class MixtureModel(ScoringEstimator):
     """Mixture of spherical Gaussians with a common variance, fitted to the rows of all sites.
 
     The moments E[x x'] - v I and E[x (x) x (x) x] - v 3 Sym(E[x] (x) I) of such a mixture are sums over components of
@@ -247,6 +248,11 @@ class MixtureModel(FederatedEstimator):
         self.weights_ = (weights / weights.sum())[order]
         self.means_ = (halves * bounded[:, None])[order]
         self.strengths_ = strengths[order]
+
+    @property
+    def original_means_(self) -> FloatArray:
+        """The means of the components in original units."""
+        return self.units_.points(self.means_)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the probability of each component given each row, (rows, n_components)."""

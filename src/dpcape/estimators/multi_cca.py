@@ -19,6 +19,7 @@ from dpcape.analyses.parameters import check_components
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import view_spectra
 from dpcape.postprocessing.maxvar import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class MultiCCA(MultiviewEstimator):
+class MultiCCA(ScoringEstimator, MultiviewEstimator):
     """Canonical correlation analysis of two or more views over the records of all sites (MAXVAR).
 
     A component has one direction in each view, such that the variates, one per view, have as much in common as
@@ -183,6 +184,11 @@ class MultiCCA(MultiviewEstimator):
     @property
     def _places(self) -> list[slice[int, int, None]]:
         return views_of(tuple(int(width) for width in self.widths_))
+
+    @property
+    def original_weights_(self) -> FloatArray:
+        """Weights of all views per original unit."""
+        return self.units_.slopes(self.weights_.T).T
 
     def transform(self, *views: ArrayLike) -> tuple[FloatArray, ...]:
         """Return the variates of new rows, one array (rows, n_components) per view.

@@ -13,6 +13,7 @@ from dpcape.analyses.scaling import deviations_found, lengths_found
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, scaled, warn_of_no_scaling
+from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.scaling import Scaling
@@ -64,13 +65,25 @@ class MultiviewEstimator(FederatedEstimator):
         )
 
 
-class TwoViewEstimator(MultiviewEstimator):
+class TwoViewEstimator(ScoringEstimator, MultiviewEstimator):
     """Base class of estimators that give each of two views scores."""
 
     x_weights_: FloatArray
     y_weights_: FloatArray
     x_mean_: FloatArray
     y_mean_: FloatArray
+
+    @property
+    def original_x_weights_(self) -> FloatArray:
+        """Weights of the first view per original unit."""
+        weights: FloatArray = self.units_.slopes(np.vstack([self.x_weights_, self.y_weights_]).T)
+        return weights.T[: len(self.x_weights_)]
+
+    @property
+    def original_y_weights_(self) -> FloatArray:
+        """Weights of the second view per original unit."""
+        weights: FloatArray = self.units_.slopes(np.vstack([self.x_weights_, self.y_weights_]).T)
+        return weights.T[len(self.x_weights_) :]
 
     @overload
     def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...

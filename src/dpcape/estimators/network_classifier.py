@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
-from dpcape.arrays import FloatArray
-from dpcape.estimators.class_labels import accuracy_of
+from dpcape.arrays import AnyArray, FloatArray
+from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.gradient_rounds import descended, public_step
 from dpcape.federation import Allowance, Federation
@@ -81,8 +81,8 @@ class NetworkClassifier(FederatedEstimator):
         Weights of the output layer, biases last: one output for two classes, otherwise one per class.
     input_scale_ : float
         Factor by which rows are multiplied before they enter the network.
-    classes_ : array of str
-        Names of the classes.
+    classes_ : array
+        The classes, as the sites' labels are: text, integers, numbers or Booleans.
     noise_scale_ : float
         Standard deviation of the noise on each entry of a released mean gradient.
 
@@ -164,7 +164,7 @@ class NetworkClassifier(FederatedEstimator):
         )
         self._keep_layers(layers_of(descent.weights, self._widths(federation)))
         self.input_scale_ = scale
-        self.classes_ = np.array(federation.facts.classes)
+        self.classes_ = classes_of(federation.facts)
         self.noise_scale_ = private.releases[-1].scale
         self.verdicts_ = descent.verdicts(federation, private, clip=float(self.clip))
 
@@ -250,10 +250,10 @@ class NetworkClassifier(FederatedEstimator):
         second = expit(outputs[:, 0])
         return np.stack([1 - second, second], axis=1)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
+    def predict(self, X: ArrayLike) -> AnyArray:
         """Return the most probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[np.str_] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        chosen: AnyArray = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

@@ -17,8 +17,9 @@ from dpcape.analyses.pca import PCA as DESCRIPTION
 from dpcape.analyses.scaling import Quantile
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
+from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, noise_norm
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _QUANTILE = 0.98
 
 
-class PCA(FederatedEstimator):
+class PCA(ScoringEstimator):
     """Principal component analysis of the rows of all sites.
 
     Parameters
@@ -187,10 +188,20 @@ class PCA(FederatedEstimator):
         return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Return the scores of new rows, prepared as the sites prepare theirs, on the components."""
+        """Return the scores of new rows on the components: a table in original units, or an array of prepared rows."""
         rows = self._checked_rows(X, self.n_features_in_ if hasattr(self, "n_features_in_") else 0)
         scores: FloatArray = (rows - self.mean_) @ self.components_.T
         return scores
+
+    @property
+    def original_components_(self) -> FloatArray:
+        """Change of each column, in original units, when the score of a component grows by one."""
+        return self.units_.steps(self.components_)
+
+    @property
+    def original_mean_(self) -> FloatArray:
+        """The mean in original units; the middle of the ranges without centring."""
+        return self.units_.points(self.mean_)
 
     def inverse_transform(self, scores: ArrayLike) -> FloatArray:
         """Return the rows that have these scores."""

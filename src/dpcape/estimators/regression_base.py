@@ -18,7 +18,7 @@ from dpcape.postprocessing.verdicts import Verdict, of_coefficients
 
 # Share of records that should be within the radius: the others are weighted down.
 _QUANTILE = 0.8
-_INTERVALS = ("interval_", "intercept_interval_")
+_INTERVALS = ("interval_", "intercept_interval_", "original_interval_")
 WEIGHTED = "a linear model holds for all records: those longer than the bound or radius are weighted down"
 
 
@@ -49,6 +49,21 @@ class Regression(FederatedEstimator):
                 "shrunken. Fit with purpose='inference'."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def original_coef_(self) -> FloatArray:
+        """Coefficients per original unit of the features (a level: per record at that level)."""
+        return self.units_.slopes(self.coef_)
+
+    @property
+    def original_interval_(self) -> FloatArray:
+        """Their intervals, for inference."""
+        return self.units_.slopes(self.interval_)
+
+    @property
+    def original_intercept_(self) -> float:
+        """Intercept where all features are 0 in original units; ``intercept_interval_`` is not about it."""
+        return self.units_.at_zero(self.intercept_, self.coef_)
 
     def _forget_intervals(self) -> None:
         for name in _INTERVALS:

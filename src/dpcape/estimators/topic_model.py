@@ -16,8 +16,10 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.estimator import FederatedEstimator, check_names, effective_share
+from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
+from dpcape.estimators.new_rows import check_names, names_of
+from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.eigen import inverted, noise_norm
@@ -51,7 +53,7 @@ _FAILURE = 0.02
 _FEWEST_WORDS = 3
 
 
-class TopicModel(FederatedEstimator):
+class TopicModel(ScoringEstimator):
     """Single-topic model of the documents of all sites.
 
     The expected pairs and triples of words in a document are sums over topics of powers of the topics' word
@@ -259,7 +261,7 @@ class TopicModel(FederatedEstimator):
                 f"counts must have one column for each of the model's {self.topics_.shape[1]} words; got "
                 f"{checked.shape[1]}. Use the sites' vocabulary."
             )
-        check_names(counts, list(getattr(self, "feature_names_in_", [])), subject="counts")
+        check_names(names_of(counts), list(getattr(self, "feature_names_in_", [])), subject="counts")
         sparse = csr_array(checked)
         if not bool((sparse.data >= 0).all()):
             raise InvalidParameter("counts must be nonnegative; got a negative entry. Pass the count of each word.")

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.torch_classifier import TORCH_CLASSIFIER
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.class_labels import accuracy_of
+from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.gradient_rounds import descended, public_step
 from dpcape.federation import Allowance, Federation
@@ -62,8 +62,8 @@ class TorchClassifier(FederatedEstimator):
     ----------
     weights_ : array of shape (n_weights,)
         Trainable parameters of the module, one after another in the order of ``named_parameters``.
-    classes_ : array of str
-        Names of the classes, one per output.
+    classes_ : array
+        The classes, one per output, as the sites' labels are: text, integers, numbers or Booleans.
     noise_scale_ : float
         Standard deviation of the noise on each entry of a released mean gradient.
 
@@ -132,7 +132,7 @@ class TorchClassifier(FederatedEstimator):
             momentum=_MOMENTUM if self.momentum is None else float(self.momentum),
         )
         self.weights_ = descent.weights
-        self.classes_ = np.array(facts.classes)
+        self.classes_ = classes_of(facts)
         self.noise_scale_ = private.releases[-1].scale
         self.verdicts_ = descent.verdicts(federation, private, clip=float(self.clip))
 
@@ -151,10 +151,10 @@ class TorchClassifier(FederatedEstimator):
         probabilities: FloatArray = softmax(self.decision_function(X), axis=1)
         return probabilities
 
-    def predict(self, X: ArrayLike) -> NDArray[np.str_]:
+    def predict(self, X: ArrayLike) -> AnyArray:
         """Return the most probable class of each row."""
         check_is_fitted(self, "guarantee_")
-        chosen: NDArray[np.str_] = self.classes_[np.argmax(self.decision_function(X), axis=1)]
+        chosen: AnyArray = self.classes_[np.argmax(self.decision_function(X), axis=1)]
         return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

@@ -265,7 +265,8 @@ def labelled(
     facts = _facts("labelled", features, invalid=invalid)
     if classes is not None:
         codes = Codes(y, classes=classes, n_rows=features.n_rows, invalid=invalid)
-        return warned(Labelled(features, codes, msgspec.structs.replace(facts, classes=codes.classes)))
+        labels = {"classes": codes.classes, "labels_are": codes.labels_are}
+        return warned(Labelled(features, codes, msgspec.structs.replace(facts, **labels)))
     targets = Response(y, response=response, n_rows=features.n_rows, outside=outside, invalid=invalid)
     return warned(Labelled(features, targets, msgspec.structs.replace(facts, response=targets.range)))
 
@@ -391,4 +392,5 @@ def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
         ranges=tuple(entry for part in features for entry in part.ranges) if is_ranged else (),
         longest=tuple(part.longest for part in features) if is_ranged else (),
         invalid=invalid,
+        schemas=tuple(part.schema for part in features) if any(preparations) else msgspec.UNSET,
     )

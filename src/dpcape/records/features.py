@@ -65,6 +65,7 @@ class Features:
         self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
         self.ranges = () if self._schema is None else self._schema.ranges
+        self.schema = None if self._schema is None else self._schema.public()
         # Of use only where all columns have ranges.
         self.longest = 0.0 if self._schema is None else longest_row(len(self._schema.columns))
         self._check()

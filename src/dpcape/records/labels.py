@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -82,6 +83,7 @@ class Codes:
         self._codes = Column(name="y", levels=labels).codes(values)
         self._codes[missing] = -1
         self.classes = tuple(str(label) for label in labels)
+        self.labels_are = _kind_of(labels)
         self.n_invalid = int(np.count_nonzero(self._codes < 0))
         if self.n_invalid and not lenient:
             raise InvalidParameter(
@@ -97,6 +99,15 @@ class Codes:
         """Tell which labels `start` to `stop` are in the public list."""
         valid: npt.NDArray[np.bool_] = self._codes[start:stop] >= 0
         return valid
+
+
+def _kind_of(labels: tuple[Any, ...]) -> str | msgspec.UnsetType:
+    """Return what labels are, so that a model predicts them as they are at the sites; unset for text."""
+    if all(isinstance(label, bool | np.bool_) for label in labels):
+        return "booleans"
+    if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
+        return "integers"
+    return msgspec.UNSET if isinstance(labels[0], str) else "numbers"
 
 
 def _checked_classes(classes: object) -> tuple[Any, ...]:

@@ -102,6 +102,7 @@ class TypedTable(Records):
                 feature_names=tuple(column.name for column in schema.columns),
                 preparation=schema.digest(),
                 typed=TypedColumns(tuple(column.public() for column in schema.columns), schema.events),
+                schemas=(schema.public(),),
             )
         )
         self._kept: list[AnyArray | None] = []

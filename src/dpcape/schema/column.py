@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn
+from dpcape.facts import PublicColumn, SchemaColumn
 from dpcape.schema.dates import day_of, is_date_like, to_days
 from dpcape.schema.table import NUMERIC_KINDS, is_missing, kind_of, to_numbers
 
@@ -23,6 +23,8 @@ Level = str | int | float
 
 # Codes of entries that are missing, and of those that are not on the list of levels.
 _ABSENT, _UNLISTED = -1, -2
+
+_LONGEST_UNIT = 40
 
 NARROWEST_HALF_WIDTH = 1e-300
 """Half widths of ranges below this could not be divided by without overflow."""
@@ -45,6 +47,8 @@ class Column:
         Replacement for a missing value, in the column's own units or levels; None refuses them.
     dates : bool
         Whether the column holds dates.
+    unit : str
+        Unit of a number, such as "years", for results.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Column:
     levels: tuple[Level, ...] | None = None
     missing: Level | None = None
     dates: bool = False
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.range, tuple | list) and self.range and all(is_date_like(end) for end in self.range):
@@ -64,6 +69,7 @@ class Column:
             _check_levels(self)
         elif self.missing is not None:
             object.__setattr__(self, "missing", _checked_fill(self))
+        _check_unit(self)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -139,6 +145,12 @@ class Column:
         assert self.range is not None
         return PublicColumn(self.name, "date" if self.dates else "number", *self.range)
 
+    def described(self) -> SchemaColumn:
+        """Return the whole description in a form that can be sent and saved."""
+        levels = None if self.levels is None else tuple(_plain(level) for level in self.levels)
+        missing = None if self.missing is None else _plain(self.missing)
+        return SchemaColumn(self.name, self.range, levels, missing, self.unit, self.dates)
+
     def codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
         """Return the position of every value among the levels, -1 if it is not one of them."""
         levels = self.levels or ()
@@ -151,8 +163,8 @@ class Column:
 
     def content(self) -> list[object]:
         """Return the description in a form that is the same for equal descriptions, as of 0 and 0.0."""
-        dates = ["dates"] if self.dates else []
-        return [self.name, _canonical(self.range), _canonical(self.levels), _canonical(self.missing), *dates]
+        more: list[object] = [*(["dates"] if self.dates else []), *([{"unit": self.unit}] if self.unit else [])]
+        return [self.name, _canonical(self.range), _canonical(self.levels), _canonical(self.missing), *more]
 
 
 def column_of(name: str, spec: object) -> Column:
@@ -229,10 +241,10 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
 
 
 def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
-    """Return the column described by "range" or "levels", and perhaps "missing"."""
-    if not set(spec) <= {"range", "levels", "missing"} or ("range" in spec) == ("levels" in spec):
+    """Return the column described by "range" or "levels", and perhaps "missing" and "unit"."""
+    if not set(spec) <= {"range", "levels", "missing", "unit"} or ("range" in spec) == ("levels" in spec):
         raise InvalidParameter(
-            f"Column {name!r} must have range or levels, and may have missing; got {sorted(map(str, spec))}. "
+            f"Column {name!r} must have range or levels, and may have missing and unit; got {sorted(map(str, spec))}. "
             "Write for example range = [0, 100]."
         )
     levels = spec.get("levels")
@@ -243,6 +255,7 @@ def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
         range=spec.get("range"),
         levels=None if levels is None else tuple(levels),
         missing=spec.get("missing"),
+        unit=spec.get("unit", ""),
     )
 
 
@@ -298,6 +311,20 @@ def _check_levels(column: Column) -> None:
         )
 
 
+def _check_unit(column: Column) -> None:
+    """Refuse a unit that is not a short text, and one of a column that has no numbers."""
+    unit = column.unit
+    if not isinstance(unit, str) or len(unit) > _LONGEST_UNIT or not unit.isprintable():
+        raise InvalidParameter(
+            f"unit of column {column.name!r} must be a text of at most {_LONGEST_UNIT} letters; got {unit!r}. "
+            "Write for example 'years'."
+        )
+    if unit and (column.dates or column.levels is not None):
+        raise InvalidParameter(
+            f"unit of column {column.name!r} must be left out for levels and dates; got {unit!r}. Remove it."
+        )
+
+
 def _checked_fill(column: Column) -> float:
     """Return the fill as a number inside the range."""
     fill = column.missing
@@ -335,6 +362,12 @@ def _code(value: object, where: Mapping[object, int], name: str) -> int:
 def _is_finite(value: object) -> bool:
     """Tell whether something is a finite real number (numpy's included)."""
     return isinstance(value, Real) and math.isfinite(value)
+
+
+def _plain(value: Level) -> Level:
+    """Return a level as a Python value."""
+    plain: Level = value.item() if isinstance(value, np.generic) else value
+    return plain
 
 
 def _canonical(value: object) -> object:

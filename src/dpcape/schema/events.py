@@ -8,7 +8,7 @@ from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicEvent
 from dpcape.schema.column import Column
 
-_KEYS = {"time", "event", "range", "levels", "occurred"}
+_KEYS = {"time", "event", "range", "levels", "occurred", "unit"}
 _EXAMPLE = "Write for example time = 'days', event = 'died', range = [0, 2000]."
 
 
@@ -22,11 +22,11 @@ def event_of(name: str, spec: Mapping[str, object]) -> tuple[PublicEvent, tuple[
     spec : mapping
         "time" and "event", names of columns; "range", the public range of time, which begins at zero; and perhaps
         "levels" of the event's column, 0 and 1 unless stated, and "occurred", the level which says that the event
-        occurred, the last one unless stated.
+        occurred, the last one unless stated; and perhaps "unit" of the time, such as "days".
     """
     if not set(spec) <= _KEYS or not {"time", "event", "range"} <= set(spec):
         raise InvalidParameter(
-            f"A time to an event must have time, event and range, and may have levels and occurred; got "
+            f"A time to an event must have time, event and range, and may have levels, occurred and unit; got "
             f"{sorted(map(str, spec))} for {name!r}. {_EXAMPLE}"
         )
     names = spec["time"], spec["event"]
@@ -37,7 +37,7 @@ def event_of(name: str, spec: Mapping[str, object]) -> tuple[PublicEvent, tuple[
         raise InvalidParameter(
             f"levels of {name!r} must be at least two values of the event's column; got {levels!r}. List all of them."
         )
-    time = Column(name=str(names[0]), range=spec["range"])  # type: ignore[arg-type]  # checked there
+    time = Column(name=str(names[0]), range=spec["range"], unit=spec.get("unit", ""))  # type: ignore[arg-type]  # checked there
     if time.range is None or time.dates or time.range[0] != 0:
         raise InvalidParameter(
             f"range of {name!r} must begin at 0 and end where follow-up ends; got {spec['range']!r}. {_EXAMPLE}"

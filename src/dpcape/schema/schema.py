@@ -22,15 +22,18 @@ import numpy as np
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicEvent, PublicRange
+from dpcape.facts import PublicEvent, PublicRange, PublicSchema
 from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.schema.events import event_of
 from dpcape.schema.table import ArrayTable, read_table
+from dpcape.schema.transformer import SchemaTransformer
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(SchemaTransformer):
     """The public description of all raw columns, in the order of the features.
+
+    It is also a scikit-learn transformer, for the first step of a pipeline whose last step predicts.
 
     Parameters
     ----------
@@ -162,6 +165,26 @@ class Schema:
             content.append([[entry.name, entry.time, entry.event, entry.occurred] for entry in self.events])
         text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    def public(self) -> PublicSchema:
+        """Return the schema as a public fact, which can be sent and saved with a model."""
+        return PublicSchema(tuple(column.described() for column in self.columns), self.named)
+
+    @classmethod
+    def from_public(cls, facts: PublicSchema) -> Schema:
+        """Return the schema that a public fact describes."""
+        columns = (
+            Column(
+                name=entry.name,
+                range=entry.range,
+                levels=entry.levels,
+                missing=entry.missing,
+                unit=entry.unit,
+                dates=entry.dates,
+            )
+            for entry in facts.columns
+        )
+        return cls(tuple(columns), named=facts.named)
 
     def with_missing(self, missing: object) -> Schema:
         """Return the schema with fill values added.
