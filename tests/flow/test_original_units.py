@@ -161,7 +161,7 @@ def test_components_and_centres_in_original_units(components: PCA) -> None:
     means = frame[["age", "weight"]].mean().to_numpy()
     assert np.allclose(components.original_mean_[:2], means)
     scores = components.transform(frame[:1])
-    moved = components.inverse_transform(scores + [[1.0, 0.0]]) - components.inverse_transform(scores)
+    moved = components.inverse_transform(scores + np.array([[1.0, 0.0]])) - components.inverse_transform(scores)
     assert np.allclose(components.units_.steps(moved)[0], components.original_components_[0])
     clusters = KMeans(2, epsilon=1.0, delta=1e-6).fit(federation(rows(frame, ranges=COLUMNS)))
     assert np.allclose(Schema.of(COLUMNS).ranges[0].low, 20)

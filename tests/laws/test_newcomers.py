@@ -157,7 +157,9 @@ def test_rows_in_other_units_than_the_sites_have_are_warned_of(tmp_path: Path) -
     model.save(tmp_path / "model.npz")
     for fitted in (model, PCA.load(tmp_path / "model.npz")):
         with pytest.warns(UtilityWarning, match=r"more than 10 times .* Schema\.of"):
-            fitted.transform(table)
+            fitted.transform(table.to_numpy())
+        # A table says what its columns are, so that it is prepared here.
+        assert np.allclose(fitted.transform(table), fitted.transform(Schema.of(ranges).apply(table)))
 
 
 @pytest.mark.parametrize("name", ["model", "model.npz", "model.v2"])
