@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape import CCA, PCA, Exact, Federation, in_process, rows, views
 from dpcape.statistics import second_moment
@@ -29,7 +29,7 @@ def moment(n_records, width):
     X = correlated(n_records, width)
     held = rows(X, bound=float(np.sqrt(width)) * 0.95)
     statistic = second_moment(held.facts())
-    times = least_cpu({"raw": lambda: raw_syrk(X), "fused": lambda: statistic.total(held)})
+    times = cpu_times({"raw": lambda: raw_syrk(X), "fused": lambda: statistic.total(held)})
     show(f"second moment with clipping / raw SYRK, D={width}, N={n_records}", times["fused"] / times["raw"], "<= 1.3")
     tracemalloc.start()
     statistic.total(held)
@@ -47,9 +47,9 @@ def pca(n_records=60000, width=784):
         "ours": lambda: PCA(50, epsilon=1.0, delta=1e-5).fit(one_site(rows(X, bound=bound))),
         "eigh": lambda: decomposition.PCA(50, svd_solver="covariance_eigh").fit(X),
     }
-    times = least_cpu(tasks, rounds=3)
+    times = cpu_times(tasks, rounds=3)
     show("PCA end to end, no noise / scikit-learn covariance_eigh", times["ours"] / times["eigh"], "<= 1.15")
-    slow = least_cpu({"incremental": lambda: decomposition.IncrementalPCA(50).fit(X)}, rounds=1)
+    slow = cpu_times({"incremental": lambda: decomposition.IncrementalPCA(50).fit(X)}, rounds=1)
     show("scikit-learn IncrementalPCA / ours", slow["incremental"] / times["ours"], ">= 10")
 
 
@@ -66,20 +66,20 @@ def cca(n_records=60000, width=100):
         "ours": lambda: CCA(10, epsilon=1.0, delta=1e-5).fit(one_site(views(X, Y, bounds=bounds))),
         "raw": lambda: raw_syrk(Z),
     }
-    times = least_cpu(tasks)
+    times = cpu_times(tasks)
     show(f"CCA end to end, no noise / raw SYRK, dx=dy={width}", times["ours"] / times["raw"], "<= 1.6")
     held = views(X, Y, bounds=bounds)
     statistic = second_moment(held.facts())
-    fused = least_cpu({"ours": lambda: statistic.total(held), "raw": lambda: raw_syrk(Z)})
+    fused = cpu_times({"ours": lambda: statistic.total(held), "raw": lambda: raw_syrk(Z)})
     show("  of which the clipped moment / raw SYRK", fused["ours"] / fused["raw"], "")
-    slow = least_cpu({"sklearn": lambda: cross_decomposition.CCA(2, max_iter=500).fit(X, Y)}, rounds=1)
+    slow = cpu_times({"sklearn": lambda: cross_decomposition.CCA(2, max_iter=500).fit(X, Y)}, rounds=1)
     show("scikit-learn CCA(2) / ours", slow["sklearn"] / times["ours"], ">= 50")
     try:
         from cca_zoo import linear
     except ImportError:
         print("cca-zoo is not installed: its ratio was not measured (pip install cca-zoo in an environment of its own)")
         return
-    zoo = least_cpu({"zoo": lambda: linear.CCA(10).fit([X, Y]), "ours": tasks["ours"]}, rounds=3)
+    zoo = cpu_times({"zoo": lambda: linear.CCA(10).fit([X, Y]), "ours": tasks["ours"]}, rounds=3)
     show("cca-zoo CCA(10) / ours", zoo["zoo"] / zoo["ours"], ">= 4")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import scipy.linalg
 from sklearn.cross_decomposition import PLSSVD
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape import (
     PLS,
@@ -121,7 +121,7 @@ def our_correlations(frames: list[pd.DataFrame]) -> Correlation:
 
 def correlations(n_records: int) -> None:
     frames = [pd.DataFrame(np.random.default_rng(seed).normal(size=(n_records, 20))) for seed in range(4)]
-    times = least_cpu({"ours": lambda: our_correlations(frames), "pandas": lambda: pd.concat(frames).corr()})
+    times = cpu_times({"ours": lambda: our_correlations(frames), "pandas": lambda: pd.concat(frames).corr()})
     show(f"Correlation, 20 columns, four sites of {n_records} / pandas", times["ours"] / times["pandas"], "<= 1.5")
 
 
@@ -133,7 +133,7 @@ def our_pairs(held: list[list[np.ndarray]]) -> PLS:
 def pairs(n_records: int) -> None:
     held = [three_views(n_records, seed) for seed in range(4)]
     pooled = [np.vstack([parts[view] for parts in held]) for view in range(2)]
-    times = least_cpu({"ours": lambda: our_pairs(held), "peer": lambda: PLSSVD(3, scale=False).fit(*pooled)})
+    times = cpu_times({"ours": lambda: our_pairs(held), "peer": lambda: PLSSVD(3, scale=False).fit(*pooled)})
     show(f"PLS, 2 x 20, four sites of {n_records} / scikit-learn PLSSVD", times["ours"] / times["peer"], "<= 1.5")
 
 
@@ -173,15 +173,15 @@ def main() -> None:
         pairs(n_records)
     for n_records in (50_000, 250_000):
         held = [three_views(n_records, seed) for seed in range(4)]
-        times = least_cpu({"ours": lambda held=held: our_components(held), "numpy": lambda held=held: maxvar(held)})
+        times = cpu_times({"ours": lambda held=held: our_components(held), "numpy": lambda held=held: maxvar(held)})
         show(f"MultiCCA, 3 x 20, four sites of {n_records} / NumPy", times["ours"] / times["numpy"], "<= 1.5")
     for n_records in (25_000, 250_000):
         frames = [frame(n_records, seed) for seed in range(4)]
-        times = least_cpu({"ours": lambda frames=frames: ours(frames), "pandas": lambda frames=frames: peers(frames)})
+        times = cpu_times({"ours": lambda frames=frames: ours(frames), "pandas": lambda frames=frames: peers(frames)})
         show(f"Summary by group, four sites of {n_records} / pandas", times["ours"] / times["pandas"], "<= 1.5")
     for n_records in (1_250, 12_500):
         frames = [patients(n_records, site) for site in range(4)]
-        times = least_cpu(
+        times = cpu_times(
             {
                 "ours": lambda frames=frames: our_contrasts(frames),
                 "numpy": lambda frames=frames: pooled_contrasts(frames),
@@ -201,7 +201,7 @@ def survival() -> None:
         return
     for n_records in (2500, 25_000):
         frames = [followed(n_records, seed) for seed in range(4)]
-        times = least_cpu(
+        times = cpu_times(
             {"ours": lambda frames=frames: our_curves(frames), "peer": lambda frames=frames: peer_curves(frames)}
         )
         show(f"KaplanMeier by group, four sites of {n_records} / lifelines", times["ours"] / times["peer"], "<= 1.5")

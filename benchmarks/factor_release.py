@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 import numpy as np
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures, Workspace, gibbs_sweep, svd_start
 from dpcape.factor_release.kernels import feature_pass, kernel_named
@@ -49,9 +49,9 @@ def sweeps(n, p, n_factors):
         "gemms": lambda: (E.T @ features.values, features.values @ L.T, (L * s) @ L.T),
     }
     tasks["numba"]()  # compiles
-    best = least_cpu(tasks, rounds=12)
-    best |= least_cpu({"naive": sweeper(features, n_factors, naive_pass)}, rounds=2)
-    best["numba"] = min(best["numba"], least_cpu({"numba": tasks["numba"]}, rounds=12)["numba"])
+    best = cpu_times(tasks, rounds=12)
+    best |= cpu_times({"naive": sweeper(features, n_factors, naive_pass)}, rounds=2)
+    best["numba"] = min(best["numba"], cpu_times({"numba": tasks["numba"]}, rounds=12)["numba"])
     case = f"p={p:,} n={n} K={n_factors}: "
     show(case + "naive loop / compiled sweep", best["naive"] / best["numba"], ">= 35")
     show(case + "batched LAPACK / compiled sweep", best["lapack"] / best["numba"], ">= 4.5")

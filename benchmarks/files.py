@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape.records.readers.files import CsvFile, ParquetFile
 
@@ -29,7 +29,7 @@ def main() -> None:
         csv, parquet = Path(place) / "table.csv", Path(place) / "table.parquet"
         pyarrow.csv.write_csv(table, csv)
         pyarrow.parquet.write_table(table, parquet)
-        found = least_cpu(
+        found = cpu_times(
             {
                 "csv": lambda: CsvFile(csv)._read(texts),
                 "csv, pyarrow": lambda: pyarrow.csv.read_csv(csv, parse_options=quoted),

@@ -10,7 +10,7 @@ from functools import partial
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape.noise import OsNoise
 
@@ -28,7 +28,7 @@ def main(*, rounds: int = 15) -> None:
     """Print millions of draws per second of CPU time, and the ratio to the keystream."""
     noise = OsNoise()
     tasks = {name: partial(noise.integer_gaussian, scale, N_DRAWS) for name, scale in SCALES.items()}
-    times = least_cpu({"keystream": keystream, **tasks}, rounds)
+    times = cpu_times({"keystream": keystream, **tasks}, rounds)
     for name in SCALES:
         rate, ratio = 1e-6 * N_DRAWS / times[name], times[name] / times["keystream"]
         show(f"integer noise, scale {name} steps, million draws per second and core", rate, ">= 2")

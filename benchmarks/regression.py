@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.special import expit
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape import labelled
 from dpcape.statistics import network_gradient, regression_moment
@@ -17,7 +17,7 @@ def coefficients(n_records, width):
     held = labelled(X, np.clip(X[:, 0], -1, 1), bound=1.0, response=(-1, 1))
     statistic = regression_moment(held.facts(), intercept=True)
     tasks = {"ours": lambda: statistic.total(held), "raw": lambda: dsyrk(1.0, X.T, lower=0)}
-    times = least_cpu(tasks, rounds=9)
+    times = cpu_times(tasks, rounds=9)
     # Narrow rows leave less arithmetic to hide the clipping behind.
     goal = "<= 1.3" if width >= 500 else "<= 1.6"
     show(f"coefficients of the loss / raw SYRK, D={width}, N={n_records}", times["ours"] / times["raw"], goal)
@@ -36,7 +36,7 @@ def gradient(n_records=10_000, width=50, n_hidden=20):
         "plain": lambda: [plain(*block, hidden, output) for block in held.blocks(1024)],
         "loop": lambda: loop(*few, hidden, output),
     }
-    times = least_cpu(tasks, rounds=9)
+    times = cpu_times(tasks, rounds=9)
     size = f"N={n_records} D={width} H={n_hidden}"
     show(f"clipped network gradient / plain one, {size}", times["clipped"] / times["plain"], "<= 1.3")
     whole = times["loop"] * n_records / len(labels[:500])

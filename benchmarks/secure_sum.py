@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape.secure_sum import AggregatorEpoch, Config, Identity, RecoverRound, Session, from_ring, retry_sum, to_ring
 
@@ -114,7 +114,7 @@ def masked_vectors(size: int = 1_000_000) -> None:
             site.retry_mask(round=next(number), attempt=0, roster=sites.config.sites, vector=vector)  # noqa: B023
 
         keystream = partial(pure_keystream, n_sites - 1, size)
-        least = least_cpu({"masked": retry, "keystream": keystream}, 9 if n_sites < 200 else 4)
+        least = cpu_times({"masked": retry, "keystream": keystream}, 9 if n_sites < 200 else 4)
         title = f"RETRY masked vector / keystream, {n_sites} sites, 10^6 entries ({1e3 * least['masked']:.1f} ms)"
         show(title, least["masked"] / least["keystream"], "<= 2")
 
@@ -142,7 +142,7 @@ def offers() -> None:
         sites = Consortium(n_sites, -(-n_sites // 3) - 1).begin(only="site000")
         number = iter(range(100))
         offer = partial(_offer, sites.sites["site000"], number, n_rounds)
-        least = least_cpu({"offer": offer}, 3)["offer"]
+        least = cpu_times({"offer": offer}, 3)["offer"]
         show(
             f"offer of one site, {n_sites} sites, {n_rounds} rounds: ms per round", 1e3 * least / n_rounds, "(no goal)"
         )
@@ -170,7 +170,7 @@ def against_flower(n_sites: int = 10, n_colluding: int = 3, size: int = 1_000_00
     def theirs() -> None:
         totals["theirs"] = Flower(list(vectors.values()), threshold).total()
 
-    least = least_cpu({"ours": ours, "theirs": theirs}, 6)
+    least = cpu_times({"ours": ours, "theirs": theirs}, 6)
     errors = {name: float(np.abs(total - exact).max()) for name, total in totals.items()}
     title = f"Flower / RECOVER, {n_sites} sites, one lost ({least['theirs']:.2f} s / {least['ours']:.2f} s)"
     show(title, least["theirs"] / least["ours"], ">= 5")

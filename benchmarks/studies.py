@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape import (
     Cape,
@@ -41,7 +41,7 @@ def ratio(name, make, records, *, rounds=3):
 
         return run
 
-    times = least_cpu({"private": fit(Cape(n_colluding=1)), "exact": fit(Exact())}, rounds=rounds)
+    times = cpu_times({"private": fit(Cape(n_colluding=1)), "exact": fit(Exact())}, rounds=rounds)
     show(f"private / without privacy, {name}", times["private"] / times["exact"], GOAL)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from timing import least_cpu, show
+from timing import cpu_times, show
 
 from dpcape import rows
 from dpcape.postprocessing.tensor_power import spread_directions, strongest
@@ -55,16 +55,16 @@ def third_moments(n_records, width, n_components):
     full = third_moment(held.facts(), noise_variance=0.0)
     few = whitened_third_moment(held.facts(), whitener, clip=1.0, noise_variance=0.01)
     part = X[:20480]
-    times = least_cpu({"dense": lambda: dense_third_moment(part), "packed": lambda: packed_third_moment(part)}, 5)
+    times = cpu_times({"dense": lambda: dense_third_moment(part), "packed": lambda: packed_third_moment(part)}, 5)
     label = f"D={width} K={n_components}"
     show(f"packed third moment / dense GEMM, {label}", times["packed"] / times["dense"], "<= 0.4")
-    times = least_cpu({"raw": lambda: X.T @ X, "few": lambda: few.total(ready)}, 15)
+    times = cpu_times({"raw": lambda: X.T @ X, "few": lambda: few.total(ready)}, 15)
     goal = "<= 2.2" if width == 50 else "<= 1.3"
     show(f"whitened, clipped third moment / X'X, {label}, N={n_records}", times["few"] / times["raw"], goal)
     second = second_moment(held.facts())
-    times = least_cpu({"second": lambda: second.total(held), "few": lambda: few.total(held)}, 5)
+    times = cpu_times({"second": lambda: second.total(held), "few": lambda: few.total(held)}, 5)
     show(f"  the same / second moment, both with rows clipped, {label}", times["few"] / times["second"], "(colour)")
-    times = least_cpu({"few": lambda: few.total(held), "full": lambda: full.total(held)}, 1)
+    times = cpu_times({"few": lambda: few.total(held), "full": lambda: full.total(held)}, 1)
     show(f"  full / whitened, {label}", times["full"] / times["few"], "(colour)")
 
 
@@ -105,7 +105,7 @@ def power(n_components=10, n_restarts=32, n_iter=40):
         tasks["tensorly"] = lambda: tensorly_power(tensor, n_restarts, n_iter)
     except ImportError:
         print("tensorly is not installed: its ratio is left out (pip install tensorly in an environment of its own)")
-    times = least_cpu(tasks, 5)
+    times = cpu_times(tasks, 5)
     each = f"K={n_components}, {n_restarts} restarts x {n_iter} steps"
     if "tensorly" in times:
         show(f"tensorly's symmetric power iteration / ours, {each}", 20 * times["tensorly"] / times["ours"], ">= 100")
