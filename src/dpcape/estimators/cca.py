@@ -128,10 +128,10 @@ class CCA(TwoViewEstimator):
         self.noise_scale_ = noise.scale
         spectra = spectra_of(moment - np.outer(mean, mean), widths, self.noise_scale_)
         whitened = whitened_cross(moment - np.outer(mean, mean), spectra)
-        draws = correlation_draws(spectra, noise)
-        self.noise_level_ = correlation_of_noise(draws)
+        unrelated = correlation_draws(spectra, noise)
+        self.noise_level_ = correlation_of_noise(unrelated)
         wanted = check_components(self.n_components, min(widths))
-        found = correlation_p_values(whitened, draws, wanted or min(widths))
+        found = correlation_p_values(whitened, unrelated, wanted or min(widths))
         if wanted is None:
             wanted = max(1, int(np.sum(found <= LEVEL)))
         x_weights, y_weights, correlations = canonical_pairs(whitened, spectra)

@@ -137,9 +137,9 @@ class PLS(TwoViewEstimator):
         covariance = moment - np.outer(mean, mean)
         first, second = (PlainSpectrum.of(entry) for entry in spectra_of(covariance, widths, noise.scale))
         cross = whitened_cross(covariance, (first, second))
-        draws = correlation_draws((first, second), noise)
+        unrelated = correlation_draws((first, second), noise)
         wanted = check_components(self.n_components, min(widths))
-        found = correlation_p_values(cross, draws, wanted or min(widths))
+        found = correlation_p_values(cross, unrelated, wanted or min(widths))
         if wanted is None:
             wanted = max(1, int(np.sum(found <= LEVEL)))
         x_weights, y_weights, values = canonical_pairs(cross, (first, second))
@@ -149,7 +149,7 @@ class PLS(TwoViewEstimator):
         self.x_weights_, self.y_weights_ = x_weights[:, :wanted] / scale_x, y_weights[:, :wanted] / scale_y
         self.covariances_, self.p_values_ = unit * values[:wanted], found[:wanted]
         self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
-        self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(draws)
+        self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(unrelated)
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.linalg
@@ -36,8 +36,9 @@ _CCA_MARGIN = 1.05
 # Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form, which is
 # kept for the next fit.
 _DENSE = 20
-# Up to this size the largest singular value of a draw is computed with all others.
-_DENSE_PAIRS = 64
+# Up to the first size the largest singular value of a draw is computed with all others, up to the second alone, and
+# above it by iteration.
+_SMALL_PAIRS, _DENSE_PAIRS = 48, 300
 # Draws are the same whenever a result is rebuilt; they protect nobody.
 _SEED = 20260713
 
@@ -112,7 +113,25 @@ def moment_error(noise: MomentNoise, size: int) -> float:
     return quantile(both)
 
 
-def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) -> FloatArray:
+@dataclass(frozen=True)
+class UnrelatedViews:
+    """Draws of the whitened cross moment of views that are unrelated.
+
+    Attributes
+    ----------
+    draws : array of shape (n, Dx, Dy)
+        In the eigenbases of the views.
+    """
+
+    draws: FloatArray
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """Largest singular value of each draw."""
+        return operator_norms(self.draws)
+
+
+def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) -> UnrelatedViews:
     """Return draws of the whitened cross moment of views that are unrelated, in the eigenbases of the views.
 
     Parameters
@@ -125,26 +144,26 @@ def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) ->
     first, second = spectra
     generator = np.random.default_rng(_SEED)
     shape = (n_draws(first.size * second.size), first.size, second.size)
-    sampled = generator.standard_normal(shape) * math.sqrt(noise.record_share)
-    added = generator.standard_normal(shape) * (noise.scale / math.sqrt(2))
+    spread, whitener = first.spread[:, np.newaxis] * second.spread, first.whitener[:, np.newaxis] * second.whitener
+    # Sampling and the noise of products are independent and normal: one draw of both.
+    draws = generator.standard_normal(shape)
+    draws *= np.sqrt(noise.record_share * spread**2 + noise.scale**2 / 2 * whitener**2)
     if noise.mean_scale:
         mean_x, mean_y = first.vectors.T @ noise.mean[: first.size], second.vectors.T @ noise.mean[first.size :]
         error_x = generator.standard_normal((shape[0], first.size, 1)) * noise.mean_scale
         error_y = generator.standard_normal((shape[0], 1, second.size)) * noise.mean_scale
-        added += error_x * error_y - mean_x[:, np.newaxis] * error_y - error_x * mean_y
-    spread, whitener = first.spread[:, np.newaxis] * second.spread, first.whitener[:, np.newaxis] * second.whitener
-    draws: FloatArray = sampled * spread + added * whitener
-    return draws
+        draws += (error_x * error_y - mean_x[:, np.newaxis] * error_y - error_x * mean_y) * whitener
+    return UnrelatedViews(draws)
 
 
-def correlation_p_values(whitened: FloatArray, draws: FloatArray, n_components: int) -> FloatArray:
+def correlation_p_values(whitened: FloatArray, unrelated: UnrelatedViews, n_components: int) -> FloatArray:
     """Return for each pair the p-value of "no further correlation", in order; testing stops as for components.
 
     Parameters
     ----------
     whitened : array of shape (Dx, Dy)
         The released cross moment, whitened, in the eigenbases of the views.
-    draws : array of shape (n, Dx, Dy)
+    unrelated : UnrelatedViews
         The same of unrelated views (:func:`correlation_draws`).
     n_components : int
         How many pairs are tested at most.
@@ -152,16 +171,17 @@ def correlation_p_values(whitened: FloatArray, draws: FloatArray, n_components: 
     left, values, right = np.linalg.svd(whitened, full_matrices=True)
 
     def p_value(k: int) -> float:
-        # Pairs found so far leave the directions orthogonal to them.
+        # Pairs found so far leave the directions orthogonal to them; as long as there are none, those are all.
         kept_x, kept_y = left[:, k:], right[k:].T
-        return p_value_of(float(values[k]), _CCA_MARGIN * operator_norms(kept_x.T @ draws @ kept_y))
+        norms = operator_norms(kept_x.T @ unrelated.draws @ kept_y) if k else unrelated.norms
+        return p_value_of(float(values[k]), _CCA_MARGIN * norms)
 
     return in_order(p_value, n_components)
 
 
-def correlation_of_noise(draws: FloatArray) -> float:
+def correlation_of_noise(unrelated: UnrelatedViews) -> float:
     """Return the 95% quantile of the largest correlation of unrelated views."""
-    return min(1.0, _CCA_MARGIN * quantile(operator_norms(draws)))
+    return min(1.0, _CCA_MARGIN * quantile(unrelated.norms))
 
 
 def quantile(draws: FloatArray) -> float:
@@ -171,12 +191,18 @@ def quantile(draws: FloatArray) -> float:
 
 def operator_norms(matrices: FloatArray) -> FloatArray:
     """Return the largest singular value of each matrix, (n, Dx, Dy)."""
-    if min(matrices.shape[1:]) > _DENSE_PAIRS:
-        start = np.ones(min(matrices.shape[1:]))
+    size = min(matrices.shape[1:])
+    if size > _DENSE_PAIRS:
+        start = np.ones(size)
         tops = [scipy.sparse.linalg.svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
         return np.array(tops)
     turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
-    squares = np.linalg.eigvalsh(turned @ turned.swapaxes(1, 2))[:, -1]
+    products = turned @ turned.swapaxes(1, 2)
+    if size <= _SMALL_PAIRS:
+        squares = np.linalg.eigvalsh(products)[:, -1]
+    else:
+        last = (size - 1, size - 1)
+        squares = np.array([scipy.linalg.eigh(each, eigvals_only=True, subset_by_index=last)[0] for each in products])
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
