@@ -57,6 +57,11 @@ def test_names_that_the_engine_would_misread_are_refused(names: list[str]) -> No
         check_names(names)
 
 
+def test_a_study_on_an_engine_names_its_noise_dealer_or_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="the name of the participant that deals noise"):
+        study(tmp_path, "dealer", 'folder = "f"')
+
+
 def test_a_job_holds_names_and_a_digest_and_no_code(tmp_path: Path) -> None:
     given = study(tmp_path)
     write_job(given, tmp_path / "job", JobSettings(), {"lyon": (3, "ab")})
@@ -95,7 +100,6 @@ def test_doctor_without_anything_looks_at_this_machine() -> None:
         ("cape", 'carrier = "pigeon"', "carrier"),
         ("cape", "start = 0", "start"),
         ("cape", 'kit = "x"', "fields"),
-        ("dealer", 'folder = "f"', "dealer"),
     ],
 )
 def test_what_a_federation_cannot_run_is_refused_before_it_is_submitted(

@@ -318,7 +318,7 @@ def test_boxes_go_to_their_site_and_serve_once() -> None:
     boxes: dict[str, bytes] = {}
 
     def swap(site: str, message: m.ToSite) -> m.ToSite:
-        if not isinstance(message, m.Submit):
+        if not isinstance(message, m.CheckDealt):
             return message
         boxes.setdefault(site, message.box)
         return msgspec.structs.replace(message, box=boxes[VICTIM])

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dpcape import Replay
 from dpcape.errors import ProtocolError
-from dpcape.protocols.dealer import NoiseDealer, _box_context, _key_statement
+from dpcape.protocols.dealt_noise import PAD_BYTES, box_context, key_statement, parts_of
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.secure_sum.box import BoxKey
 from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
@@ -28,7 +29,7 @@ SIZE = 50
 def signed(site: str, *, signer: str = "", key: str = "", terms: bytes = TERMS) -> bytes:
     """Box key of a site as the site signs it; or as others might have it."""
     public = KEYS[key or site].public
-    return SIGNERS[signer or site].sign(_key_statement(terms, site, public)) + public
+    return SIGNERS[signer or site].sign(key_statement(terms, site, public)) + public
 
 
 def a_dealer() -> NoiseDealer:
@@ -53,12 +54,12 @@ def shares_of(dealer: NoiseDealer, release: int) -> NDArray[np.int64]:
     assert isinstance(reply, m.Dealt)
     opened = []
     for site in SITES:
-        signature, box = reply.boxes[site][:SIGNATURE_BYTES], reply.boxes[site][SIGNATURE_BYTES:]
-        context = _box_context(TERMS, release, site, SITES)
-        assert verify(dealer.identity.public, signature, context + box)
-        content = KEYS[site].open(box, context)
+        signature, root, sealed = parts_of(reply.boxes[site])
+        context = box_context(TERMS, release, site, SITES)
+        assert verify(dealer.identity.public, signature, context + root + sealed)
+        content = KEYS[site].open(sealed, context)
         assert np.frombuffer(content, "<f8", count=3).tolist() == [1e6] * 3
-        opened.append(np.frombuffer(content, "<i8", offset=24))
+        opened.append(np.frombuffer(content, "<i8", offset=24 + PAD_BYTES))
     return np.array(opened)
 
 
@@ -84,7 +85,7 @@ def test_noise_is_dealt_to_keys_that_the_pinned_sites_signed_for_these_terms(wha
 
 def test_a_signed_key_is_of_its_terms_site_and_key() -> None:
     statements = [(TERMS, "lyon", b"1"), (TERMS, "lyon", b"2"), (TERMS, "oslo", b"1"), (b"other", "lyon", b"1")]
-    assert len({_key_statement(*parts) for parts in statements}) == 4
+    assert len({key_statement(*parts) for parts in statements}) == 4
 
 
 def test_shares_add_to_zero_and_are_new_for_every_release() -> None:
@@ -103,16 +104,16 @@ def test_shares_add_to_zero_and_are_new_for_every_release() -> None:
 def test_a_box_opens_for_its_terms_release_receiver_and_sites_only() -> None:
     reply = answered(a_dealer(), a_deal())
     assert isinstance(reply, m.Dealt)
-    box = reply.boxes["lyon"][SIGNATURE_BYTES:]
+    box = parts_of(reply.boxes["lyon"])[2]
     right = (TERMS, 0, "lyon", SITES)
-    KEYS["lyon"].open(box, _box_context(*right))
+    KEYS["lyon"].open(box, box_context(*right))
     for place, other in enumerate((b"other terms", 1, "oslo", SITES[:2])):
-        wrong = _box_context(*(other if at == place else part for at, part in enumerate(right)))
-        assert wrong != _box_context(*right)
+        wrong = box_context(*(other if at == place else part for at, part in enumerate(right)))
+        assert wrong != box_context(*right)
         with pytest.raises(ProtocolError, match="could not be opened"):
             KEYS["lyon"].open(box, wrong)
     with pytest.raises(ProtocolError):
-        KEYS["oslo"].open(box, _box_context(*right))
+        KEYS["oslo"].open(box, box_context(*right))
 
 
 @pytest.mark.parametrize(("steps", "size"), [(float("nan"), 3), (0.0, 3), (-1e6, 3), (1e6, -1), (1e6, 2**62)])

@@ -399,6 +399,7 @@ def hostile_messages(draw: st.DrawFn, request: m.Request) -> m.ToSite:
                 m.Draw(request=chosen, attempt=draw(numbers), roster=NAMES),
                 m.Submit(request=chosen, attempt=draw(numbers), roster=NAMES, agreed=draw(arrays)),
                 m.Submit(request=chosen, box=draw(st.binary(max_size=200))),
+                m.CheckDealt(request=chosen, box=draw(st.binary(max_size=200))),
                 m.Correct(release=release),
                 m.Sign(release=release, survivors=draw(rosters)),
                 m.Sign(release=release, survivors=NAMES),

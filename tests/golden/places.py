@@ -20,12 +20,15 @@ from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.statistics import first_moments, second_moment
 from dpcape.statistics.statistic import _KNOWN as KNOWN_STATISTICS
+from dpcape.statistics.statistic import _load_all
 from dpcape.steward.pages import Pages
 from dpcape.study import Study
 from dpcape.transport import messages
 from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
+# A family that is renewed by itself must find what all of them together load.
+_load_all()
 PLANNED = variants()
 statistic_names = Study.statistics
 # Modules that ask what time it is, by the name `datetime`.

@@ -34,7 +34,7 @@ each_plannable = pytest.mark.parametrize("name", PLANNABLE)
 PARAMETERS_OF = {name: {parameter.name for parameter in protocol.parameters} for name, protocol in PROTOCOLS.items()}
 ClosedForm = Callable[[float, float, float], tuple[float, float]]
 # Values that are not the usual ones.
-UNUSUAL = {"n_colluding": 1, "minimum_sites": 4, "cancelling_ratio": 7.0}
+UNUSUAL: dict[str, Any] = {"n_colluding": 1, "minimum_sites": 4, "cancelling_ratio": 7.0, "dealer": "kiel"}
 STUDY = """\
 [study]
 name = "first"
@@ -62,6 +62,7 @@ def protocols_of(name: str, n_sites: int) -> Iterator[Protocol]:
         "n_colluding": range(n_sites),
         "minimum_sites": (None, n_sites - 1),
         "cancelling_ratio": (0.01, 1.0, 100.0),
+        "dealer": ("",),
     }
     own = [parameter.name for parameter in PROTOCOLS[name].parameters]
     for chosen in product(*(values[key] for key in own)):
@@ -185,8 +186,10 @@ def test_what_no_protocol_has_is_refused_with_the_nearest_name() -> None:
 
 
 def study_of(kind: str, values: dict[str, Any]) -> Study:
-    lines = "\n".join(f"{name} = {value}" for name, value in values.items())
-    return Study.parse(STUDY.format(kind=kind, lines=lines))
+    lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
+    # A noise dealer has a name on an engine alone.
+    engine = '[federation]\nengine = "flare"\n' if "dealer" in values else ""
+    return Study.parse(STUDY.format(kind=kind, lines=lines) + engine)
 
 
 @each_protocol
@@ -334,7 +337,8 @@ def test_the_page_has_every_plannable_protocol(page: dict[str, Any]) -> None:
         assert row["python"] == protocol.__name__
         assert row["title"].lower() == protocol.title.lower()
         assert row["vectors"] == protocol.vectors
-        assert list(row["parameters"]) == [parameter.name for parameter in protocol.parameters]
+        # No figure depends on a name.
+        assert list(row["parameters"]) == [entry.name for entry in protocol.parameters if entry.kind != "name"]
         assert row["assumptions"] == list(make_protocol(name, n_colluding=0).assumptions())
 
 

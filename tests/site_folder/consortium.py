@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dpcape import Federation
 from dpcape.noise import OsNoise
-from dpcape.protocols.dealer import NoiseDealer
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess

@@ -196,7 +196,7 @@ def test_record_by_record_needs_the_stewards_acceptance(folder: Path) -> None:
 
 def test_a_site_without_sandboxes_refuses_before_anything_is_charged(folder: Path) -> None:
     from dpcape.federation import Federation
-    from dpcape.protocols.dealer import NoiseDealer
+    from dpcape.protocols.noise_dealer import NoiseDealer
     from dpcape.secure_sum import Identity
     from dpcape.site.in_process import InProcess
 

@@ -14,7 +14,7 @@ from dpcape import PCA, Federation
 from dpcape.errors import DpcapeError, LedgerRefused
 from dpcape.noise import OsNoise
 from dpcape.privacy.calibration import plan_release, target_mus
-from dpcape.protocols.dealer import NoiseDealer
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess

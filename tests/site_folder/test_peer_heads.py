@@ -12,7 +12,7 @@ import pytest
 from dpcape import Federation, Mean
 from dpcape.errors import LedgerRefused, ProtocolError
 from dpcape.noise import OsNoise
-from dpcape.protocols.dealer import NoiseDealer
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.secure_sum import Identity, SignedHead
 from dpcape.site.chain_head import Head
 from dpcape.site.folder import SiteFolder

@@ -18,7 +18,7 @@ from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.errors import ProtocolError
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
-from dpcape.protocols.dealer import DEALER
+from dpcape.protocols.dealt_noise import DEALER
 from dpcape.records import Records
 from dpcape.secure_sum import Identity
 from dpcape.site.site import Site

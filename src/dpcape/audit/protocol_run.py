@@ -17,7 +17,8 @@ from dpcape.audit.adversaries import Adversary
 from dpcape.noise import NoiseSource
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
-from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.protocols.dealt_noise import DEALER
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.transport import messages as m
 

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from dpcape.errors import InvalidParameter
 from dpcape.protocols import PLANNABLE
-from dpcape.protocols.dealer import DEALER
+from dpcape.protocols.dealt_noise import DEALER
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -118,12 +118,14 @@ def _ledger(folder: Path) -> str:
 
 def _approval(folder: Path, study: Study) -> str:
     data = check_approved(SiteFolder(folder).state(), study.digest())
-    return f"{study.name} ({study.digest()[:16]}) is approved for data set {data}"
+    return f"{study.name} ({study.digest()[:16]}) is approved {f'for data set {data}' if data else 'to deal noise'}"
 
 
 def _data(folder: Path, study: Study) -> str:
     site = SiteFolder(folder)
     sets = site.data_sets()
+    if site.name == study.dealer:
+        return f"{site.name} deals noise in this study and needs no data set"
     if not sets:
         raise InvalidParameter("The site has no data set. Register one with: dpcape site add.")
     approved = site.state().approvals.get(study.digest())

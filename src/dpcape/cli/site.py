@@ -102,6 +102,9 @@ def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
 
     place = _open(folder)
     found = _study(place, study)
+    if place.name == found.dealer:
+        _review_dealing(place, found, as_json)
+        return
     text = review_text(place, found, data)
     seen = review_values(place, found, place.chosen(data))
     if not as_json:
@@ -158,7 +161,8 @@ def approve(study: str, data: str | None, runs: int, folder: Path, as_json: bool
     place = _open(folder)
     found = _study(place, study)
     place.approve(found, data, runs=runs)
-    _done("approved", found, as_json, data=place.chosen(data), runs=runs)
+    what = {"deals": "noise"} if place.name == found.dealer else {"data": place.chosen(data)}
+    _done("approved", found, as_json, **what, runs=runs)
 
 
 @site.command()
@@ -283,6 +287,15 @@ def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
     console.print(review_head(place, seen), markup=False, highlight=False)
     console.print(card_terminal(review_card(seen)))
     console.print("\n".join(["Noise", *how_noisy(seen)]), markup=False, highlight=False)
+
+
+def _review_dealing(place: SiteFolder, found: Study, as_json: bool) -> None:
+    """Print what a study asks of the participant that deals its noise."""
+    from dpcape.steward.dealing import dealing_text
+
+    text = dealing_text(place, found)
+    plain = {"study": found.name, "digest": found.digest(), "deals": True, "text": text}
+    click.echo(json.dumps(plain) if as_json else text.rstrip())
 
 
 def _open(folder: Path, *, repair: bool = False) -> SiteFolder:

@@ -21,6 +21,7 @@ from dpcape.secure_sum import SignedHead
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.messages import (
     Agreed,
+    DealerDescribed,
     Describe,
     Described,
     Open,
@@ -116,8 +117,10 @@ class Federation:
         self._described = described
         self.sites: dict[str, int] = {name: entry.facts.n_records for name, entry in described.items()}
         self.facts: PublicFacts = _common_facts(described)
-        self.replayable = any(entry.replayable for entry in described.values())
-        self.separation: dict[str, str] = {name: entry.separation for name, entry in described.items()}
+        self._dealers = self._describe_dealer() if protocol.needs_dealer else {}
+        everyone: dict[str, Described | DealerDescribed] = {**described, **self._dealers}
+        self.replayable = any(entry.replayable for entry in everyone.values())
+        self.separation: dict[str, str] = {name: entry.separation for name, entry in everyone.items()}
         self.shows_heads = any(entry.ledger_length for entry in described.values())
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))
@@ -188,7 +191,10 @@ class Federation:
         begun = [reply.next_release for reply in replies.values() if isinstance(reply, Reopened)]
         if self._releases is not None and kept is None:
             described = {site: encode(reply) for site, reply in self._described.items()}
-            self._releases.begin(KeptAllowance(terms=terms, described=described, enclosure=self.enclosure))
+            dealers = {name: encode(reply) for name, reply in self._dealers.items()}
+            self._releases.begin(
+                KeptAllowance(terms=terms, described=described, enclosure=self.enclosure, dealers=dealers)
+            )
         return Allowance(
             self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
         )
@@ -266,6 +272,23 @@ class Federation:
                 )
             described[name] = reply
         return described
+
+    def _describe_dealer(self) -> dict[str, DealerDescribed]:
+        """Ask the noise dealer who it is: a result must say if its noise can be repeated, or read by others."""
+        name = self._transport.dealer
+        if name is None:
+            raise ProtocolError(
+                "Dealer must have a transport with a noise dealer; got a transport without one. Use in_process(), or "
+                "choose Cape."
+            )
+        replies, _ = SiteMessenger(self._transport, "", {}, self._deadline).ask({name: Describe()})
+        reply = replies.get(name)
+        if not isinstance(reply, DealerDescribed):
+            raise ProtocolError(
+                f"The federation was not formed because the noise dealer {name} did not answer. Nothing was charged. "
+                "Start it, then try again."
+            )
+        return {name: reply}
 
     def __repr__(self) -> str:
         return f"Federation({len(self.sites)} sites, {self.n_records} records, {self.protocol!r})"

@@ -42,11 +42,15 @@ Public = dict[str, int | float | str | bool | Array]
 
 
 class KeptAllowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An allowance as it was opened: its terms, each site's description, and how code of other packages is run."""
+    """An allowance as it was opened: its terms, each site's description, and how code of other packages is run.
+
+    ``dealers`` holds the description of the noise dealer, if there is one.
+    """
 
     terms: Terms
     described: dict[str, bytes]
     enclosure: Enclosure | None = None
+    dealers: dict[str, bytes] = {}
 
 
 class KeptRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -37,7 +37,7 @@ class RebuiltFederation(Federation):
             raise InvalidParameter(f"{str(folder)!r} holds no kept releases. Name a run's folder 'releases'.")
         self._allowance = opened
         super().__init__(
-            _Remembered(opened.described),
+            _Remembered(opened.described, opened.dealers),
             protocol=protocols.from_settings(opened.terms.settings),
             weights=opened.terms.weights or None,
             releases=kept,
@@ -84,14 +84,19 @@ class _KeptOnly(Allowance):
 
 
 class _Remembered(Transport):
-    """Sites that answer with the description they once gave."""
+    """Sites, and a noise dealer, that answer with the description they once gave."""
 
-    def __init__(self, described: Mapping[str, bytes]) -> None:
-        self._described = dict(described)
+    def __init__(self, described: Mapping[str, bytes], dealers: Mapping[str, bytes]) -> None:
+        self._sites, self._dealers = tuple(sorted(described)), tuple(dealers)
+        self._described = {**described, **dealers}
 
     @property
     def sites(self) -> tuple[str, ...]:
-        return tuple(sorted(self._described))
+        return self._sites
+
+    @property
+    def dealer(self) -> str | None:
+        return self._dealers[0] if self._dealers else None
 
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None

@@ -14,6 +14,7 @@ from dpcape.privacy.inference import most_hits, most_right
 from dpcape.protocols import protocol_of
 
 FALSE_ALARMS = 0.05
+_OWN_ALONE = "site's own noise alone; not guaranteed"
 NEARLY_CERTAIN = 0.9
 
 _REASONS = {
@@ -295,6 +296,7 @@ def _collusion(guarantee: Guarantee) -> Part | None:
     title = "If sites collude"
     if n_sites == 1 or not epsilons:
         return None
+    described = protocol_of(guarantee.protocol)
     if max(epsilons) == min(epsilons):
         return Part(title, (f"Nothing changes: the figures hold against {guarantee.against}.",))
     rows = [
@@ -302,7 +304,9 @@ def _collusion(guarantee: Guarantee) -> Part | None:
         for count in range(agreed + 1)
     ]
     if agreed < n_sites - 1:
-        rows.append((_more_than(agreed, n_sites), round_up(epsilons[-1]), "site's own noise alone; not guaranteed"))
+        rows.append((_more_than(agreed, n_sites), round_up(epsilons[-1]), _OWN_ALONE))
+    if described is not None and described.needs_dealer:
+        rows.append(("the noise dealer", round_up(epsilons[-1]), _OWN_ALONE))
     header = ("aggregator and", "epsilon", "")
     others = f"{agreed} other site{'s' if agreed != 1 else ''}"
     sentence = f"The epsilon holds against the aggregator colluding with up to {others}."

@@ -37,12 +37,16 @@ def printed_epsilon(delta: float, mu: float, *, gap: float, tail: float) -> floa
 
 
 class ProtocolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Name and parameters of a protocol, with ``minimum_sites`` explicit."""
+    """Name and parameters of a protocol, with ``minimum_sites`` explicit.
+
+    ``dealer`` names the participant that deals noise; without one it is left out of the encoding, and so of digests.
+    """
 
     name: str
     n_colluding: int = 0
     minimum_sites: int = 1
     cancelling_ratio: float = 0.0
+    dealer: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,25 +1,38 @@
 """Zero-sum noise from a trusted dealer (capeCCA paper): no agreement among sites is needed.
 
-The dealer seals each site's share in a box; the aggregator forwards boxes it cannot open. Privacy requires that the
-dealer does not collude with the aggregator: if it did, only a site's own noise would protect the site.
+The dealer seals each site's share in a box; the aggregator forwards boxes it cannot open. Before any site releases
+anything, the sites' answers show whether the shares sum to zero (``dealt_noise.py``). Privacy requires that the dealer
+does not collude with the aggregator: if it did, only a site's own noise would protect the site.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from dpcape.arrays import IntArray
-from dpcape.errors import DpcapeError, ProtocolError
-from dpcape.noise import NoiseSource
+from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.files import NAME_RULE, is_name
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
+from dpcape.protocols.dealt_noise import (
+    DEALER,
+    MODULUS,
+    PAD_BYTES,
+    answer_of,
+    box_context,
+    key_statement,
+    opened_parts,
+    parts_of,
+    root_of,
+    sums_to_zero,
+)
 from dpcape.protocols.independent import noisy_total
-from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
+from dpcape.protocols.parameters import CANCELLING_RATIO, DEALER_NAME, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Messenger,
@@ -30,29 +43,19 @@ from dpcape.protocols.protocol import (
     check_least_sites,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
-from dpcape.secure_sum import Identity, zero_sum_share
-from dpcape.secure_sum.box import BoxKey, seal
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.secure_sum.box import BoxKey
 from dpcape.transport.messages import (
     Array,
+    CheckDealt,
     Deal,
     Dealt,
+    DealtChecked,
     FromSite,
-    Refused,
     Request,
     Submit,
     ToSite,
     Vector,
-    decode_to_site,
-    encode,
 )
-
-_log = logging.getLogger(__name__)
-
-# Name under which the noise dealer is pinned and addressed.
-DEALER = "dealer"
-# More than any study has.
-LARGEST_RELEASE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,26 +68,31 @@ class Dealer(ZeroSum):
         Number of sites that may share everything they know with the aggregator; no default.
     cancelling_ratio : float
         As in :class:`Cape`.
+    dealer : str
+        Name of the participant that deals noise; sites have pinned its public key under this name. Empty for a dealer
+        in the process that runs the study.
 
     Privacy
     -------
     Holds against the aggregator colluding with any ``n_colluding`` sites, if the dealer is honest and keeps the shares
     secret. All sites must finish: nobody could correct for one that drops out. View: releases of the honest sites, and
     the shares of the colluders, hence the sum of the others' (all shares sum to zero). The sum of draws is never
-    revealed, but counting it as known changes nothing: the shares are independent of it.
+    revealed, but counting it as known changes nothing: the shares are independent of it. The answers by which shares
+    are found to sum to zero follow from the colluders' shares and uniform numbers (``dealt_noise.py``).
     """
 
     n_colluding: int
     cancelling_ratio: float = 100.0
+    dealer: str = ""
 
     name: ClassVar[str] = "dealer"
     title: ClassVar[str] = "dealer"
     summary: ClassVar[str] = "a third party deals it"
     seen: ClassVar[str] = (
         "The aggregator sees the noisy total of every site. Noise that a third party dealt cancels in the sum over "
-        "sites; each site's own stays in the result."
+        "sites; each site's own stays in the result. The third party sees neither records nor totals."
     )
-    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, CANCELLING_RATIO)
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, CANCELLING_RATIO, DEALER_NAME)
     refused: ClassVar[Mapping[str, str]] = {MINIMUM_SITES.name: "all sites must finish"}
     rank: ClassVar[int] = 4
     least_sites: ClassVar[int] = 2
@@ -100,19 +108,23 @@ class Dealer(ZeroSum):
             n_colluding=self.n_colluding,
             minimum_sites=n_sites,
             cancelling_ratio=check_ratio(self.cancelling_ratio),
+            dealer=_checked_name(self.dealer) or msgspec.UNSET,
         )
 
     @classmethod
     def from_settings(cls, settings: ProtocolSettings) -> Dealer:
-        return cls(n_colluding=settings.n_colluding, cancelling_ratio=settings.cancelling_ratio)
+        name = "" if settings.dealer is msgspec.UNSET else settings.dealer
+        return cls(n_colluding=settings.n_colluding, cancelling_ratio=settings.cancelling_ratio, dealer=name)
 
     def n_honest(self, n_sites: int) -> int:
         return n_sites - self.n_colluding
 
     def assumptions(self) -> tuple[str, ...]:
+        who = f"the noise dealer {self.dealer}" if self.dealer else "the noise dealer"
         return (
             "sites and aggregator follow the protocol (honest but curious)",
-            "the noise dealer is honest and tells nobody what it dealt",
+            f"{who} is honest and tells nobody what it dealt (if it told the aggregator, only a site's own noise would "
+            "protect it)",
             "X25519, HKDF-SHA-256 and AES-256-GCM are secure",
         )
 
@@ -120,17 +132,36 @@ class Dealer(ZeroSum):
         return _DealerCoordinator(messenger, terms)
 
     def site_role(self, site: SiteContext) -> SiteRole:
-        return _DealerSite(site)
+        return _DealerSite(site, self.dealer or DEALER)
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or (name and not is_name(name)):
+        raise InvalidParameter(f"dealer must be {NAME_RULE}; got {str(name)[:80]!r}. Leave it out within one process.")
+    return name
 
 
 class _DealerCoordinator(CoordinatorRole):
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
-        boxes = self._deal(request, plan, size)
-        replies, missing = self._ask_all(self._present, lambda site: Submit(request=request, box=boxes[site]), Vector)
+        boxes, root = self._deal(request, plan, size)
+        self._check(request, boxes)
+        replies, missing = self._ask_all(self._present, lambda site: Submit(request=request, box=root), Vector)
         self._require_enough(tuple(set(self._present) - set(missing)), "answered")
         return Outcome(total=self._add_plain(replies, size), survivors=tuple(sorted(replies)))
 
-    def _deal(self, request: Request, plan: ReleaseNoise, size: int) -> dict[str, bytes]:
+    def _check(self, request: Request, boxes: Mapping[str, bytes]) -> None:
+        """Hand out the boxes; go on only if every site has opened its own and all shares sum to zero."""
+        replies, missing = self._ask_all(
+            self._present, lambda site: CheckDealt(request=request, box=boxes[site]), DealtChecked
+        )
+        self._require_enough(tuple(set(self._present) - set(missing)), "took their noise")
+        if not sums_to_zero([reply.answer for reply in replies.values()]):
+            raise ProtocolError(
+                "The release failed because the dealt noise does not sum to zero. Nothing was released or charged for "
+                "it. Have the noise dealer and the sites checked, then start a new run."
+            )
+
+    def _deal(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[dict[str, bytes], bytes]:
         dealer = self._messenger.dealer
         if dealer is None:
             raise ProtocolError(
@@ -147,7 +178,8 @@ class _DealerCoordinator(CoordinatorRole):
         replies, _ = self._ask_all((dealer,), lambda _: message, Dealt)
         if dealer not in replies:
             raise ProtocolError(
-                "The release failed because the noise dealer did not answer. Nothing was released. Start a new run."
+                f"The release failed because the noise dealer {dealer} did not answer. Nothing was released or charged "
+                "for it. Start the noise dealer, then continue with: dpcape run --resume."
             )
         boxes: dict[str, bytes] = replies[dealer].boxes
         if set(boxes) != set(self._present):
@@ -155,20 +187,38 @@ class _DealerCoordinator(CoordinatorRole):
                 "The release failed because the noise dealer did not send one box per site. Nothing was released. "
                 "Install the same dpcape version everywhere."
             )
-        return boxes
+        parts = {site: parts_of(box) for site, box in boxes.items()}
+        root = root_of({site: sealed for site, (_, _, sealed) in parts.items()})
+        if any(told != root for _, told, _ in parts.values()):
+            raise ProtocolError(
+                "The release failed because the noise dealer's boxes are not of one deal. Nothing was released. Have "
+                "the noise dealer checked, then start a new run."
+            )
+        return boxes, root
 
 
 class _DealerSite(SiteRole):
-    def __init__(self, site: SiteContext) -> None:
+    def __init__(self, site: SiteContext, dealer: str) -> None:
         super().__init__(site)
-        if DEALER not in site.pinned:
+        if dealer not in site.pinned:
             raise ProtocolError(
-                "The noise dealer must be pinned at every site; got no key for it. Pin its public key at this site."
+                f"The noise dealer {dealer} must be pinned at every site; got no key for it. Compare its fingerprint, "
+                f"then run at this site: dpcape site pin {dealer} PUBLIC_KEY."
             )
+        self._dealer_key = site.pinned[dealer]
         self._key: BoxKey | None = BoxKey()
+        # Releases whose noise was opened here, and the share of the last one until it is used.
+        self._opened: set[int] = set()
+        self._share: tuple[int, bytes, IntArray] | None = None
 
     def forget(self) -> None:
         self._key = None
+        self._drop_share()
+
+    def _drop_share(self) -> None:
+        if self._share is not None:
+            self._share[2][:] = 0
+        self._share = None
 
     def _kept_key(self) -> BoxKey:
         if self._key is None:
@@ -178,35 +228,51 @@ class _DealerSite(SiteRole):
     def key(self) -> bytes:
         """Return the box key signed by the site, so that nobody in between can put its own in place."""
         public = self._kept_key().public
-        return self._site.identity.sign(_key_statement(self._site.terms.digest(), self._site.name, public)) + public
+        return self._site.identity.sign(key_statement(self._site.terms.digest(), self._site.name, public)) + public
 
     def answer(self, message: ToSite) -> FromSite:
-        if not isinstance(message, Submit):
+        if isinstance(message, CheckDealt):
+            return self._open(message)
+        if isinstance(message, Submit):
+            return self._release(message.request, message.box)
+        raise ProtocolError(
+            f"A message to a site under Dealer must be CheckDealt or Submit; got {type(message).__name__}. "
+            "Install the same dpcape version everywhere."
+        )
+
+    def _open(self, message: CheckDealt) -> FromSite:
+        """Open the box of a release and answer in the check; once, since two answers would tell about the share."""
+        request, site = message.request, self._site
+        size, plan, sites = site.size(request), site.begin(request), site.terms.sites
+        if request.release in self._opened:
             raise ProtocolError(
-                f"A message to a site under Dealer must be Submit; got {type(message).__name__}. "
-                "Install the same dpcape version everywhere."
+                "The dealt noise was refused because noise was already opened for this release. Start a new run."
             )
-        request = message.request
-        size = self._site.size(request)
-        plan = self._site.begin(request)
-        context = _box_context(self._site.terms.digest(), request.release, self._site.name, self._site.terms.sites)
-        signature, box = message.box[:SIGNATURE_BYTES], message.box[SIGNATURE_BYTES:]
-        if not verify(self._site.pinned[DEALER], signature, context + box):
-            raise ProtocolError(
-                "The dealt noise was refused because it is not signed by the pinned dealer. Compare fingerprints with "
-                "the dealer."
-            )
-        share = _checked_share(self._kept_key().open(box, context), plan, self._site.terms.sites, size)
+        terms = site.terms.digest()
+        context = box_context(terms, request.release, site.name, sites)
+        root, sealed = opened_parts(message.box, context, self._dealer_key)
+        pad, share = _checked_share(self._kept_key().open(sealed, context), plan, sites, size)
+        self._drop_share()
+        self._opened.add(request.release)
+        self._share = (request.release, root, share)
+        return DealtChecked(answer=answer_of(share, pad, box_context(terms, request.release, "", sites), root))
+
+    def _release(self, request: Request, root: bytes) -> FromSite:
+        self._site.begin(request)
+        if self._share is None or self._share[:2] != (request.release, root):
+            raise ProtocolError("The release was refused because its dealt noise was not opened here. Start a new run.")
         total = noisy_total(self._site, request)
-        total += share
+        total += self._share[2]
+        self._drop_share()
         return Vector(array=Array.of(total))
 
 
-def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size: int) -> IntArray:
-    """Return the dealt share, or raise unless the dealer used the scales this site computed for all of ``sites``."""
-    if len(opened) != 8 * (len(sites) + size):
+def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size: int) -> tuple[int, IntArray]:
+    """Return pad and share, or raise unless the dealer used the scales this site computed for all of ``sites``."""
+    start = 8 * len(sites)
+    if len(opened) != start + PAD_BYTES + 8 * size:
         raise ProtocolError(
-            f"Dealt noise must have {8 * (len(sites) + size)} bytes; got {len(opened)}. "
+            f"Dealt noise must have {start + PAD_BYTES + 8 * size} bytes; got {len(opened)}. "
             "Install the same dpcape version everywhere."
         )
     told = np.frombuffer(opened, dtype="<f8", count=len(sites))
@@ -215,91 +281,6 @@ def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size
             "The dealt noise was refused because its scale differs from this site's calculation. Install the same "
             "dpcape version everywhere."
         )
-    share: IntArray = np.frombuffer(opened, dtype="<i8", offset=8 * len(sites)).astype(np.int64)
-    return share
-
-
-def _box_context(terms: bytes, release: int, site: str, sites: Sequence[str]) -> bytes:
-    """Return what a box is bound to: terms, release, receiver and the sites whose noise sums to zero."""
-    names = "\0".join(sorted(sites))
-    return f"dpcape dealt 3\0{terms.hex()}\0{release}\0{site}\0{names}\0".encode()
-
-
-def _key_statement(terms: bytes, site: str, public: bytes) -> bytes:
-    """Return what a site signs, so that the dealer deals only among sites with the same terms."""
-    return f"dpcape box key 2\0{terms.hex()}\0{site}\0".encode() + public
-
-
-class NoiseDealer:
-    """Trusted third party that answers ``Deal`` with sealed shares that sum to zero."""
-
-    def __init__(self, identity: Identity, noise: NoiseSource) -> None:
-        self.identity = identity
-        self._noise = noise
-        self._pinned: dict[str, bytes] = {}
-        # Which releases were dealt, as bits of a number, by the digest of the terms.
-        self._dealt: dict[bytes, int] = {}
-        self._n_dealt = 0
-
-    def pin(self, identities: Mapping[str, bytes]) -> None:
-        """Set the public keys of the consortium's sites."""
-        self._pinned = dict(identities)
-
-    def answer(self, data: bytes) -> bytes:
-        """Return the encoded reply to one message, or a refusal."""
-        allowance = ""
-        try:
-            allowance, message = decode_to_site(data)
-            if not isinstance(message, Deal):
-                raise ProtocolError(f"A message to the noise dealer must be Deal; got {type(message).__name__}.")
-            return encode(Dealt(boxes=self._deal(message)), allowance=allowance)
-        except DpcapeError as error:
-            return encode(Refused(error=type(error).__name__, text=str(error)), allowance=allowance)
-        except Exception as error:  # fail closed, as a site does
-            _log.exception("the noise dealer could not answer")
-            text = f"The noise dealer failed with {type(error).__name__}. See its log."
-            return encode(Refused(error="ProtocolError", text=text), allowance=allowance)
-
-    def _deal(self, message: Deal) -> dict[str, bytes]:
-        dealt = self._dealt.get(message.terms, 0)
-        if not 0 <= message.release < LARGEST_RELEASE:
-            raise ProtocolError(f"a release must be numbered from 0 to {LARGEST_RELEASE - 1}; got {message.release}.")
-        if dealt >> message.release & 1:
-            raise ProtocolError(
-                "The request was refused because noise was already dealt for this release. Start a new run."
-            )
-        keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
-        if set(keys) != set(message.shared_steps):
-            raise ProtocolError(
-                "The request was refused because its receivers differ from the sites with scales. Install the same "
-                "dpcape version everywhere."
-            )
-        self._dealt[message.terms] = dealt | 1 << message.release
-        self._n_dealt += 1
-        return self._shares(message, keys)
-
-    def _checked_key(self, terms: bytes, site: str, key: bytes) -> bytes:
-        signature, public = key[:SIGNATURE_BYTES], key[SIGNATURE_BYTES:]
-        if site not in self._pinned or not verify(self._pinned[site], signature, _key_statement(terms, site, public)):
-            raise ProtocolError(
-                f"The box key of {site} was refused because it is not signed by that site's pinned identity. Compare "
-                "fingerprints with the site."
-            )
-        return public
-
-    def _shares(self, message: Deal, keys: Mapping[str, bytes]) -> dict[str, bytes]:
-        sites = sorted(keys)
-        source = self._noise.child(DEALER, self._n_dealt)
-        draws: dict[str, IntArray] = {
-            site: source.child(site).integer_gaussian(message.shared_steps[site], message.size) for site in sites
-        }
-        agreed: IntArray = np.sum(list(draws.values()), axis=0)
-        # Each site receives the scales of all shares, so that it need not trust the aggregator.
-        scales = np.array([message.shared_steps[site] for site in sites], dtype="<f8").tobytes()
-        boxes = {}
-        for rank, site in enumerate(sites):
-            share = draws[site] - zero_sum_share(agreed, len(sites), rank=rank)
-            context = _box_context(message.terms, message.release, site, sites)
-            box = seal(keys[site], scales + share.astype("<i8").tobytes(), context)
-            boxes[site] = self.identity.sign(context + box) + box
-        return boxes
+    pad = int.from_bytes(opened[start : start + PAD_BYTES], "big") % MODULUS
+    share: IntArray = np.frombuffer(opened, dtype="<i8", offset=start + PAD_BYTES).astype(np.int64)
+    return pad, share

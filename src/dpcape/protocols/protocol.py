@@ -106,6 +106,12 @@ class Protocol(ABC):
         given: int = getattr(self, "n_colluding", 0)
         return given
 
+    @property
+    def dealt_by(self) -> str:
+        """Name of the participant that deals noise; empty if there is none, or it is in the process of the study."""
+        name: str = getattr(self, "dealer", "")
+        return name
+
     @abstractmethod
     def settings(self, n_sites: int) -> ProtocolSettings:
         """Return the parameters as they are sent to sites, checked for ``n_sites`` sites."""

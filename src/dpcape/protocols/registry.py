@@ -45,14 +45,14 @@ PARAMETERS: Mapping[str, ProtocolParameter] = MappingProxyType(
 """Parameters of all protocols, by name."""
 
 
-def make_protocol(name: str, **parameters: float | None) -> Protocol:
+def make_protocol(name: str, **parameters: float | str | None) -> Protocol:
     """Return the protocol of this name.
 
     Parameters
     ----------
     name : str
         One of ``PROTOCOLS``.
-    **parameters : float or None
+    **parameters : float, str or None
         Parameters of this or another protocol; None is the same as leaving one out. Another protocol's parameters are
         ignored if the guarantee holds for any value of them, else refused (``Protocol.refused``).
 

@@ -14,7 +14,8 @@ from dpcape.files import write_text
 from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger, Spending
-from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.protocols.dealt_noise import DEALER
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.records import Records
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.ledgers import LoggedLedger, RunLedger
@@ -199,12 +200,14 @@ def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, allo
     dealer = NoiseDealer(Identity.generate(), noise)
     members = {name: _member(run, study, name, rehearse, noise, allowance) for name in study.sites}
     identities = {name: site.identity.public for name, site in members.items()}
-    identities[DEALER] = dealer.identity.public
+    # Of a study on an engine only the rehearsal is run here; its dealer takes the place of the one it names.
+    dealer_name = study.dealer or DEALER
+    identities[dealer_name] = dealer.identity.public
     dealer.pin(identities)
     for name, site in members.items():
         # A site folder keeps to the identities its steward pinned; all it lacks is this process' dealer.
         site.pin({**identities, **site.pinned} if _folder_of(study, name) and not rehearse else identities)
-    return InProcess(members, dealer)
+    return InProcess(members, dealer, dealer_name=dealer_name)
 
 
 def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: NoiseSource, allowance: str) -> Site:

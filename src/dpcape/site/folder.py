@@ -276,7 +276,8 @@ class SiteFolder(StudyShelf):
         """
         self._require_member(study)
         self.require_accepted(study)
-        chosen = self.chosen(data)
+        # A noise dealer needs no data set.
+        chosen = "" if self.name == study.dealer else self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}. Write for example 1.")
         # Finds out now, with the steward present, what the analysis will ask for.
@@ -324,7 +325,7 @@ class SiteFolder(StudyShelf):
         self.require_accepted(study)
         state = self.state()
         data = check_approved(state, study.digest(), data_name, allowance=allowance)
-        missing = sorted(set(study.sites) - set(self.pinned()))
+        missing = sorted(set(study.participants) - set(self.pinned()))
         if missing:
             raise ProtocolError(f"The study was refused because {missing[0]} is not pinned at {self.name}. Pin it.")
         ledger = self.ledger(study, data)
@@ -380,8 +381,8 @@ class SiteFolder(StudyShelf):
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
 
     def _require_member(self, study: Study) -> None:
-        if self.name not in study.sites:
-            raise InvalidParameter(f"a study must name the site {self.name!r}; got {', '.join(study.sites)}.")
+        if self.name not in study.participants:
+            raise InvalidParameter(f"a study must name the site {self.name!r}; got {', '.join(study.participants)}.")
 
     def chosen(self, data: str | None) -> str:
         """Return the data set meant: the one named, or the only one."""

@@ -11,7 +11,8 @@ from typing import Any
 from dpcape.errors import InvalidParameter
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
-from dpcape.protocols.dealer import DEALER, NoiseDealer
+from dpcape.protocols.dealt_noise import DEALER
+from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.secure_sum import Identity
 from dpcape.site.site import Site
 from dpcape.statistics.enclosed import IN_THIS_PROCESS
@@ -21,9 +22,9 @@ from dpcape.transport.transport import Transport
 class InProcess(Transport):
     """Carries messages to sites of the same process."""
 
-    def __init__(self, members: Mapping[str, Site], dealer: NoiseDealer) -> None:
+    def __init__(self, members: Mapping[str, Site], dealer: NoiseDealer, *, dealer_name: str = DEALER) -> None:
         self._sites = dict(members)
-        self._dealer = dealer
+        self._dealer, self._dealer_name = dealer, dealer_name
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -31,14 +32,14 @@ class InProcess(Transport):
 
     @property
     def dealer(self) -> str:
-        return DEALER
+        return self._dealer_name
 
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
         replies = {}
         for name, data in messages_by_site.items():
-            receiver = self._dealer if name == DEALER else self._sites[name]
+            receiver = self._dealer if name == self._dealer_name else self._sites[name]
             replies[name] = receiver.answer(data)
         return replies, ()
 

@@ -88,8 +88,8 @@ class State:
         Whether a charge or a ceiling was written before rows stated their unit; such rows are per record.
     told : set
         What the steward was told once.
-    overlaps : mapping
-        Share of rows in common that the steward accepted, by (data set, other data set).
+    overlaps, dealt : mapping
+        Share of rows in common that the steward accepted, by (data set, other data set); (study, terms) by allowance.
     """
 
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
@@ -106,6 +106,7 @@ class State:
     has_old_rows: bool = False
     told: set[str] = field(default_factory=set)
     overlaps: dict[tuple[str, str], float] = field(default_factory=dict)
+    dealt: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -155,6 +156,10 @@ class State:
 
     def _serve(self, body: RowBody) -> None:
         """How the site was served; nothing is computed from it."""
+
+    def _deal(self, body: RowBody) -> None:
+        self.dealt[body["allowance"]] = (body["study"], body["terms"])
+        self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
 
     def _allow(self, body: RowBody) -> None:
         self.packages.add(body["package"])
@@ -345,8 +350,9 @@ def check_approved(state: State, study: str, data: str | None = None, *, allowan
             "The study was refused because it was approved for a different data set. No records were "
             "read. Ask for approval."
         )
-    goes_on = any(entry.charge.allowance == allowance and entry.study == study for entry in state.charges)
-    if state.runs.get(study, 0) >= runs and not goes_on:
+    known = {entry.charge.allowance for entry in state.charges if entry.study == study}
+    known |= {name for name, (digest, _) in state.dealt.items() if digest == study}
+    if state.runs.get(study, 0) >= runs and allowance not in known:
         raise LedgerRefused(
             f"The study was refused because its approved runs ({runs}) are used up. No records were "
             "read. Ask for another approval."

@@ -62,7 +62,9 @@ def _ceiling(body: RowBody, state: State) -> str:
 
 
 def _approve(body: RowBody, state: State) -> str:
-    return f"{body['name']} may use {body['data']}, {body['runs']} run{'s' if body['runs'] > 1 else ''}."
+    # A noise dealer has no data set.
+    what = f"may use {body['data']}" if body["data"] else "may have noise dealt"
+    return f"{body['name']} {what}, {body['runs']} run{'s' if body['runs'] > 1 else ''}."
 
 
 def _deny(body: RowBody, state: State) -> str:
@@ -83,6 +85,10 @@ def _coordinator(body: RowBody, state: State) -> str:
 
 def _serve(body: RowBody, state: State) -> str:
     return f"Served for {body['server']}; {body['mode']}."
+
+
+def _deal(body: RowBody, state: State) -> str:
+    return f"Noise dealt to the sites of {state.names.get(body['study'], body['study'][:16])}."
 
 
 def _charge(body: RowBody, state: State) -> str:
@@ -138,6 +144,7 @@ _WORDS = {
     "pin": _pin,
     "coordinator": _coordinator,
     "serve": _serve,
+    "deal": _deal,
     "charge": _charge,
     "release": _release,
     "allow": _allow,

@@ -164,7 +164,7 @@ def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) 
     if not refusal and ceiling.per_study is not None and alone > ceiling.per_study:
         text = f"Spending of this one study would be epsilon {epsilon_text(alone)}, above the ceiling per study "
         found.append(text + f"{ceiling.per_study:g}.")
-    missing = sorted(set(study.sites) - set(state.pins))
+    missing = sorted(set(study.participants) - set(state.pins))
     if missing:
         found.append(f"The identity of {', '.join(missing)} is not pinned here yet (dpcape site pin).")
     return found

@@ -33,7 +33,7 @@ from dpcape.steward.ledger_view import (
     spendings,
 )
 from dpcape.steward.pictures import spending_bar, spending_steps
-from dpcape.steward.review import how_noisy, review, review_card
+from dpcape.steward.review import dealer_lines, how_noisy, review, review_card
 from dpcape.study import Study
 
 ROWS_PER_PAGE = 100
@@ -82,6 +82,7 @@ class Pages:
             notice=notice,
             about=about,
             study=study,
+            dealer=dealer_lines(self._folder, study),
             data_sets=names,
             chosen=chosen,
             objections=objections(self._folder, ledger, study, chosen) if fits else [],

@@ -11,6 +11,7 @@ from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
 from dpcape.privacy.unit import Unit
+from dpcape.secure_sum import fingerprint_of
 from dpcape.site.vault.modes import mode_here
 from dpcape.steward.ledger_view import counted
 from dpcape.study import Study
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # Records per site for which noise is shown unless the study declares them.
 ASSUMED_RECORDS = 1000
+_TRUSTED = (
+    "It is trusted to keep secret the noise that it sends to the sites. It holds no records and receives no totals."
+)
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,17 @@ def review_head(folder: SiteFolder, seen: Review) -> str:
     study = seen.study
     title = f"Study {study.name!r}: {study.analysis}, at site {folder.name}, on data set {seen.data!r}"
     digest = f"Digest (approval is bound to it): {study.digest()}"
-    return "\n".join([title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}"])
+    lines = [title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}"]
+    return "\n".join([*lines, *dealer_lines(folder, study)])
+
+
+def dealer_lines(folder: SiteFolder, study: Study) -> list[str]:
+    """Say who deals noise in a study, what it is trusted with, and how it is known here; nothing without a dealer."""
+    if not study.dealer:
+        return []
+    key = folder.pinned().get(study.dealer)
+    known = "not pinned here yet (dpcape site pin)" if key is None else f"fingerprint {fingerprint_of(key)}"
+    return [f"Noise dealer: {study.dealer}, {known}. {_TRUSTED}"]
 
 
 def how_noisy(seen: Review) -> list[str]:

@@ -22,7 +22,9 @@ def read_protocol(section: TomlTable, n_sites: int) -> tuple[dict[str, float | s
     return settings, deadline
 
 
-def _read_parameter(section: TomlTable, parameter: ProtocolParameter) -> float | None:
+def _read_parameter(section: TomlTable, parameter: ProtocolParameter) -> float | str | None:
+    if parameter.kind == "name":
+        return section.text(parameter.name, required=parameter.required)
     if parameter.kind == "count":
         return section.count(parameter.name, least=parameter.least, required=parameter.required)
     return section.number(parameter.name, required=parameter.required)
@@ -30,5 +32,5 @@ def _read_parameter(section: TomlTable, parameter: ProtocolParameter) -> float |
 
 def protocol_of(settings: Mapping[str, float | str]) -> Protocol:
     """Return the protocol of a study's settings."""
-    numbers = {key: value for key, value in settings.items() if not isinstance(value, str)}
-    return make_protocol(str(settings["kind"]), **numbers)
+    parameters = {key: value for key, value in settings.items() if key != "kind"}
+    return make_protocol(str(settings["kind"]), **parameters)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpcape.files import NAME_RULE, is_name
 from dpcape.privacy.terms import check_weights
-from dpcape.protocols.dealer import DEALER
+from dpcape.protocols.dealt_noise import DEALER
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
 MAX_SITES = 10_000

@@ -30,6 +30,7 @@ from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.study.data import read_data
+from dpcape.study.federation_table import read_federation
 from dpcape.study.other_packages import Describe, known_analyses, read_enclosure
 from dpcape.study.protocol_table import protocol_of, read_protocol
 from dpcape.study.sites import StudySite, read_members
@@ -187,7 +188,7 @@ class Study:
             deadline=deadline,
             members=members,
             data=data,
-            federation=_read_federation(source),
+            federation=read_federation(source, protocol_of(settings), members),
             text=text,
             folder=where.parent,
             content=source.content,
@@ -203,6 +204,16 @@ class Study:
     def sites(self) -> tuple[str, ...]:
         """Names of the sites, sorted."""
         return tuple(sorted(self.members))
+
+    @property
+    def dealer(self) -> str:
+        """Name of the participant that deals noise; empty if there is none."""
+        return self.protocol().dealt_by
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Names of the sites, and of the noise dealer if there is one."""
+        return (*self.sites, *((self.dealer,) if self.dealer else ()))
 
     def digest(self) -> str:
         """Return the SHA-256 of the content, and of the files the study names, in hexadecimal.
@@ -364,19 +375,6 @@ def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | di
         section.fail("epsilon", "a positive finite number, or a table with one per site")
     section.within("epsilon", lambda: check_epsilons(numbers, tuple(sorted(members))))
     return numbers if isinstance(value, dict) else next(iter(numbers.values()))
-
-
-def _read_federation(source: TomlSource) -> dict[str, Any] | None:
-    """Return the content of the [federation] table; the engine checks everything but its name."""
-    if "federation" not in source.content:
-        return None
-    section = TomlTable(source, ("federation",))
-    engine = section.choice("engine", ("flare",))
-    rest = section.left()
-    for key, value in rest.items():
-        if not without_dates(value):
-            section.fail(key, "made of strings, finite numbers, true, false, lists and tables")
-    return {"engine": engine, **rest}
 
 
 def _is_parameter(value: object) -> bool:

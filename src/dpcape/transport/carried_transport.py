@@ -63,6 +63,8 @@ class CarriedTransport(Transport):
         The tested preset.
     is_cancelled : callable
         Tells whether the run was cancelled; looked at several times a second.
+    dealer : str or None
+        Name of the noise dealer, a participant besides the sites.
     """
 
     def __init__(
@@ -74,8 +76,10 @@ class CarriedTransport(Transport):
         status: DeliveryStatus,
         timing: Timing,
         is_cancelled: Callable[[], bool] = lambda: False,
+        dealer: str | None = None,
     ) -> None:
         self._sites = tuple(sorted(sites))
+        self._dealer = dealer
         self._carrier, self._call, self._status, self._timing = carrier, call, status, timing
         self._is_cancelled = is_cancelled
         self._number = 0
@@ -87,24 +91,32 @@ class CarriedTransport(Transport):
     def sites(self) -> tuple[str, ...]:
         return self._sites
 
+    @property
+    def dealer(self) -> str | None:
+        return self._dealer
+
+    @property
+    def _everybody(self) -> tuple[str, ...]:
+        return self._sites if self._dealer is None else (*self._sites, self._dealer)
+
     def gather(self, minimum: int | None = None) -> dict[str, dict[str, str | float]]:
-        """Wait until every site is ready; return what each says about itself.
+        """Wait until every site, and the noise dealer, is ready; return what each says about itself.
 
         FLARE starts sites' processes in their own time, and a site reads its data first, so a site is asked again until
         it is ready. A site that refuses ends the wait at once, in its own words. A site that stays silent is left out
         if at least ``minimum`` sites (all, if None) are ready without it; otherwise the silent ones are named.
         """
         about: dict[str, dict[str, str | float]] = {}
-        heard = dict.fromkeys(self._sites, time.monotonic())
+        heard = dict.fromkeys(self._everybody, time.monotonic())
         while True:
-            waiting = tuple(site for site in self._sites if site not in about)
+            waiting = tuple(site for site in self._everybody if site not in about)
             for site, reply in self._call_on(waiting).items():
                 heard[site] = time.monotonic()
                 if reply.state == "ok":
                     self._sessions[site] = str(reply.about.get("session", ""))
                     about[site] = {**reply.about, "heard": time.time()}
                 self._status.site(site, "ready" if reply.state == "ok" else "opening", event=reply.state == "ok")
-            if len(about) == len(self._sites):
+            if len(about) == len(self._everybody):
                 return about
             self._check_cancelled()
             self._leave_out({site: heard[site] for site in waiting if site not in about}, minimum)
@@ -130,11 +142,12 @@ class CarriedTransport(Transport):
             self._status.site(site, "lost", "was never ready")
         left = tuple(site for site in self._sites if site not in silent)
         needed = len(self._sites) if minimum is None else minimum
-        if len(left) < needed:
+        if len(left) < needed or self._dealer in silent:
+            others = " and the noise dealer" if self._dealer else ""
             raise SiteLost(
                 f"The study did not start because {', '.join(silent)} gave no answer within {self._timing.start:g} s "
-                f"and {needed} sites must take part. Start them with 'dpcape site serve', or leave them out of the "
-                "study. Nothing was charged."
+                f"and {needed} sites{others} must take part. Start them with 'dpcape site serve', or leave them out of "
+                "the study. Nothing was charged."
             )
         self._sites = left
 

@@ -129,7 +129,7 @@ class Draw(_Body, frozen=True):
 
 
 class Submit(_Body, frozen=True):
-    """Ask for the release itself. ``agreed`` is the sum of draws in CAPE, ``box`` the dealt noise of a dealer."""
+    """Ask for the release itself. ``agreed`` is the sum of draws in CAPE, ``box`` names the deal of a noise dealer."""
 
     request: Request
     attempt: int = 0
@@ -168,6 +168,13 @@ class Deal(_Body, frozen=True):
     size: int
     shared_steps: dict[str, float]
     receivers: dict[str, bytes]
+
+
+class CheckDealt(_Body, frozen=True):
+    """Hand a site its sealed noise of a release; it answers with its part of the check that all noise sums to zero."""
+
+    request: Request
+    box: bytes
 
 
 # From a site.
@@ -250,6 +257,21 @@ class Dealt(_Body, frozen=True):
     boxes: dict[str, bytes]
 
 
+class DealerDescribed(_Body, frozen=True):
+    """The noise dealer as it describes itself; it holds no records. ``separation`` as in :class:`Described`."""
+
+    identity: bytes
+    replayable: bool
+    version: str
+    separation: str = ""
+
+
+class DealtChecked(_Body, frozen=True):
+    """A site's part of the check that dealt noise sums to zero; it reveals nothing else of the noise."""
+
+    answer: bytes
+
+
 class Refused(_Body, frozen=True):
     """The site does not answer; ``error`` names the kind, ``text`` holds nothing that depends on records."""
 
@@ -257,7 +279,22 @@ class Refused(_Body, frozen=True):
     text: str
 
 
-ToSite = Describe | Open | Reopen | Greet | Join | Renew | Accept | Draw | Submit | Correct | Sign | Unmask | Deal
+ToSite = (
+    Describe
+    | Open
+    | Reopen
+    | Greet
+    | Join
+    | Renew
+    | Accept
+    | Draw
+    | Submit
+    | Correct
+    | Sign
+    | Unmask
+    | Deal
+    | CheckDealt
+)
 FromSite = (
     Described
     | Agreed
@@ -270,6 +307,8 @@ FromSite = (
     | Opened
     | Recovered
     | Dealt
+    | DealerDescribed
+    | DealtChecked
     | Refused
 )
 

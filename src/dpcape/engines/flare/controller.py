@@ -68,7 +68,8 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
             sites={site: bytes.fromhex(key) for site, key in known.items()},
             allowance="" if kept is None else kept.terms.allowance,
         )
-        self._status = DeliveryStatus(self._sites, self._out / EVENTS)
+        dealers = (self._study.dealer,) if self._study.dealer else ()
+        self._status = DeliveryStatus((*self._sites, *dealers), self._out / EVENTS)
         fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._tell)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
@@ -81,6 +82,7 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
             status=self._status,
             timing=replace(PRESET, start=self._start),
             is_cancelled=lambda: bool(abort_signal.triggered),
+            dealer=self._study.dealer or None,
         )
         conduct = StudyRun(
             self._study, line, status=self._status, out=self._out, seen_heads=self._heads, releases=self._releases

@@ -44,7 +44,7 @@ def write_job(
         "name": f"dpcape-{study.name}",
         # The controller decides how many sites are needed, and says who is missing; FLARE would only wait.
         "min_clients": 1,
-        "deploy_map": {SERVER_APP: ["server"], SITE_APP: list(study.sites)},
+        "deploy_map": {SERVER_APP: ["server"], SITE_APP: list(study.participants)},
         "resource_spec": {},
     }
     _write(folder / "meta.json", meta)

@@ -19,7 +19,7 @@ from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, authorizati
 from dpcape.engines.flare.registration import Registration, certified
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.files import write_private
-from dpcape.protocols.dealer import DEALER
+from dpcape.protocols.dealt_noise import DEALER
 from dpcape.secure_sum import Identity
 
 PROJECT = "dpcape"

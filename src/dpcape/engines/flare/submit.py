@@ -17,7 +17,6 @@ from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
 from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
-from dpcape.protocols import PLANNABLE
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.study_run import EVENTS, HEADS, OUTCOME, RESULTS
 from dpcape.study import Study
@@ -184,13 +183,6 @@ def job_settings(study: Study, *, only_check: bool) -> JobSettings:
         raise InvalidParameter(f"carrier of [federation] must be 'push' or 'tasks'; got {carrier!r}.")
     if isinstance(start, bool) or not isinstance(start, int | float) or not 1 <= start <= 86400:
         raise InvalidParameter(f"start of [federation] must be seconds between 1 and 86400; got {start!r}.")
-    protocol = study.protocol()
-    if protocol.needs_dealer:
-        others = ", ".join(name for name, entry in PLANNABLE.items() if not entry.needs_dealer)
-        raise InvalidParameter(
-            f"protocol must be one without a noise dealer on a FLARE federation; got {protocol.name!r}. "
-            f"Use one of {others}."
-        )
     return JobSettings(carrier=carrier, only_check=only_check, start=float(start))
 
 
@@ -199,18 +191,21 @@ def _await_sites(coordination: Coordination, study: Study, seconds: float, liste
     end = time.monotonic() + seconds
     while True:
         connected = coordination.connected()
-        absent = [site for site in study.sites if site not in connected]
-        sites = {site: {"state": "awaited" if site in absent else "connected", "note": ""} for site in study.sites}
+        absent = [name for name in study.participants if name not in connected]
+        sites = {
+            name: {"state": "awaited" if name in absent else "connected", "note": ""} for name in study.participants
+        }
         listen({"phase": "connecting", "sites": sites, "round": 0, "release": 0, "n_releases": 0, "events": []})
         if not absent:
             return
         if time.monotonic() > end:
-            if len(study.sites) - len(absent) >= study.minimum_sites():
+            if len(study.sites) - len(absent) >= study.minimum_sites() and study.dealer not in absent:
                 return
+            others = f" and {study.dealer}, the noise dealer," if study.dealer else ""
             raise SiteLost(
                 f"The study was not submitted because {', '.join(absent)} did not connect within {seconds:g} s and "
-                f"{study.minimum_sites()} sites must take part. Start them with 'dpcape site serve'. Nothing was "
-                "charged."
+                f"{study.minimum_sites()} sites{others} must take part. Start them with 'dpcape site serve'. Nothing "
+                "was charged."
             )
         time.sleep(_POLL_SECONDS)
 

@@ -22,7 +22,7 @@ def protocol_options() -> dict[str, str]:
 
 def parameter_titles() -> dict[str, str]:
     """Return the labels of the protocols' parameters, by name."""
-    return {name: parameter.title for name, parameter in PARAMETERS.items()}
+    return {name: parameter.title for name, parameter in PARAMETERS.items() if parameter.kind != "name"}
 
 
 def _row(protocol: type[Protocol]) -> str:
@@ -30,7 +30,7 @@ def _row(protocol: type[Protocol]) -> str:
     described = {
         "python": protocol.__name__,
         "title": _sentence_case(protocol.title),
-        "parameters": {parameter.name: asdict(parameter) for parameter in protocol.parameters},
+        "parameters": {entry.name: asdict(entry) for entry in protocol.parameters if entry.kind != "name"},
         "refused": dict(protocol.refused),
         "least_sites": protocol.least_sites,
         "too_few": protocol.too_few,
