@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -273,8 +274,9 @@ class _Combination:
     weights: tuple[FloatArray, ...]
 
     def value(self, sums: FloatArray) -> FloatArray:
-        terms = [weight * sums[place] for weight, place in zip(self.weights, self.places, strict=True)]
-        value: FloatArray = np.sum(terms, axis=0)
+        value: FloatArray = np.zeros(len(self.weights[0]))
+        for weight, place in zip(self.weights, self.places, strict=True):
+            value += weight * sums[place]
         return value
 
     def deviation(self, sums: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -289,12 +291,12 @@ class _Combination:
         return total
 
     def _squared(self, product: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
-        pairs: list[FloatArray] = [
-            weight * other * product(place, target)
-            for weight, place in zip(self.weights, self.places, strict=True)
-            for other, target in zip(self.weights, self.places, strict=True)
-        ]
-        total: FloatArray = np.sum(pairs, axis=0)
+        terms = list(zip(self.weights, self.places, strict=True))
+        total: FloatArray = np.zeros(len(self.weights[0]))
+        for weight, place in terms:
+            total += weight**2 * product(place, place)
+        for (weight, place), (other, target) in combinations(terms, 2):
+            total += 2 * weight * other * product(place, target)
         return total
 
 

@@ -129,8 +129,8 @@ class Column:
         where[None] = absent
         entries = values.tolist()
         try:
-            codes = [where.get(value, _UNLISTED) for value in entries]
-        except TypeError:  # Some entry cannot be looked up.
+            return np.fromiter(map(where.__getitem__, entries), dtype=np.intp, count=len(entries))
+        except (KeyError, TypeError):  # Some entry is not listed, or cannot be looked up.
             codes = [where.get(value, _UNLISTED) if _is_plain(value) else _UNLISTED for value in entries]
         found = np.array(codes, dtype=np.intp)
         for at in np.flatnonzero(found == _UNLISTED):
