@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from timing import cpu_times, show
 
-from dpcape.records.readers.files import CsvFile, ParquetFile
+from dpcape.records.readers.tables import CsvFile, ParquetFile
 
 N_ROWS, N_NUMBERS = 200_000, 10
 

@@ -124,12 +124,16 @@ def entries(cell: Cell, generator: np.random.Generator, width: int) -> Matrix:
 def federation(cell: Cell, parts: Callable[[slice], Any], seed: int) -> Federation:
     """Return one site, or four of unequal sizes under CAPE."""
     if cell.sites == "one":
-        return Federation(in_process({"here": parts(slice(None))}, noise=Replay(seed)), protocol=Independent())
+        return Federation(
+            in_process({"here": parts(slice(None))}, noise=Replay(seed)),
+            protocol=Independent(),
+            accept_large_delta=True,
+        )
     ends = np.concatenate([[0], np.cumsum(np.round(np.array(SIZES) * cell.n_records).astype(int))])
     held = {f"site{at}": parts(slice(ends[at], ends[at + 1])) for at in range(4)}
     protocol = Cape(n_colluding=1, minimum_sites=3)
     line = Losing(held, Replay(seed)) if cell.sites == "lost" else in_process(held, noise=Replay(seed))
-    return Federation(line, protocol=protocol)
+    return Federation(line, protocol=protocol, accept_large_delta=True)
 
 
 def usual_length(cell: Cell, width: int) -> float:

@@ -109,11 +109,11 @@ def study(cell: Cell, generator: np.random.Generator, seed: int) -> tuple[Matrix
 
 def _federation(cell: Cell, held: dict[str, Any], seed: int) -> Federation:
     if cell.sites == "one":
-        return Federation(in_process(held, noise=Replay(seed)), protocol=Independent())
+        return Federation(in_process(held, noise=Replay(seed)), protocol=Independent(), accept_large_delta=True)
     protocol = Cape(n_colluding=1, minimum_sites=3)
     line = Losing(held, Replay(seed)) if "lost" in cell.sites else in_process(held, noise=Replay(seed))
     weights = dict.fromkeys(held, 1 / len(held)) if "equal weights" in cell.sites else None
-    return Federation(line, protocol=protocol, weights=weights)
+    return Federation(line, protocol=protocol, weights=weights, accept_large_delta=True)
 
 
 def measured(cell: Cell, n_runs: int, seed: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ _WHERE = {
     "documents": "records",
     "subjects": "records",
     "table": "records",
+    "sql": "records.readers.sql",
     "Schema": "schema",
     "in_process": "site.in_process",
     "Federation": "federation",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from dpcape.privacy import Ledger
     from dpcape.protocols import Cape, Dealer, Exact, Independent, SecureSum
     from dpcape.records import documents, labelled, rows, subjects, table, views
+    from dpcape.records.readers.sql import sql
     from dpcape.schema import Schema
     from dpcape.site.in_process import in_process
 
@@ -120,6 +122,7 @@ __all__ = [
     "in_process",
     "labelled",
     "rows",
+    "sql",
     "subjects",
     "table",
     "views",

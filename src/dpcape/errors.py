@@ -25,6 +25,9 @@ site contains no number that depends on records.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class DpcapeError(Exception):
     """Base class of all dpcape exceptions."""
@@ -66,6 +69,22 @@ def error_named(name: str, otherwise: type[DpcapeError] = ProtocolError) -> type
     """Return the dpcape exception class of this name, or ``otherwise`` if there is none."""
     kind = globals().get(name)
     return kind if isinstance(kind, type) and issubclass(kind, DpcapeError) else otherwise
+
+
+def nearest_name(name: object, names: Iterable[object]) -> str:
+    """Return a question that proposes the names most like this one; empty if none is.
+
+    Examples
+    --------
+    >>> nearest_name("Age", ["age", "sex", "cage"])
+    "Did you mean 'age' or 'cage'?"
+    """
+    known = [str(entry) for entry in names]
+    folded: dict[str, str] = {}
+    for entry in known:
+        folded.setdefault(entry.strip().casefold(), entry)
+    close = difflib.get_close_matches(str(name).strip().casefold(), list(folded), n=2, cutoff=0.7)
+    return f"Did you mean {' or '.join(repr(folded[entry]) for entry in close)}?" if close else ""
 
 
 class DpcapeWarning(UserWarning):

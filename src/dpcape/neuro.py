@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Subjects, subjects
+from dpcape.records.readers.nifti import voxel_names
 
 Untyped: TypeAlias = Any
 """Object of nibabel or nilearn, which have no types."""
@@ -84,7 +84,7 @@ def nifti_subjects(
     options = {"standardize": None, **masker_options} if _takes_none() else {"standardize": False, **masker_options}
     masker = _maskers().NiftiMasker(mask_img=mask_image, **options).fit()
     arrays = [_series(masker, path, mask_image) for path in paths]
-    names = _voxel_names(mask_image)
+    names = voxel_names(Path(mask))
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
 
 
@@ -223,15 +223,6 @@ def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     if not found:
         raise InvalidParameter("images must contain at least one NIfTI file; got 0 files. Check the folder.")
     return found
-
-
-def _voxel_names(mask_image: Untyped) -> list[str]:
-    """Return voxel names that depend on the mask, so that sites with different masks are refused."""
-    inside = np.asarray(mask_image.dataobj) != 0
-    shape = np.asarray(inside.shape, dtype="<i8").tobytes()
-    grid = shape + np.packbits(inside).tobytes() + np.round(mask_image.affine, 4).tobytes()
-    digest = hashlib.sha256(grid).hexdigest()[:12]
-    return [f"mask {digest} voxel {index}" for index in range(int(inside.sum()))]
 
 
 def _takes_none() -> bool:

@@ -12,7 +12,7 @@ import pytest
 from dpcape import rows
 from dpcape.errors import InvalidParameter
 from dpcape.records import Records
-from dpcape.records.readers.files import mapped_arrays
+from dpcape.records.readers.array_files import mapped_arrays
 from dpcape.study import Study
 
 from .texts import HEAD, TABLE

@@ -14,9 +14,9 @@ import pytest
 
 from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
-from dpcape.records.readers import files
+from dpcape.records.readers import tables
 from dpcape.records.readers.columnar import csv_columns, parquet_columns
-from dpcape.records.readers.files import CsvFile, ParquetFile
+from dpcape.records.readers.tables import CsvFile, ParquetFile
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -64,11 +64,11 @@ def test_hostile_tables_are_read_as_cell_by_cell_or_left_to_it(tmp_path: Path) -
         path.write_bytes(gzip.compress(data) if is_gzipped else data)
         file = CsvFile(path)
         try:
-            names = file._names()
+            names = file.names()
         except InvalidParameter:
             continue
         texts = {name: text for name, text in zip(names, kinds, strict=False) if draw.random() < 0.8}
-        whole = csv_columns(path, names, texts, delimiter=delimiter, missing=files._MISSING)
+        whole = csv_columns(path, names, texts, delimiter=delimiter, missing=tables._MISSING)
         paths["by cell" if whole is None else "whole"] += 1
         if whole is not None:
             assert_same(whole, file._by_cell(names, texts))
@@ -85,9 +85,9 @@ def test_line_breaks_in_cells_of_a_long_file_stay_in_their_cells(tmp_path: Path)
     )
     file = CsvFile(path)
     texts = {"x": False, "note": True}
-    whole = csv_columns(path, file._names(), texts, delimiter=",", missing=files._MISSING)
+    whole = csv_columns(path, file.names(), texts, delimiter=",", missing=tables._MISSING)
     assert whole is not None
-    assert_same(whole, file._by_cell(file._names(), texts))
+    assert_same(whole, file._by_cell(file.names(), texts))
 
 
 def test_columns_of_every_type_in_parquet_are_read_as_cell_by_cell(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_columns_of_every_type_in_parquet_are_read_as_cell_by_cell(tmp_path: Pat
         for is_text in (True, False):
             cells = column.to_pylist()
             try:
-                by_cell = files._parquet_column(name, cells, is_text)
+                by_cell = tables._column_of(name, cells, is_text)
             except InvalidParameter:
                 with pytest.raises(InvalidParameter, match="must hold numbers"):
                     ParquetFile(path)._read({name: is_text})

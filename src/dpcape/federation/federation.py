@@ -15,7 +15,8 @@ from dpcape.facts import PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
 from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.privacy.terms import Terms, check_terms
+from dpcape.privacy.terms import Terms, check_delta, check_terms
+from dpcape.privacy.unused_epsilon import warn_of_unused
 from dpcape.protocols.protocol import Protocol
 from dpcape.secure_sum import SignedHead
 from dpcape.statistics.enclosed import Enclosure
@@ -76,6 +77,9 @@ class Federation:
     enclosure : Enclosure or None
         How statistics of another package are computed at the sites, as a study states it; None runs them with the
         diameter that their author states, which sites behind a vault refuse.
+    accept_large_delta : bool
+        Accept a delta above 1/N, N the number of records over all sites; it is refused otherwise. The guarantee says
+        so.
 
     Attributes
     ----------
@@ -104,8 +108,10 @@ class Federation:
         seen_heads: Mapping[str, tuple[int, str]] | None = None,
         releases: KeptReleases | None = None,
         enclosure: Enclosure | None = None,
+        accept_large_delta: bool = False,
     ) -> None:
         self._check(sites, protocol, weights)
+        self.accept_large_delta = accept_large_delta is True
         self.protocol = protocol
         self.weights = {site: _as_float("each of weights", weight) for site, weight in (weights or {}).items()}
         self._transport = sites
@@ -175,6 +181,8 @@ class Federation:
             What the guarantee rests on besides proof, in words; with any, it is conditional.
         """
         terms = self.terms(epsilon, delta, shares)
+        check_delta(terms, accepted=self.accept_large_delta)
+        warn_of_unused(terms, self.protocol)
         kept = None if self._releases is None else self._releases.allowance()
         if kept is not None:
             terms = same_terms(kept.terms, terms)

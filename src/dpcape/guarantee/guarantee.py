@@ -14,7 +14,7 @@ from dpcape.pages.numbers import round_up
 from dpcape.privacy.calibration import ReleaseNoise, Scheme, target_mus
 from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import compose
-from dpcape.privacy.terms import Terms, epsilon_reserve, printed_epsilon, tail_reserve
+from dpcape.privacy.terms import Terms, epsilon_reserve, is_large, printed_epsilon, tail_reserve
 
 VERIFIED = "verified"
 CONDITIONAL = "conditional on a sensitivity that was searched, not proved"
@@ -215,10 +215,21 @@ def guarantee_of(
         minimum_sites=terms.settings.minimum_sites,
         took_part=tuple(sorted(took_part)),
         sites=sites,
-        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *separation_lines(modes), *stated),
+        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *separation_lines(modes), *_large_delta(terms), *stated),
         status=_status(terms, stated, modes),
         replayable=replayable,
         by_colluders=epsilons_by_colluders(terms, protocol, plans),
+    )
+
+
+def _large_delta(terms: Terms) -> tuple[str, ...]:
+    """Return what a delta above 1/N means, if it is."""
+    unit, n_records = terms.facts.unit, terms.total_records
+    if not terms.epsilons or not is_large(terms.delta, n_records):
+        return ()
+    return (
+        f"delta is above 1/N (N = {n_records} {unit}s), which was accepted: these figures allow that about "
+        f"{round_up(terms.delta * n_records, 2)} whole {unit}s are revealed",
     )
 
 

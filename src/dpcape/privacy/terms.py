@@ -141,6 +141,25 @@ def check_terms(terms: Terms, *, adds_noise: bool) -> None:
         check_weights(terms.weights, terms.sites)
 
 
+def is_large(delta: float, n_records: int) -> bool:
+    """Return whether delta is above 1/N: a release that shows a few whole records at random could still keep it."""
+    return delta * n_records > 1 + 1e-9
+
+
+def check_delta(terms: Terms, *, accepted: bool) -> None:
+    """Refuse a delta above 1/N, N the public number of records over all sites, unless it was accepted in so many words.
+
+    Sizes of sites are public, so the comparison reveals nothing.
+    """
+    if terms.epsilons and not accepted and is_large(terms.delta, terms.total_records):
+        raise InvalidParameter(
+            f"delta must be at most 1/N for N = {terms.total_records} "
+            f"{terms.facts.unit}s; got {terms.delta:g}. A larger delta allows that some whole {terms.facts.unit}s are "
+            "revealed. Lower it, or accept it: accept_large_delta=True in Federation(...), accept_large_delta = true "
+            "in [study]."
+        )
+
+
 def check_epsilons(epsilons: Mapping[str, float], sites: tuple[str, ...]) -> None:
     """Refuse epsilons that are not one positive number per site."""
     if set(epsilons) != set(sites):

@@ -11,7 +11,7 @@
 
 Bounds, ranges, levels, classes and fill values are public: agree on them before looking at records. Nothing
 here takes any of them from the data. Arrays and tables are kept as they are (memory maps stay mapped), never
-copied whole and never changed, and are read in blocks.
+copied whole and never changed, and are read in blocks. Each takes a path or a query (:func:`dpcape.sql`) too.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from collections.abc import Sequence
 import msgspec
 
 from dpcape.errors import InvalidParameter
-from dpcape.facts import MANY_TIME_POINTS, MOST_VIEWS, PublicFacts
+from dpcape.facts import MOST_VIEWS
 from dpcape.records.clip import checked_bound
-from dpcape.records.counts import Counts
-from dpcape.records.features import Features, one_per_view
+from dpcape.records.features import Features, facts_of, one_per_view
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.labels import Codes, Response
 from dpcape.records.policy import checked_policy, warned
-from dpcape.records.series import longest_of, series_of
+from dpcape.records.sources import SchemaOrPath, described, is_source, raw_table, raw_target
 from dpcape.records.typed_table import TypedTable, table
+from dpcape.records.words_and_series import documents, subjects
 from dpcape.schema.schema import Ranges
 
 __all__ = [
@@ -57,6 +57,7 @@ def rows(
     missing: object = None,
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
+    schema: SchemaOrPath | None = None,
 ) -> Rows:
     """Return the rows of a table as records.
 
@@ -64,8 +65,9 @@ def rows(
 
     Parameters
     ----------
-    X : array-like
-        Array (also memory-mapped), list of lists, pandas or polars table; one row per record.
+    X : object
+        Array (also memory-mapped), list of lists, pandas or polars table; one row per record. Or the path of a CSV,
+        Parquet or NumPy file, of a folder of Parquet files, or a query; read whole, columns of the schema alone.
     bound : float or None
         Public largest Euclidean norm of a row, after ranges are applied. With public ranges (or levels) for all D
         columns no row is longer than sqrt(D): a larger bound is lowered to that, and None stands for it.
@@ -78,11 +80,13 @@ def rows(
         Public constant, or mapping from column to constant, that replaces missing values, in original units. With None,
         records with missing values are invalid.
     feature_names : sequence of str or None
-        Names of the columns of X; by default those of the table, if it has any.
+        Names of the columns of X; by default those of the table, if it has any. Of a file, the columns to read.
     invalid : str
         Public policy for records that cannot be read, such as those with a NaN without `missing`. With "zero" they
         count, contribute zero, and a local warning gives their number; "refuse" raises an error, so that an analysis
         that runs makes public that all records are valid.
+    schema : SchemaOrPath or None
+        Another name of `ranges`; or the path of a schema file.
 
     Privacy
     -------
@@ -110,16 +114,17 @@ def rows(
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
+    ranges = described(schema, ranges)
     features = Features(
-        X,
+        raw_table(X, ranges, feature_names),
         subject="X",
         bound=None if bound is None else checked_bound(bound),
         ranges=ranges,
         missing=missing,
-        feature_names=feature_names,
+        feature_names=None if is_source(X) else feature_names,
         invalid=checked_policy(invalid),
     )
-    return warned(Rows(features, _facts("rows", features, invalid=invalid)))
+    return warned(Rows(features, facts_of("rows", features, invalid=invalid)))
 
 
 def views(
@@ -137,7 +142,8 @@ def views(
     Parameters
     ----------
     X, Y : object
-        See `rows`; row i of all views belongs to the same record.
+        See `rows`; row i of all views belongs to the same record. The same path may be given for all of them, with
+        other columns in `ranges` or `feature_names`.
     *more : object
         Further views, up to 32 in all.
     bounds : sequence of float or None
@@ -161,7 +167,7 @@ def views(
     >>> views([[3.0, 4.0]], [[2.0]], bounds=(1.0, 2.0))
     Views(n_records=1, widths=(2, 1), bounds=(1.0, 2.0), unit='record')
     """
-    given = (X, Y, *more)
+    given: tuple[object, ...] = (X, Y, *more)
     n_views = len(given)
     if n_views > MOST_VIEWS:
         raise InvalidParameter(f"views must be at most {MOST_VIEWS}; got {n_views}. Stack some of them.")
@@ -179,12 +185,12 @@ def views(
     )
     tables = [
         Features(
-            data,
+            raw_table(data, spec, names),
             subject=subject,
             bound=bound,
             ranges=spec,
             missing=fill,
-            feature_names=names,
+            feature_names=None if is_source(data) else names,
             invalid=checked_policy(invalid),
         )
         for data, subject, bound, spec, fill, names in options
@@ -195,7 +201,7 @@ def views(
         raise InvalidParameter(
             f"{named} must have the same number of rows; got {counts}. Give each record one row in {where}."
         )
-    return warned(Views(tables, _facts("views", *tables, invalid=invalid)))
+    return warned(Views(tables, facts_of("views", *tables, invalid=invalid)))
 
 
 def labelled(
@@ -210,15 +216,16 @@ def labelled(
     outside: str = "clip",
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
+    schema: SchemaOrPath | None = None,
 ) -> Labelled:
     """Return rows with a response or a class label as records.
 
     Parameters
     ----------
-    X : array-like
-        See `rows`.
-    y : array-like
-        One response or label per row; a record without one is invalid.
+    X : object
+        See `rows`. Of a file without a schema, all columns but `y` are read.
+    y : object
+        One response or label per row; a record without one is invalid. Of a file, the name of the column.
     bound : float
         See `rows`.
     response : tuple[float, float] or None
@@ -235,6 +242,8 @@ def labelled(
     feature_names : sequence of str or None
         See `rows`.
     invalid : str
+        See `rows`.
+    schema : SchemaOrPath or None
         See `rows`.
 
     Privacy
@@ -253,144 +262,22 @@ def labelled(
             f"Either response or classes must be given; got {'neither' if response is None else 'both'}. "
             "Use response=(low, high) for numbers and classes=[...] for labels."
         )
+    ranges = described(schema, ranges)
+    target = y if isinstance(y, str) else None
+    y = raw_target(X, y, text=classes is not None and all(isinstance(label, str) for label in classes))
     features = Features(
-        X,
+        raw_table(X, ranges, feature_names, besides=target),
         subject="X",
         bound=None if bound is None else checked_bound(bound),
         ranges=ranges,
         missing=missing,
-        feature_names=feature_names,
+        feature_names=None if is_source(X) else feature_names,
         invalid=checked_policy(invalid),
     )
-    facts = _facts("labelled", features, invalid=invalid)
+    facts = facts_of("labelled", features, invalid=invalid)
     if classes is not None:
         codes = Codes(y, classes=classes, n_rows=features.n_rows, invalid=invalid)
         labels = {"classes": codes.classes, "labels_are": codes.labels_are}
         return warned(Labelled(features, codes, msgspec.structs.replace(facts, **labels)))
     targets = Response(y, response=response, n_rows=features.n_rows, outside=outside, invalid=invalid)
     return warned(Labelled(features, targets, msgspec.structs.replace(facts, response=targets.range)))
-
-
-def documents(counts: object, *, feature_names: Sequence[str] | None = None, invalid: str = "zero") -> Documents:
-    """Return word counts as records, one row per document.
-
-    A document with fewer than three words contributes zero, and still counts as a record.
-
-    Parameters
-    ----------
-    counts : object
-        Scipy sparse array or matrix, or a dense array or table, of whole numbers from 0.
-    feature_names : sequence of str or None
-        The vocabulary, one word per column.
-    invalid : str
-        As for `rows`; a document is invalid if an entry is no count.
-
-    Privacy
-    -------
-    One document is one record. Public: number of documents, vocabulary. The number of words in a document is
-    not.
-
-    Examples
-    --------
-    >>> records = documents([[2, 1, 0], [1, 1, 0]])
-    >>> next(records.blocks()).toarray()
-    array([[2., 1., 0.],
-           [0., 0., 0.]])
-    """
-    table = Counts(counts, feature_names=feature_names, invalid=checked_policy(invalid))
-    facts = PublicFacts(
-        kind="documents",
-        unit="record",
-        n_records=table.shape[0],
-        widths=(table.shape[1],),
-        bounds=(1.0,),
-        feature_names=table.names,
-        invalid=invalid,
-    )
-    return warned(Documents(table, facts))
-
-
-def subjects(
-    arrays: Sequence[object],
-    *,
-    bound: float,
-    unit: str,
-    missing: object = None,
-    rows_per_subject: int | None = None,
-    feature_names: Sequence[str] | None = None,
-    invalid: str = "zero",
-) -> Subjects:
-    """Return time series of several people as records.
-
-    Parameters
-    ----------
-    arrays : sequence of object
-        One (time points x voxels) array per subject; time points may differ in number, voxels not.
-    bound : float
-        Public largest Euclidean norm of a time point, in either unit.
-    unit : str
-        "subject" protects a whole person, "record" protects one time point of a person. There is no default.
-    missing : object
-        See `rows`.
-    rows_per_subject : int or None
-        Public largest number of time points of a subject, needed for unit "subject"; a longer series is invalid.
-    feature_names : sequence of str or None
-        Names of the voxels or regions.
-    invalid : str
-        As for `rows`; in unit "subject" one time point that cannot be read makes the whole series invalid.
-
-    Privacy
-    -------
-    Unit "subject": one person's whole series is one record. Unit "record": one time point is one record, and
-    its guarantee does not hold for a person, who owns many: a person's mu is larger by the number of time
-    points.
-
-    Examples
-    --------
-    >>> subjects([[[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]], bound=1.0, unit="subject", rows_per_subject=2)
-    Subjects(n_records=2, widths=(2,), bounds=(1.0,), unit='subject')
-    """
-    if unit not in ("subject", "record"):
-        raise InvalidParameter(
-            f"unit must be 'subject' or 'record'; got {unit!r}. "
-            "'subject' protects a person, 'record' one time point of a person."
-        )
-    by_subject = unit == "subject"
-    longest = longest_of(rows_per_subject, by_subject)
-    series, n_given = series_of(
-        arrays,
-        longest if by_subject else None,
-        bound=checked_bound(bound),
-        missing=missing,
-        feature_names=feature_names,
-        invalid=checked_policy(invalid),
-    )
-    facts = msgspec.structs.replace(
-        _facts("subjects", series[0], invalid=invalid),
-        unit=unit,
-        n_records=n_given if by_subject else sum(features.n_rows for features in series),
-        rows_per_unit=longest if by_subject else 1,
-        owner_note="" if by_subject else MANY_TIME_POINTS,
-    )
-    return warned(Subjects(series, facts, None if rows_per_subject is None else longest))
-
-
-def _facts(kind: str, *features: Features, invalid: str) -> PublicFacts:
-    """Return the public facts of one or more tables."""
-    names = tuple(name for part in features for name in part.names)
-    widths = tuple(part.n_features for part in features)
-    preparations = [part.preparation for part in features]
-    is_ranged = all(part.ranges for part in features)
-    return PublicFacts(
-        kind=kind,
-        unit="record",
-        n_records=features[0].n_rows,
-        widths=widths,
-        bounds=tuple(part.bound for part in features),
-        feature_names=names if len(names) == sum(widths) else (),
-        preparation=" ".join(part or "none" for part in preparations) if any(preparations) else "",
-        ranges=tuple(entry for part in features for entry in part.ranges) if is_ranged else (),
-        longest=tuple(part.longest for part in features) if is_ranged else (),
-        invalid=invalid,
-        schemas=tuple(part.schema for part in features) if any(preparations) else msgspec.UNSET,
-    )

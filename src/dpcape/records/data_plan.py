@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.errors import InvalidParameter, nearest_name
 from dpcape.records import Records, documents, labelled, rows, subjects, table, views
 from dpcape.schema import Schema
 
@@ -80,6 +80,7 @@ class DataPlan:
     subject: str | None = None
     rows_per_subject: int | None = None
     mask: Path | None = None
+    pattern: str | None = None
     invalid: str = "zero"
     files: tuple[Path, ...] = field(default=(), compare=False)
 
@@ -172,7 +173,9 @@ def selected(available: Sequence[str], columns: Columns, *, subject: str) -> tup
         )
     absent = [name for name in columns.names if name not in available]
     if absent:
+        near = nearest_name(absent[0], available)
         raise InvalidParameter(
-            f"The column {absent[0]!r} of the study is not in {subject}. Add it, or correct the study's [data] table."
+            f"The column {absent[0]!r} of the study is not in {subject}. {near + ' ' if near else ''}"
+            "Add it, or correct the study's [data] table."
         )
     return columns.names

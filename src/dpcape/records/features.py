@@ -6,11 +6,13 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, longest_row, strips
 from dpcape.schema import Schema
 from dpcape.schema.column import check_finite
@@ -225,3 +227,24 @@ def one_per_view(value: Any, subject: str, n_views: int) -> tuple[Any, ...]:
         wanted, example = ("a pair", "(of_X, of_Y)") if n_views == 2 else (f"{n_views} values", "(of_X, of_Y, ...)")
         raise InvalidParameter(f"{subject} must be {wanted}, one entry per view; got {value!r}. Write {example}.")
     return tuple(value)
+
+
+def facts_of(kind: str, *features: Features, invalid: str) -> PublicFacts:
+    """Return the public facts of one or more tables."""
+    names = tuple(name for part in features for name in part.names)
+    widths = tuple(part.n_features for part in features)
+    preparations = [part.preparation for part in features]
+    is_ranged = all(part.ranges for part in features)
+    return PublicFacts(
+        kind=kind,
+        unit="record",
+        n_records=features[0].n_rows,
+        widths=widths,
+        bounds=tuple(part.bound for part in features),
+        feature_names=names if len(names) == sum(widths) else (),
+        preparation=" ".join(part or "none" for part in preparations) if any(preparations) else "",
+        ranges=tuple(entry for part in features for entry in part.ranges) if is_ranged else (),
+        longest=tuple(part.longest for part in features) if is_ranged else (),
+        invalid=invalid,
+        schemas=tuple(part.schema for part in features) if any(preparations) else msgspec.UNSET,
+    )

@@ -11,7 +11,7 @@ from dpcape.records.features import Features
 
 
 def series_of(
-    arrays: Sequence[object],
+    arrays: object,
     longest: int | None,
     *,
     bound: float,

@@ -12,6 +12,7 @@ from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.facts import PublicFacts, TypedColumns
 from dpcape.records.kinds import Records, checked_size
+from dpcape.records.sources import SchemaOrPath, described, raw_table
 from dpcape.schema.column import Column
 from dpcape.schema.schema import Ranges, Schema
 from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
@@ -19,7 +20,9 @@ from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
 _BLOCK = 1 << 14
 
 
-def table(data: object, *, columns: Ranges, missing: object = None) -> TypedTable:
+def table(
+    data: object, *, columns: Ranges | None = None, missing: object = None, schema: SchemaOrPath | None = None
+) -> TypedTable:
     """Return a table with typed columns as records, for summaries and survival curves.
 
     A number or date is moved into its public range; a category is one of its public levels. A missing value, a value
@@ -29,14 +32,17 @@ def table(data: object, *, columns: Ranges, missing: object = None) -> TypedTabl
     Parameters
     ----------
     data : object
-        Pandas or polars table, or mapping from name to column; one row per record.
-    columns : Ranges
+        Pandas or polars table, or mapping from name to column; one row per record. Or the path of a CSV or Parquet
+        file, of a folder of Parquet files, or a query.
+    columns : Ranges or None
         Mapping from column name to (low, high), two numbers or two dates; to a list of levels; to a mapping with
         "range" or "levels" and perhaps "missing"; or, for a time to an event, to a mapping with "time" and "event"
         (names of two columns), "range" from 0 to the end of follow-up, and perhaps "levels" and "occurred". Or a
         Schema.
     missing : object
         Public constant, or mapping from column to constant or level, that replaces missing values.
+    schema : SchemaOrPath or None
+        Another name of `columns`; or the path of a schema file. One of them must be given.
 
     Privacy
     -------
@@ -61,7 +67,10 @@ def table(data: object, *, columns: Ranges, missing: object = None) -> TypedTabl
     >>> table(people, columns={"age": (18, 90), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}})
     TypedTable(n_records=3, columns=('age', 'sex', 'seen'))
     """
-    return TypedTable(data, Schema.of(columns).with_missing(missing))
+    given = described(schema, columns)
+    if given is None:
+        raise InvalidParameter("columns is missing: it describes the columns of the table. Write columns={...}.")
+    return TypedTable(raw_table(data, given), Schema.of(given).with_missing(missing))
 
 
 class TypedTable(Records):

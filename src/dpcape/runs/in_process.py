@@ -188,6 +188,7 @@ def _compute(
         seen_heads={} if rehearse else run.seen_heads(),
         releases=None if rehearse else run.releases,
         enclosure=study.enclosure,
+        accept_large_delta=study.accept_large_delta,
     )
     run.log("formed", sites=federation.sites, protocol=repr(study.protocol()))
     model = study.estimator().fit(federation)
@@ -229,7 +230,8 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
             f"The site {name!r} cannot run in process because the study names neither data nor a folder for it. "
             f'Write data = "..." below [sites.{name}], or use --rehearse.'
         )
-    records = study.records_for(name, study.folder / member.data)
+    source = study.folder / member.data if isinstance(member.data, str) else member.data.source(study.folder)
+    records = study.records_for(name, source)
     return _site(name, records, RunLedger(run, name), noise)
 
 

@@ -93,6 +93,7 @@ class StudyRun:
             on_release=self._note,
             seen_heads=self._seen_heads,
             enclosure=study.enclosure,
+            accept_large_delta=study.accept_large_delta,
             releases=self._releases,
         )
         status.phase("formed", sites=federation.sites, protocol=repr(study.protocol()))

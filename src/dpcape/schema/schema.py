@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.errors import InvalidParameter, nearest_name
 from dpcape.facts import PublicEvent, PublicRange, PublicSchema
 from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.schema.events import event_of
@@ -210,8 +210,9 @@ class Schema(SchemaTransformer):
         where = {name: position for position, name in enumerate(names)}
         absent = [column.name for column in self.columns if column.name not in where]
         if absent:
+            near = nearest_name(absent[0], names)
             raise InvalidParameter(
-                f"The column {absent[0]!r} of the schema is not in {subject}. "
+                f"The column {absent[0]!r} of the schema is not in {subject}. {near + ' ' if near else ''}"
                 "Add the column, or take it out of the schema at every site."
             )
         return [where[column.name] for column in self.columns]

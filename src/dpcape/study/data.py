@@ -22,7 +22,8 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan["tables"] = tuple(_view(section, key, folder, files) for key in _view_names(section))
         plan["bounds"] = _bounds(section, plan["tables"])
     else:
-        plan["tables"] = (_columns(section, folder, files),)
+        implied = _voxels(section, folder) if kind == "subjects" else None
+        plan["tables"] = (_columns(section, folder, files, implied),)
         plan["bounds"] = () if kind in ("documents", "table") else (_bound(section, plan["tables"][0]),)
         _check_preparation(section, kind, plan["tables"][0])
     if kind == "labelled":
@@ -80,15 +81,25 @@ def _view(section: TomlTable, key: str, folder: Path, files: list[Path]) -> Colu
     return columns
 
 
-def _columns(section: TomlTable, folder: Path, files: list[Path]) -> Columns:
+def _voxels(section: TomlTable, folder: Path) -> int | None:
+    """Return the number of columns that a mask implies where the study does not state one."""
+    mask = section.file("mask", folder)
+    if mask is None or any(key in section for key in ("columns", "schema", "features")):
+        return None
+    from dpcape.records.readers.nifti import n_voxels
+
+    return section.within("mask", lambda: n_voxels(mask))
+
+
+def _columns(section: TomlTable, folder: Path, files: list[Path], implied: int | None = None) -> Columns:
     given = [key for key in ("columns", "schema", "features") if key in section]
-    if len(given) != 1:
+    if implied is None and len(given) != 1:
         section.fail(
             "columns",
             f"given in exactly one of the forms columns, schema and features (given: {', '.join(given) or 'no form'})",
             "Name the columns, or write features = 64 for an array without names.",
         )
-    names, ranges, n_columns = _described(section, folder, files)
+    names, ranges, n_columns = ((), None, implied) if implied else _described(section, folder, files)
     missing = section.value("missing")
     if not (missing is None or is_number(missing) or isinstance(missing, dict)):
         section.fail("missing", "a number, or a table from column to number or level")
@@ -226,4 +237,13 @@ def _subjects(section: TomlTable, folder: Path, files: list[Path]) -> dict[str, 
         "subject": section.text("subject", required=False),
         "rows_per_subject": section.count("rows_per_subject", least=1, required=False),
         "mask": mask,
+        "pattern": _pattern(section),
     }
+
+
+def _pattern(section: TomlTable) -> str | None:
+    """Return the pattern of file names in a site's folder."""
+    pattern = section.text("pattern", required=False)
+    if pattern is not None and (pattern.startswith(("/", "~")) or ".." in Path(pattern).parts):
+        section.fail("pattern", "a pattern of names inside a site's folder", 'Write "sub-*_task-rest_*_bold.nii.gz".')
+    return pattern

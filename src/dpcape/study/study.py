@@ -16,25 +16,26 @@ from typing import Any
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.analyses.enclosed import enclosed, inner_statistics
-from dpcape.analyses.parameters import REQUIRED
 from dpcape.analyses.registry import NO_PACKAGE
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.privacy.calibration import noise_ratio
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_epsilons, epsilon_reserve, tail_reserve
+from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_delta, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
 from dpcape.protocols import Protocol
 from dpcape.records import Records
 from dpcape.records.data_plan import DataPlan
+from dpcape.records.sources import Source
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.study.data import read_data
 from dpcape.study.federation_table import read_federation
 from dpcape.study.other_packages import Describe, known_analyses, read_enclosure
 from dpcape.study.protocol_table import protocol_of, read_protocol
 from dpcape.study.sites import StudySite, read_members
-from dpcape.study.toml_reader import TomlSource, TomlTable, is_number, without_dates
+from dpcape.study.study_table import read_head
+from dpcape.study.toml_reader import TomlSource, TomlTable
 
 # Assumed number of records of a site where only the names of statistics matter.
 _SOME_RECORDS = 1000
@@ -79,6 +80,8 @@ class Study:
         Description of the analysis.
     enclosure : Enclosure or None
         How statistics of another package are computed at the sites; None for dpcape's own analyses.
+    accept_large_delta : bool
+        Whether a delta above 1/N, N the number of records over all sites, is accepted.
 
     Edge cases
     ----------
@@ -125,6 +128,7 @@ class Study:
     files: Mapping[str, str]
     description: Analysis = field(compare=False, repr=False)
     enclosure: Enclosure | None = None
+    accept_large_delta: bool = False
 
     @classmethod
     def load(
@@ -178,7 +182,7 @@ class Study:
         data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
         settings, deadline = read_protocol(TomlTable(source, ("protocol",)), len(members))
-        head = _read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
+        head = read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
         enclosure = read_enclosure(source, head["description"])
         if enclosure is not None:
             head["description"] = enclosed(head["description"], enclosure)
@@ -241,8 +245,8 @@ class Study:
         """Return the epsilon of one site."""
         return float(self.epsilon[site] if isinstance(self.epsilon, Mapping) else self.epsilon)
 
-    def records_for(self, site: str, source: str | Path, *, rows_per_subject: int | None = None) -> Records:
-        """Build the records of a site from a local file.
+    def records_for(self, site: str, source: str | Path | Source, *, rows_per_subject: int | None = None) -> Records:
+        """Build the records of a site from a local file or a query.
 
         ``rows_per_subject`` is what the site's steward states of the data set; subjects with more records are refused.
         """
@@ -316,6 +320,11 @@ class Study:
             _require_same(subject, got, wanted)
         epsilons = {name: self.epsilon_of(name) for name in present} if self.protocol().adds_noise else {}
         _require_same("epsilon", terms.epsilons, epsilons)
+        try:
+            check_delta(terms, accepted=self.accept_large_delta)
+        except InvalidParameter as error:
+            # Made of public numbers alone: the coordinator may read it.
+            raise ProtocolError(f"The allowance was refused: {error}") from error
         shares = self.shares(terms.n_records)
         # Shares may result from a numerical search, which rounds differently on other machines.
         close = (math.isclose(got, wanted, rel_tol=1e-6) for got, wanted in zip(terms.shares, shares, strict=False))
@@ -345,40 +354,6 @@ class Study:
                 f"site must be one of {', '.join(self.sites)}; got {site!r}. Use a name in the study."
             )
         return site
-
-
-def _read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mapping[str, Analysis]) -> dict[str, Any]:
-    """Return the content of the [study] table, checked."""
-    description = known[section.choice("analysis", tuple(sorted(known)))]
-    epsilon = _epsilon(section, members)
-    head = {"name": section.name("name"), "analysis": description.name, "epsilon": epsilon}
-    delta = section.number("delta")
-    if delta is None or not 0 < delta < 1:
-        section.fail("delta", "strictly between 0 and 1")
-    values = {parameter.name: section.value(parameter.name) for parameter in description.parameters}
-    given = {name: value for name, value in values.items() if value is not None}
-    for parameter in description.parameters:
-        name = parameter.name
-        if parameter.default is REQUIRED and name not in given:
-            section.fail(name, f"given for {description.name}")
-        if name in given and not _is_parameter(given[name]):
-            section.fail(name, "a string, a number, true, false, or a list of these")
-    section.finish()
-    return {**head, "delta": delta, "parameters": given, "description": description}
-
-
-def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | dict[str, float]:
-    value = section.value("epsilon")
-    per_site = value if isinstance(value, dict) else dict.fromkeys(members, value)
-    numbers = {str(site): float(entry) for site, entry in per_site.items() if is_number(entry)}
-    if len(numbers) != len(per_site):
-        section.fail("epsilon", "a positive finite number, or a table with one per site")
-    section.within("epsilon", lambda: check_epsilons(numbers, tuple(sorted(members))))
-    return numbers if isinstance(value, dict) else next(iter(numbers.values()))
-
-
-def _is_parameter(value: object) -> bool:
-    return not isinstance(value, dict) and without_dates(value)
 
 
 def _require_same(subject: str, got: object, wanted: object) -> None:

@@ -16,6 +16,7 @@ from dpcape.arrays import AnyArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.dataset as pads
 
     Column: TypeAlias = pa.ChunkedArray
 
@@ -85,13 +86,33 @@ def parquet_columns(path: Path, texts: Mapping[str, bool]) -> dict[str, AnyArray
         return None
     kinds, schema = arrow.types, reader.read_schema(path)
     words = [name for name, is_text in texts.items() if is_text and kinds.is_string(schema.field(name).type)]
-    table = reader.read_table(path, columns=list(texts), read_dictionary=words)
+    return _by_type(reader.read_table(path, columns=list(texts), read_dictionary=words), texts)
+
+
+def parquet_set(path: Path) -> pads.Dataset | None:
+    """Return a folder of Parquet files, perhaps divided by values of columns, as one; None without pyarrow."""
+    try:
+        sets, systems = import_module("pyarrow.dataset"), import_module("pyarrow.fs")
+    except ImportError:
+        return None
+    # Of this machine, whatever the name looks like.
+    local = systems.LocalFileSystem()
+    return sets.dataset(str(path.absolute()), format="parquet", partitioning="hive", filesystem=local)
+
+
+def set_columns(found: pads.Dataset, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
+    """Return columns of a folder of Parquet files, as `parquet_columns` does of one file."""
+    return _by_type(found.to_table(columns=list(texts)), texts)
+
+
+def _by_type(table: pa.Table, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
+    kinds = import_module("pyarrow").types
     found: dict[str, AnyArray | list[object]] = {}
     for name, is_text in texts.items():
         column = table[name]
         if not is_text and (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
             found[name] = np.asarray(column.to_numpy(), dtype=np.float64)
-        elif name in words:
+        elif is_text and kinds.is_dictionary(column.type) and kinds.is_string(column.type.value_type):
             found[name] = _cells(column, str)
         else:
             found[name] = column.to_pylist()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpcape.arrays import AnyArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 
 
@@ -17,16 +19,43 @@ def masked_series(path: Path, mask: Path | None) -> AnyArray:
         raise InvalidParameter(
             'NIfTI files cannot be read because mask is missing in [data]. Write mask = "mask.nii.gz".'
         )
-    nibabel = _nibabel()
-    volume, chosen = nibabel.load(path), nibabel.load(mask)
-    inside = np.asarray(chosen.dataobj) != 0
-    if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, chosen.affine, atol=1e-4):
+    volume, (inside, affine) = _nibabel().load(path), _inside(mask)
+    if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, affine, atol=1e-4):
         raise InvalidParameter(
             "A volume must be on the grid of the mask; got a different shape or affine. Resample it to the mask first."
         )
     values = np.asarray(volume.dataobj, dtype=np.float32)
     series: AnyArray = values[inside].T if values.ndim == 4 else values[inside][None, :]
     return series
+
+
+def n_voxels(mask: Path) -> int:
+    """Return the number of voxels of a mask."""
+    count = int(np.count_nonzero(_inside(mask)[0]))
+    if not count:
+        raise InvalidParameter(f"The mask {mask.name} is empty: every voxel is 0. Check the image.")
+    return count
+
+
+def voxel_names(mask: Path) -> list[str]:
+    """Return voxel names that depend on the mask, so that sites with different masks are refused."""
+    inside, affine = _inside(mask)
+    shape = np.asarray(inside.shape, dtype="<i8").tobytes()
+    grid = shape + np.packbits(inside).tobytes() + np.round(affine, 4).tobytes()
+    digest = hashlib.sha256(grid).hexdigest()[:12]
+    return [f"mask {digest} voxel {index}" for index in range(int(inside.sum()))]
+
+
+def _inside(mask: Path) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Return which voxels are in a mask, and its affine."""
+    nibabel = _nibabel()
+    try:
+        image = nibabel.load(mask)
+        return np.asarray(image.dataobj) != 0, np.asarray(image.affine, dtype=np.float64)
+    except (OSError, nibabel.filebasedimages.ImageFileError) as error:
+        raise InvalidParameter(
+            f"The mask {mask.name} could not be read because it is not a NIfTI image. Correct the path."
+        ) from error
 
 
 def whole_series(path: Path) -> AnyArray:

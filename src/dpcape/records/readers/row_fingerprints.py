@@ -17,19 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.arrays import AnyArray
-from dpcape.records.readers.files import (
-    SPARSE_ARRAYS,
-    CsvFile,
-    ParquetFile,
-    is_missing,
-    mapped_arrays,
-    series_files,
-    unknown_suffix,
-)
+from dpcape.records.readers.array_files import SPARSE_ARRAYS, mapped_arrays
+from dpcape.records.readers.files import data_files, unknown_suffix
+from dpcape.records.readers.tables import CsvFile, ParquetFile, is_missing
 
 Fingerprints = dict[str, NDArray[np.uint64]]
 Cells = NDArray[np.uint32]
 
+_TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+_KINDS = (*_TABLES, ".npz", ".npy", ".nii", ".nii.gz")
 _BLOCK = 1024
 _MISSING = np.uint32(0x7FC00000)
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -46,7 +42,7 @@ def row_fingerprints(path: Path, key: bytes) -> Fingerprints:
         The site's key.
     """
     found: dict[str, list[int]] = {}
-    for file in series_files(path):
+    for file in _readable(path):
         for layout, cells in _layouts(file):
             kept = found.setdefault(layout, [])
             # Rows of zeros and missing values alone are equal in all data sets.
@@ -54,6 +50,13 @@ def row_fingerprints(path: Path, key: bytes) -> Fingerprints:
             for row in cells[informative.any(axis=1)]:
                 kept.append(int.from_bytes(hmac.digest(key, row.tobytes(), "sha256")[:8], "big"))
     return {layout: np.sort(np.array(kept, dtype=np.uint64)) for layout, kept in found.items()}
+
+
+def _readable(path: Path) -> list[Path]:
+    """Return the files of a data set that hold records; a folder may hold others beside them."""
+    files = [file for file in data_files(path) if file.name[0] != "." or file == path]
+    known = [file for file in files if file.name.lower().endswith(_KINDS)]
+    return known or files
 
 
 def overlap(one: Fingerprints, other: Fingerprints) -> float:
@@ -79,7 +82,7 @@ def _layouts(path: Path) -> Iterator[tuple[str, Cells]]:
         from dpcape.records.readers.nifti import whole_series
 
         yield from _of_table("columns", whole_series(path))
-    elif name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")):
+    elif name.endswith(_TABLES):
         yield from _of_columns((ParquetFile if name.endswith((".parquet", ".pq")) else CsvFile)(path).texts())
     else:
         raise unknown_suffix(path)

@@ -90,7 +90,7 @@ def train(task: Task, protocol: Protocol, mu: float, seed: int) -> NetworkClassi
         n_iter=task.options["n_rounds"],
         random_state=seed,
     )
-    return model.fit(Federation(in_process(records, noise=Replay(seed)), protocol=protocol))
+    return model.fit(Federation(in_process(records, noise=Replay(seed)), protocol=protocol, accept_large_delta=True))
 
 
 def methods() -> list[Method]:

@@ -111,7 +111,7 @@ def joint_ica(
         for i, part in enumerate(sites[scheme])
     }
     protocol = {"CAPE": Cape(n_colluding=N_COLLUDING), "exact": Exact()}.get(scheme, Independent())
-    federation = Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
+    federation = Federation(in_process(held, noise=Replay(seed)), protocol=protocol, accept_large_delta=True)
     model = JointICA(n_components, epsilon=epsilon, delta=delta, n_timepoints=series.n_timepoints, insist=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)

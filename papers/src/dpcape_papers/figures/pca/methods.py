@@ -25,7 +25,9 @@ def energy(components: FloatArray, task: Task) -> float:
 
 def _federation(sites: Mapping[str, FloatArray], protocol: Protocol, seed: int) -> Federation:
     return Federation(
-        in_process({name: rows(held, bound=1.0) for name, held in sites.items()}, noise=Replay(seed)), protocol=protocol
+        in_process({name: rows(held, bound=1.0) for name, held in sites.items()}, noise=Replay(seed)),
+        protocol=protocol,
+        accept_large_delta=True,
     )
 
 

@@ -72,7 +72,7 @@ def _without_noise(task: Task, epsilon: float, seed: int) -> MethodResult:
 def _released(task: Task, epsilon: float, seed: int, sites: Sites, protocol: Protocol) -> MethodResult:
     """Fit with dpcape's own protocol code and replayable noise."""
     records = {name: labelled(X, y, bound=1.0, response=(-1, 1)) for name, (X, y) in sites.items()}
-    federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol)
+    federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol, accept_large_delta=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # The picture shows the utility.
         model = LinearRegression(

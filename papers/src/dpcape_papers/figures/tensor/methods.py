@@ -143,7 +143,7 @@ def federation_of(sites: Mapping[str, Data], scheme: str, seed: int) -> Federati
     chosen = dict(list(sites.items())[:1]) if scheme == "local" else sites
     protocol = Cape(n_colluding=N_COLLUDING) if scheme == "CAPE" else Independent()
     held = {name: _records(part) for name, part in chosen.items()}
-    return Federation(in_process(held, noise=Replay(seed)), protocol=protocol)
+    return Federation(in_process(held, noise=Replay(seed)), protocol=protocol, accept_large_delta=True)
 
 
 def _records(part: Data) -> Records:

@@ -1,0 +1,87 @@
+"""What is wrong with a CSV file, and in which line; nothing of what a cell holds is said.
+
+A line's number may depend on records, so these messages stay at the site, as every InvalidParameter does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from dpcape.errors import InvalidParameter
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
+    """Refuse a header whose cells are separated by something else than the file's name says."""
+    if len(set(names)) != len(names):
+        raise InvalidParameter(f"Column names in {path.name} must be unique; got duplicates. Rename them.")
+    if len(names) != 1:
+        return
+    counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != delimiter}
+    found = max(counts, key=lambda mark: counts[mark])
+    if counts[found]:
+        raise InvalidParameter(
+            f"{path.name}, line 1: cells must be separated by {_DELIMITERS[delimiter]}; got {_DELIMITERS[found]}. "
+            f"{_remedy(found)}"
+        )
+
+
+def _remedy(found: str) -> str:
+    if found == "\t":
+        return "Name the file .tsv, or export it with commas."
+    if found == ";":
+        return "Export it with commas between cells, and points in decimal numbers."
+    return "Export it with commas between cells; a name that ends in .tsv stands for tabs."
+
+
+def wrong_length(path: Path, line: int, n_cells: int, n_names: int) -> InvalidParameter:
+    """Return the error for a line with more or fewer cells than the header."""
+    hint = " A decimal comma makes two cells of one number: write points." if n_cells > n_names else ""
+    return InvalidParameter(
+        f"{path.name}, line {line}: every line must have the same number of cells as the header ({n_names}); got "
+        f"{n_cells}. Put quotation marks around cells that hold a comma, or export the file again.{hint}"
+    )
+
+
+def no_number(path: Path, line: int, name: str, cell: str) -> InvalidParameter:
+    """Return the error for a cell that is no number."""
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return InvalidParameter(
+            f"{path.name}, line {line}: column {name!r} must hold numbers with a decimal point; got a decimal comma. "
+            "Export the file with points."
+        )
+    return InvalidParameter(
+        f"{path.name}, line {line}: column {name!r} must hold numbers; got text. Correct the file, or declare the "
+        "column's levels."
+    )
+
+
+def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
+    """Return the error for a file that is not UTF-8, with the first line that is not."""
+    line, kind = 1, "another encoding, perhaps Latin-1 or Windows-1252"
+    for line, content in enumerate(stream, start=1):
+        if line == 1 and content.startswith(_UTF_16):
+            kind = "UTF-16"
+            break
+        try:
+            content.decode("utf-8")
+        except UnicodeDecodeError:
+            break
+    return InvalidParameter(
+        f"{path.name}, line {line}: the file must be encoded in UTF-8; got {kind}. Export it as 'CSV UTF-8'."
+    )
+
+
+def malformed(path: Path, line: int) -> InvalidParameter:
+    """Return the error for a file that is no table, such as one with a quotation mark that is never closed."""
+    return InvalidParameter(
+        f"{path.name}, line {line}: the file could not be read because it is not a CSV table. Look for a quotation "
+        "mark that is not closed, or export it again."
+    )

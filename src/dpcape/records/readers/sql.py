@@ -1,0 +1,241 @@
+"""Records by a query: over local files with DuckDB (extra ``sql``), or in an SQLite database.
+
+The query can read the tables it was given and nothing else. DuckDB reads the files named, before it sees the query;
+then access to files, network and extensions is shut off and the configuration locked. SQLite is opened to read only,
+and an authorizer allows SELECT alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import numpy as np
+
+from dpcape.arrays import AnyArray
+from dpcape.errors import InvalidParameter
+from dpcape.records.readers.tables import ColumnsInMemory
+from dpcape.records.sources import Source
+
+if TYPE_CHECKING:
+    import duckdb
+
+_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_FORBIDDEN_FUNCTIONS = ("load_extension", "fts3_tokenizer")
+_AT_START = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    # Nothing is written, also not what memory has no room for.
+    "temp_directory": "",
+    "threads": "1",
+}
+# The last one makes all of them final. A setting that a version does not know is an error, and nothing is read.
+_BEFORE_THE_QUERY = (
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+_READERS = {
+    (".csv", ".csv.gz"): "read_csv(?, delim = ',', header = true, sample_size = -1, nullstr = ['', 'NA', 'NaN', '.'])",
+    (".tsv", ".tsv.gz"): "read_csv(?, delim = '\t', header = true, sample_size = -1, nullstr = ['', 'NA', 'NaN', '.'])",
+    (".parquet", ".pq"): "read_parquet(?)",
+}
+
+
+@dataclass(frozen=True)
+class Query(Source):
+    """A query whose rows are records; made by :func:`sql`.
+
+    Attributes
+    ----------
+    text : str
+        One SELECT statement.
+    tables : mapping
+        Names that the query uses, to local files.
+    database : Path or None
+        An SQLite database, instead of tables.
+    """
+
+    text: str
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    database: Path | None = None
+    _kept: dict[str, AnyArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def holding(self) -> ColumnsInMemory:
+        """Run the query the first time, and return its columns.
+
+        A second run might return rows in another order, and labels would be other people's.
+        """
+        if not self._kept:
+            found = self._in_files() if self.database is None else _in_database(self.text, self.database)
+            self._kept.update(found)
+        return ColumnsInMemory("the query's result", self._kept)
+
+    def _in_files(self) -> dict[str, AnyArray]:
+        duckdb = _duckdb()
+        # Known by the beginning of its message alone: the rest may hold values.
+        with duckdb.connect(":memory:", config=dict(_AT_START)) as line:
+            for name, path in self.tables.items():
+                _load(line, duckdb.Error, name, path)
+            for setting in _BEFORE_THE_QUERY:
+                line.execute(setting)
+            try:
+                statements = line.extract_statements(self.text)
+                if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+                    raise _not_one_select()
+                found = line.execute(statements[0]).fetchnumpy()
+            except duckdb.Error as error:
+                raise _failed(error) from error
+        return {name: _plain(column) for name, column in found.items()}
+
+
+def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database: str | Path | None = None) -> Query:
+    """Return a query whose rows are records, to be given to `rows`, `labelled`, `views`, `documents` or `table`.
+
+    Parameters
+    ----------
+    query : str
+        One SELECT statement. Its columns are those of the records.
+    tables : mapping or None
+        Names that the query uses, to local files: CSV, TSV or Parquet, a folder of Parquet files, or a pattern of such
+        files. Needs DuckDB, the extra ``sql``.
+    database : str or Path or None
+        A local SQLite database to ask instead.
+
+    Privacy
+    -------
+    A query that joins, filters or counts makes one row from several, or leaves rows out. One record of the result is
+    what is protected, so each person must have at most one row in it; ``GROUP BY`` the person, or select one visit by
+    a public rule.
+
+    Examples
+    --------
+    >>> import sqlite3, tempfile
+    >>> from dpcape import rows
+    >>> path = tempfile.mkdtemp() + "/cohort.sqlite"
+    >>> with sqlite3.connect(path) as line:
+    ...     _ = line.execute("CREATE TABLE people (age REAL, wave INTEGER)")
+    ...     _ = line.execute("INSERT INTO people VALUES (34, 1), (71, 1), (35, 2)")
+    >>> rows(sql("SELECT age FROM people WHERE wave = 1", database=path), ranges={"age": (18, 90)})
+    Rows(n_records=2, widths=(1,), bounds=(1.000000001,), unit='record')
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidParameter(f"query must be one SELECT statement; got {query!r}. Write sql('SELECT ...', ...).")
+    if (tables is None) == (database is None):
+        given = "neither" if tables is None else "both"
+        raise InvalidParameter(f"Either tables or database must be given; got {given}. Name files, or a database.")
+    if database is not None:
+        return Query(query, database=_existing(Path(database)))
+    return Query(query, {str(name): _existing(Path(path)) for name, path in (tables or {}).items()})
+
+
+def _existing(path: Path) -> Path:
+    where = path.absolute()
+    if not where.exists() and not any(where.parent.glob(where.name)):
+        raise InvalidParameter(f"The data file {str(path)!r} does not exist. Correct the path.")
+    return where
+
+
+def _load(line: duckdb.DuckDBPyConnection, errors: type[Exception], name: str, path: Path) -> None:
+    """Read a file into a table in memory."""
+    where = path / "**" / "*.parquet" if path.is_dir() else path
+    reader = next((text for ends, text in _READERS.items() if where.name.lower().endswith(ends)), None)
+    if reader is None:
+        raise InvalidParameter(
+            f"A table of a query must be .csv, .tsv or .parquet, or a folder of Parquet files; got {path.name!r}. "
+            "Convert it."
+        )
+    quoted = name.replace('"', '""')
+    try:
+        line.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(where)])
+    except errors as error:
+        raise InvalidParameter(
+            f"{path.name} could not be read as the table {name!r}, because {_first_line(error)}. Check the file."
+        ) from error
+
+
+def _plain(column: AnyArray) -> AnyArray:
+    """Return a column of numbers with NaN, or of objects with None, where values are missing."""
+    absent = np.ma.getmaskarray(column)
+    values = np.ma.getdata(column)
+    if values.dtype.kind in "biuf":
+        numbers = values.astype(np.float64)
+        numbers[absent] = np.nan
+        return numbers
+    if values.dtype.kind == "M":
+        values = np.array([_date_text(moment) for moment in values], dtype=object)
+    objects = np.array(values, dtype=object)
+    objects[absent] = None
+    return objects
+
+
+def _date_text(moment: np.datetime64) -> str:
+    """Return a moment in ISO form: the date alone where it is midnight."""
+    is_date = bool(np.isnat(moment)) or bool(moment == moment.astype("datetime64[D]"))
+    return str(moment)[:10] if is_date else str(moment)
+
+
+def _in_database(query: str, path: Path) -> dict[str, AnyArray]:
+    line = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    try:
+        line.set_authorizer(_only_reading)
+        cursor = line.execute(query)
+        if cursor.description is None:
+            raise _not_one_select()
+        names = [entry[0] for entry in cursor.description]
+        cells = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise _failed(error) from error
+    finally:
+        line.close()
+    if len(set(names)) != len(names):
+        raise InvalidParameter("Columns of a query must have different names; got one twice. Write AS.")
+    return {name: _of_cells(name, values) for name, values in zip(names, cells, strict=True)}
+
+
+def _only_reading(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FORBIDDEN_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+
+
+def _of_cells(name: str, values: tuple[object, ...]) -> AnyArray:
+    if any(isinstance(value, bytes) for value in values):
+        raise InvalidParameter(f"Column {name!r} must hold numbers or text; got bytes. Leave it out of the query.")
+    if all(value is None or isinstance(value, int | float) for value in values):
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.array(values, dtype=object)
+
+
+def _not_one_select() -> InvalidParameter:
+    return InvalidParameter(
+        "A query must be one SELECT statement; got a statement that does more, or several. Prepare the data outside "
+        "dpcape."
+    )
+
+
+def _failed(error: Exception) -> InvalidParameter:
+    return InvalidParameter(
+        f"The query failed because {_first_line(error)}. Correct it; it can read its own tables and nothing else."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
+def _duckdb() -> ModuleType:
+    try:
+        return import_module("duckdb")
+    except ImportError as error:
+        raise InvalidParameter(
+            "The package duckdb for queries over files is not installed. Run: pip install 'dpcape[sql]'."
+        ) from error

@@ -1,0 +1,271 @@
+"""Readers of tables with named columns: CSV, Parquet, and columns that are in memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+import numpy as np
+
+from dpcape.arrays import AnyArray
+from dpcape.errors import InvalidParameter
+from dpcape.records.data_plan import Columns, selected
+from dpcape.records.readers import csv_mistakes
+from dpcape.records.readers.columnar import csv_columns, parquet_columns, parquet_set, set_columns
+
+# What table programs write for a value that is not there.
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
+_NO_NUMBER = object()
+
+
+class ByColumn(ABC):
+    """A file of named columns; subclasses read some of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @abstractmethod
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        """Return the columns in ``texts``, which maps each name to whether it holds text."""
+
+    def table(self, columns: Columns) -> Any:
+        """Return the raw columns: one array of numbers, or a mapping if some are text."""
+        names = selected(self.names(), columns, subject=self._path.name)
+        texts = {name: columns.is_text(name) for name in names}
+        found = self._read(texts)
+        if any(texts.values()):
+            return {name: found[name] for name in names}
+        return np.column_stack([found[name] for name in names])
+
+    def vector(self, name: str, *, text: bool) -> AnyArray:
+        """Return one column."""
+        selected(self.names(), Columns((name,), 1), subject=self._path.name)
+        return self._read({name: text})[name]
+
+    def counts(self, columns: Columns) -> object:
+        """Return word counts, one column per word."""
+        return self.table(columns)
+
+    def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
+        """Return one array per subject; ``subject`` names the column that identifies subjects."""
+        if subject is None:
+            raise InvalidParameter(
+                f"{self._path.name} cannot be split by subject because subject is missing in [data]. "
+                "Name the column that identifies subjects, or keep one file per subject."
+            )
+        owners = self.vector(subject, text=True)
+        if any(owner is None for owner in owners):
+            raise InvalidParameter(
+                f"Column {subject!r} must identify the subject of every row; got rows without an entry. Complete it, "
+                "or leave such rows out by a public rule."
+            )
+        table = self.table(columns)
+        return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns."""
+
+
+class CsvFile(ByColumn):
+    """A table with a header line, separated by commas (or by tabs if its name says .tsv), maybe gzipped."""
+
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if ".tsv" in self._path.name.lower() else ","
+
+    @property
+    def _is_gzipped(self) -> bool:
+        return self._path.suffix.lower() == ".gz"
+
+    def _open(self) -> IO[str]:
+        if self._is_gzipped:
+            return io.TextIOWrapper(gzip.open(self._path), encoding="utf-8-sig", newline="")
+        return self._path.open(encoding="utf-8-sig", newline="")
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns, as the header has them."""
+        with self._open() as stream:
+            try:
+                names = next(csv.reader(stream, delimiter=self._delimiter), [])
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise self._mistake(error, 1) from error
+        csv_mistakes.check_header(self._path, names, self._delimiter)
+        return names
+
+    def _mistake(self, error: Exception, line: int) -> InvalidParameter:
+        if not isinstance(error, UnicodeDecodeError):
+            return csv_mistakes.malformed(self._path, line)
+        if self._is_gzipped:
+            return csv_mistakes.not_utf8(self._path, io.BytesIO(gzip.decompress(self._path.read_bytes())))
+        with self._path.open("rb") as stream:
+            return csv_mistakes.not_utf8(self._path, stream)
+
+    def texts(self) -> dict[str, AnyArray]:
+        """Return all columns as text."""
+        return self._read(dict.fromkeys(self.names(), True))
+
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        names = self.names()
+        whole = csv_columns(self._path, names, texts, delimiter=self._delimiter, missing=_MISSING)
+        return self._by_cell(names, texts) if whole is None else whole
+
+    def _by_cell(self, names: Sequence[str], texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        """Read cell by cell, as Python reads CSV and numbers: what counts in every case of doubt."""
+        places = {name: names.index(name) for name in texts}
+        kept: dict[str, Any] = {name: [] if is_text else array("d") for name, is_text in texts.items()}
+        with self._open() as stream:
+            lines = csv.reader(stream, delimiter=self._delimiter)
+            try:
+                next(lines)
+                for line in lines:
+                    if len(line) != len(names):
+                        if not line:
+                            continue
+                        raise csv_mistakes.wrong_length(self._path, lines.line_num, len(line), len(names))
+                    for name, place in places.items():
+                        cell = _cell(line[place], texts[name])
+                        if cell is _NO_NUMBER:
+                            raise csv_mistakes.no_number(self._path, lines.line_num, name, line[place].strip())
+                        kept[name].append(cell)
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise self._mistake(error, lines.line_num) from error
+        return {name: _array(values, texts[name]) for name, values in kept.items()}
+
+
+class ParquetFile(ByColumn):
+    """A Parquet file, read with pyarrow, or with polars where that is what is installed."""
+
+    def texts(self) -> dict[str, AnyArray]:
+        """Return all columns as text."""
+        return self._read(dict.fromkeys(self.names(), True))
+
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        found = parquet_columns(self._path, texts)
+        if found is None:
+            found = _polars().read_parquet(self._path, columns=list(texts)).to_dict(as_series=False)
+        return {name: _column_of(name, found[name], is_text) for name, is_text in texts.items()}
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns."""
+        try:
+            return list(import_module("pyarrow.parquet").read_schema(self._path).names)
+        except ImportError:
+            return list(_polars().read_parquet_schema(self._path))
+
+
+class ParquetSet(ByColumn):
+    """A folder of Parquet files that are one table, perhaps divided into folders named COLUMN=VALUE."""
+
+    def texts(self) -> dict[str, AnyArray]:
+        """Return all columns as text."""
+        return self._read(dict.fromkeys(self.names(), True))
+
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        found = parquet_set(self._path)
+        if found is None:
+            cells = _polars().read_parquet(self._pattern, columns=list(texts), hive_partitioning=True)
+            columns = cells.to_dict(as_series=False)
+        else:
+            columns = set_columns(found, texts)
+        return {name: _column_of(name, columns[name], is_text) for name, is_text in texts.items()}
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns, those in names of folders included."""
+        found = parquet_set(self._path)
+        if found is not None:
+            return list(found.schema.names)
+        return list(_polars().scan_parquet(self._pattern, hive_partitioning=True).collect_schema())
+
+    @property
+    def _pattern(self) -> str:
+        return str(self._path / "**" / "*.parquet")
+
+
+class ColumnsInMemory(ByColumn):
+    """Columns that are there already, such as the result of a query.
+
+    Parameters
+    ----------
+    title : str
+        What messages call them.
+    columns : mapping
+        Name to array of numbers (NaN where one is missing) or of objects (None).
+    """
+
+    def __init__(self, title: str, columns: Mapping[str, AnyArray]) -> None:
+        super().__init__(Path(title))
+        self._columns = dict(columns)
+
+    def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
+        found = {}
+        for name, is_text in texts.items():
+            column = self._columns[name]
+            fits = column.dtype.kind in "biuf" and not is_text
+            found[name] = column.astype(np.float64) if fits else _column_of(name, _as_cells(column), is_text)
+        return found
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns."""
+        return list(self._columns)
+
+
+def _as_cells(column: AnyArray) -> list[object]:
+    """Return cells as a CSV file would hold them: whole numbers without a point, None where one is missing."""
+    if column.dtype.kind != "f":
+        return list(column.tolist())
+    return [None if value != value else int(value) if value.is_integer() else value for value in column.tolist()]
+
+
+def is_missing(text: str) -> bool:
+    """Tell whether a cell stands for a value that is not there."""
+    return text.strip().lower() in _MISSING
+
+
+def _cell(cell: str, is_text: bool) -> object:
+    """Return one cell, or that it is no number."""
+    stripped = cell.strip()
+    if is_missing(stripped):
+        return None if is_text else float("nan")
+    if is_text:
+        return stripped
+    try:
+        return float(stripped)
+    except ValueError:
+        return _NO_NUMBER
+
+
+def _array(values: Any, is_text: bool) -> AnyArray:
+    return np.array(values, dtype=object) if is_text else np.frombuffer(values, dtype=np.float64)
+
+
+def _column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> AnyArray:
+    """Return a column that came as cells of any type, or as an array that is right already."""
+    if isinstance(values, np.ndarray):
+        return values
+    if is_text:
+        return np.array([None if value is None else str(value) for value in values], dtype=object)
+    cells = [_cell("" if value is None else str(value), False) for value in values]
+    if any(cell is _NO_NUMBER for cell in cells):
+        raise InvalidParameter(
+            f"Column {name!r} must hold numbers; got text. Correct the file, or declare the column's levels."
+        )
+    return np.array(cells, dtype=np.float64)
+
+
+def _polars() -> ModuleType:
+    try:
+        import polars
+    except ImportError as error:
+        raise InvalidParameter(
+            "The package pyarrow for Parquet files is not installed. Run: pip install 'dpcape[parquet]'."
+        ) from error
+    return polars

@@ -1,0 +1,191 @@
+"""Files and queries in place of arrays: what `rows` and the others take besides a table in memory."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+
+from dpcape.errors import InvalidParameter
+from dpcape.schema import Schema
+from dpcape.schema.schema import Ranges
+
+if TYPE_CHECKING:
+    from dpcape.records.data_plan import Columns, DataPlan, Holding
+    from dpcape.records.readers.array_files import ArrayFile
+    from dpcape.records.readers.tables import ByColumn
+
+SchemaOrPath: TypeAlias = "Ranges | str | Path"
+"""Ranges and levels, or the path of a schema file that holds them."""
+
+
+class Source(ABC):
+    """What is read when records are made, such as a query."""
+
+    @abstractmethod
+    def holding(self) -> Holding:
+        """Read it, and return its columns."""
+
+
+def is_source(data: object) -> TypeGuard[str | os.PathLike[str] | Source]:
+    """Tell whether data are a path or a query, and not the values themselves."""
+    return isinstance(data, str | os.PathLike | Source)
+
+
+def described(schema: SchemaOrPath | None, ranges: Ranges | None) -> Ranges | None:
+    """Return what `schema` or `ranges` says, whichever is given."""
+    if schema is None:
+        return ranges
+    if ranges is not None:
+        raise InvalidParameter("Either schema or ranges must be given; got both. They are two names of the same.")
+    return Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
+
+
+def raw_table(
+    data: object, ranges: Ranges | None, names: Sequence[str] | None = None, *, besides: str | None = None
+) -> object:
+    """Return the columns of a source that are described or named, all of them if none is; values as they are.
+
+    Parameters
+    ----------
+    data : object
+        Path, query, or values.
+    ranges : Ranges or None
+        A mapping or a schema chooses columns.
+    names : sequence of str or None
+        Columns to choose.
+    besides : str or None
+        A column that is not read unless it is described or named.
+    """
+    if not is_source(data):
+        return data
+    holding = _opened(data, _plan("rows"))
+    if not _is_by_column(holding):
+        return _array_file(holding, data).whole()
+    from dpcape.records.data_plan import Columns
+
+    schema = Schema.of(ranges) if isinstance(ranges, Mapping | Schema) else None
+    if schema is not None:
+        wanted = tuple(column.name for column in schema.columns)
+    else:
+        wanted = tuple(names or (name for name in holding.names() if name != besides))
+    found = holding.table(Columns(wanted, len(wanted), ranges=schema))
+    return found if isinstance(found, Mapping) else {name: found[:, at] for at, name in enumerate(wanted)}
+
+
+def raw_target(data: object, y: object, *, text: bool) -> object:
+    """Return the response or the labels: values, or the column of a source that `y` names."""
+    if not (is_source(data) and isinstance(y, str)):
+        return y
+    return _opened(data, _plan("rows")).vector(y, text=text)
+
+
+def raw_counts(data: object, names: Sequence[str] | None) -> object:
+    """Return word counts of a source: a sparse matrix, or columns."""
+    if not is_source(data):
+        return data
+    holding = _opened(data, _plan("rows"))
+    if _is_by_column(holding):
+        return raw_table(data, None, names)
+    from dpcape.records.data_plan import Columns
+
+    return holding.counts(Columns((), _array_file(holding, data).n_words()))
+
+
+def raw_series(
+    data: object,
+    *,
+    mask: str | Path | None,
+    pattern: str | None,
+    subject: str | None,
+    names: Sequence[str] | None,
+) -> tuple[object, Sequence[str] | None]:
+    """Return one array per subject, and the names of their columns.
+
+    Parameters
+    ----------
+    data : object
+        Arrays; or a list of paths, one per subject; or a file, a folder, or a pattern of files.
+    mask : str or Path or None
+        Public mask of NIfTI images.
+    pattern : str or None
+        Pattern of names in a folder.
+    subject : str or None
+        Column that says whose a row is, or array of offsets.
+    names : sequence of str or None
+        Columns to choose, or names of columns.
+    """
+    if not is_source(data) and not _are_paths(data):
+        if mask is not None or pattern is not None or subject is not None:
+            raise InvalidParameter("mask, pattern and subject must be left out for arrays; got one. Pass paths.")
+        return data, names
+    plan = _plan("subjects", subject=subject, mask=None if mask is None else Path(mask), pattern=pattern)
+    from dpcape.records.data_plan import Columns
+    from dpcape.records.readers.files import SeriesFolder
+
+    holding: Holding = (
+        SeriesFolder([Path(entry) for entry in data], plan) if _are_paths(data) else _opened(_source(data), plan)
+    )
+    if mask is not None:
+        from dpcape.records.readers.nifti import voxel_names
+
+        voxels = voxel_names(Path(mask))
+        return holding.series(Columns((), len(voxels)), subject), voxels
+    columns = _series_columns(holding, subject, names)
+    return holding.series(columns, subject), columns.names or None
+
+
+def _series_columns(holding: Holding, subject: str | None, names: Sequence[str] | None) -> Columns:
+    """Return the columns of a subject's series: those named, or all but the one that names the subject."""
+    from dpcape.records.data_plan import Columns
+    from dpcape.records.readers.array_files import ArrayFile
+    from dpcape.records.readers.files import SeriesFolder
+
+    if _is_by_column(holding):
+        wanted = tuple(names or (name for name in holding.names() if name != subject))
+        return Columns(wanted, len(wanted))
+    if isinstance(holding, ArrayFile):
+        return Columns(tuple(names or ()), holding.width())
+    assert isinstance(holding, SeriesFolder)
+    first = holding.first()
+    return _series_columns(first, subject, names)
+
+
+def _source(data: object) -> str | os.PathLike[str] | Source:
+    assert is_source(data)
+    return data
+
+
+def _are_paths(data: object) -> TypeGuard[Sequence[str | os.PathLike[str]]]:
+    return isinstance(data, list | tuple) and bool(data) and all(isinstance(entry, str | os.PathLike) for entry in data)
+
+
+def _plan(kind: str, **options: object) -> DataPlan:
+    from dpcape.records.data_plan import DataPlan
+
+    return DataPlan(kind=kind, tables=(), **options)  # type: ignore[arg-type]  # typed by the callers here
+
+
+def _opened(data: str | os.PathLike[str] | Source, plan: DataPlan) -> Holding:
+    from dpcape.records.readers.files import open_file
+
+    return open_file(data if isinstance(data, Source) else Path(data), plan)
+
+
+def _is_by_column(holding: object) -> TypeGuard[ByColumn]:
+    from dpcape.records.readers.tables import ByColumn
+
+    return isinstance(holding, ByColumn)
+
+
+def _array_file(holding: object, data: object) -> ArrayFile:
+    from dpcape.records.readers.array_files import ArrayFile
+
+    if not isinstance(holding, ArrayFile):
+        raise InvalidParameter(
+            f"A file of rows must be a table or a NumPy array; got {str(data)!r}. Use subjects() for images and "
+            "folders."
+        )
+    return holding
