@@ -97,23 +97,34 @@ def test_threshold_less_one_shares_fit_every_secret() -> None:
         assert shamir.consistent(fitting, index=4, share=others[4])
 
 
-def first_bytes(secret: bytes, n_draws: int) -> np.ndarray:
-    """Histogram of the leading byte below 2^256 of share 1 of fresh sharings."""
-    drawn = [shamir.split(secret, threshold=2, n_shares=2)[0][1] for _ in range(n_draws)]
+def first_bytes(secret: bytes, n_draws: int, *, index: int) -> np.ndarray:
+    """Histogram of the leading byte below 2^256 of one share of fresh sharings: share 1 is drawn, share 2 computed."""
+    drawn = [shamir.split(secret, threshold=2, n_shares=2)[index - 1][1] for _ in range(n_draws)]
     return np.bincount(drawn, minlength=256)
 
 
-def test_a_single_share_has_the_same_distribution_for_all_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_single_share_has_the_same_distribution_for_all_secrets(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = random.Random(7)
-    monkeypatch.setattr("secrets.randbelow", generator.randrange)
+    monkeypatch.setattr("os.urandom", generator.randbytes)
     for secret in (bytes(32), b"\xff" * 32):
-        assert scipy.stats.chisquare(first_bytes(secret, 20_000)).pvalue > ALPHA
-    # Teeth: coefficients of 248 bits leave the secret's leading byte visible.
-    monkeypatch.setattr("secrets.randbelow", lambda bound: generator.randrange(2**248))
-    assert scipy.stats.chisquare(first_bytes(bytes(32), 20_000)).pvalue < ALPHA
+        assert scipy.stats.chisquare(first_bytes(secret, 20_000, index=index)).pvalue > ALPHA
+    # Teeth: draws of 248 bits leave the secret's leading byte visible.
+    monkeypatch.setattr("os.urandom", lambda n: bytes(n - 31) + generator.randbytes(31))
+    assert scipy.stats.chisquare(first_bytes(bytes(32), 20_000, index=index)).pvalue < ALPHA
 
 
-def test_coefficients_are_fresh_for_every_secret() -> None:
+def test_shares_are_the_values_of_one_polynomial_of_the_right_degree() -> None:
+    """All shares lie on the polynomial of any `threshold` of them, for every threshold up to the number of shares."""
+    for n_shares, threshold in ((7, 1), (7, 2), (7, 4), (7, 7), (40, 13)):
+        shares = shamir.split(bytes(range(32)), threshold=threshold, n_shares=n_shares)
+        first = chosen(shares, tuple(range(1, threshold + 1)))
+        assert shamir.combine(first) == bytes(range(32))
+        for index in range(threshold + 1, n_shares + 1):
+            assert shamir.consistent(first, index=index, share=shares[index - 1])
+
+
+def test_draws_are_fresh_for_every_secret() -> None:
     secret = bytes(32)
     seen = {shamir.split(secret, threshold=3, n_shares=3)[0] for _ in range(100)}
     assert len(seen) == 100

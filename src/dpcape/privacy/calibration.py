@@ -130,10 +130,11 @@ def _are_close(left: float | dict[str, float], right: float | dict[str, float]) 
 
 def target_mus(terms: Terms) -> dict[str, float]:
     """Return each site's total mu, after the reserve for integer noise."""
-    return {
-        site: mu_of(epsilon - epsilon_reserve(epsilon), terms.delta * (1 - DELTA_RESERVE))
-        for site, epsilon in terms.epsilons.items()
+    mus = {
+        epsilon: mu_of(epsilon - epsilon_reserve(epsilon), terms.delta * (1 - DELTA_RESERVE))
+        for epsilon in set(terms.epsilons.values())
     }
+    return {site: mus[epsilon] for site, epsilon in terms.epsilons.items()}
 
 
 def worst_exposures(
@@ -226,7 +227,8 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
     share = terms.shares[release]
     targets = target_mus(terms)
     mus = np.array([targets[site] for site in sites]) * math.sqrt(share)
-    exact = np.array([terms.coefficient(site) * statistic.sensitivity(terms.n_records[site]) for site in sites])
+    by_size = {size: statistic.sensitivity(size) for size in set(terms.n_records.values())}
+    exact = np.array([terms.coefficient(site) * by_size[terms.n_records[site]] for site in sites])
     own, shared, _ = calibrate(scheme, exact, mus)
     step = _grid_step(terms, statistic, own, shared)
     # Rounding a total to the grid moves each coordinate by at most half a step: one step between two totals.
@@ -287,10 +289,8 @@ def _does_not_fit(statistic: Released, needed: float, own: FloatArray) -> Invali
 
 def _range_needed(terms: Terms, statistic: Released, own: FloatArray, shared: FloatArray) -> float:
     """Return the largest absolute value a sum over all sites can take."""
-    totals = math.fsum(
-        terms.coefficient(site) * (terms.n_records[site] * statistic.radius + statistic.rounding(terms.n_records[site]))
-        for site in terms.sites
-    )
+    largest = {n: n * statistic.radius + statistic.rounding(n) for n in set(terms.n_records.values())}
+    totals = math.fsum(terms.coefficient(site) * largest[terms.n_records[site]] for site in terms.sites)
     return totals + CUTOFF * float(own.sum() + 2 * shared.sum())
 
 

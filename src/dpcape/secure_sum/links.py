@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -53,13 +54,11 @@ def check_hellos(
         raise ProtocolError(
             "The session was refused because there is not exactly one hello from each agreed site. Start a new run."
         )
-    terms = config.digest()
     for hello in hellos:
-        _check_hello(hello, terms=terms, public=pinned[hello.sender])
-    if len({hello.key for hello in hellos}) != len(hellos):
-        raise ProtocolError("session keys must be distinct; got one key under two names. Start a new run.")
+        _check_lengths(hello)
     by_sender = {hello.sender: hello for hello in sorted(hellos, key=lambda hello: hello.sender)}
-    return by_sender, _session_id(by_sender, terms)
+    publics = tuple(pinned[sender] for sender in by_sender)
+    return by_sender, _checked_session_id(tuple(by_sender.values()), config.digest(), publics)
 
 
 def make_links(
@@ -77,26 +76,46 @@ def make_links(
 def agree(private: X25519PrivateKey, public: bytes, *, peer: str) -> bytes:
     """Return the X25519 secret shared with a peer; keys of small order give no secret and are refused."""
     try:
-        return private.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(_public_key(public))
     except ValueError:
         raise ProtocolError(
             f"The key of site {peer} must be a valid X25519 key; got one of small order. Exclude the site."
         ) from None
 
 
-def _check_hello(hello: Hello, *, terms: bytes, public: bytes) -> None:
-    """Refuse a hello that is malformed or not signed by the pinned identity."""
-    if not _is_bytes(hello.nonce, NONCE_BYTES) or not _is_bytes(hello.key, KEY_BYTES):
+# Sites in one process meet the same keys.
+_public_key = lru_cache(maxsize=2**11)(X25519PublicKey.from_public_bytes)
+
+
+def _check_lengths(hello: Hello) -> None:
+    """Refuse a hello that is malformed."""
+    if not (_is_bytes(hello.nonce, NONCE_BYTES) and _is_bytes(hello.key, KEY_BYTES)):
         raise ProtocolError(
             f"The hello of site {hello.sender} must have a nonce of {NONCE_BYTES} bytes and a key of {KEY_BYTES}; got "
             "a different length. Install the same dpcape version everywhere."
         )
-    body = _hello_body(hello.sender, nonce=hello.nonce, key=hello.key, terms=terms)
-    if not verify(public, hello.signature, body):
-        raise ProtocolError(
-            f"The hello of site {hello.sender} was refused because it is not signed by its pinned identity for this "
-            "configuration. Compare fingerprints and study files with that site."
-        )
+    if not isinstance(hello.signature, bytes):
+        raise _not_signed(hello)
+
+
+# Sites in one process receive the same hellos. What is refused is not remembered.
+@lru_cache(maxsize=4)
+def _checked_session_id(hellos: tuple[Hello, ...], terms: bytes, publics: tuple[bytes, ...]) -> bytes:
+    """Return the session id, or raise unless each pinned identity signed its one hello, with a key of its own."""
+    for hello, public in zip(hellos, publics, strict=True):
+        body = _hello_body(hello.sender, nonce=hello.nonce, key=hello.key, terms=terms)
+        if not verify(public, hello.signature, body):
+            raise _not_signed(hello)
+    if len({hello.key for hello in hellos}) != len(hellos):
+        raise ProtocolError("session keys must be distinct; got one key under two names. Start a new run.")
+    return _session_id({hello.sender: hello for hello in hellos}, terms)
+
+
+def _not_signed(hello: Hello) -> ProtocolError:
+    return ProtocolError(
+        f"The hello of site {hello.sender} was refused because it is not signed by its pinned identity for this "
+        "configuration. Compare fingerprints and study files with that site."
+    )
 
 
 def _hello_body(name: str, *, nonce: bytes, key: bytes, terms: bytes) -> bytes:

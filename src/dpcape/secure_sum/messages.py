@@ -62,7 +62,7 @@ class Offer(_Message, frozen=True):
 
     def addressed_to(self, receiver: str) -> Offer:
         """Return a copy with only the receiver's box."""
-        boxes = {name: box for name, box in self.boxes.items() if name == receiver}
+        boxes = {receiver: self.boxes[receiver]} if receiver in self.boxes else {}
         return msgspec.structs.replace(self, boxes=boxes)
 
 

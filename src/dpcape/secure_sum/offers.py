@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -25,7 +26,7 @@ from dpcape.secure_sum.config import Config
 from dpcape.secure_sum.identity import Identity, verify
 from dpcape.secure_sum.links import Links
 from dpcape.secure_sum.messages import Offer
-from dpcape.secure_sum.transcript import digest
+from dpcape.secure_sum.transcript import digest, remembered_digest
 
 SUM, COVER, KEY = 0, 1, 2
 N_KINDS = 3
@@ -47,6 +48,7 @@ _SMALL_ORDER = frozenset(
         _PRIME + 1,
     )
 )
+_PublicPart = tuple[str, int, int, bytes, bytes, bytes, bytes]
 _NONCE = bytes(12)  # every box has a key of its own, used once
 
 
@@ -76,17 +78,35 @@ def check_offers(
         if not isinstance(offer, Offer):
             raise ProtocolError(f"offers must be Offer messages; got {type(offer).__name__}. Start a new run.")
     roster = config.check_roster([offer.sender for offer in offers], within=config.sites)
-    by_sender = {offer.sender: offer for offer in offers}
     for offer in offers:
-        _check_offer(offer, session_id=session_id, public=pinned[offer.sender])
-    if len({(offer.epoch, offer.n_rounds) for offer in offers}) != 1:
+        _check_form(offer)
+    by_sender = {offer.sender: offer for offer in sorted(offers, key=lambda offer: offer.sender)}
+    public = tuple(_public_part(offer) for offer in by_sender.values())
+    return by_sender, _checked_digest(public, session_id, tuple(pinned[name] for name in roster))
+
+
+# Sites in one process receive the same offers, each with its own box. What is refused is not remembered.
+@lru_cache(maxsize=4)
+def _checked_digest(offers: tuple[_PublicPart, ...], session_id: bytes, publics: tuple[bytes, ...]) -> bytes:
+    """Return the epoch's digest, or raise unless the offers are signed, of one epoch, and their keys fit for use."""
+    parts: list[bytes | str] = []
+    for (*signed, signature), public in zip(offers, publics, strict=True):
+        body = remembered_digest("offer", session_id, *signed)
+        sender = str(signed[0])
+        if not verify(public, signature, body):
+            raise ProtocolError(
+                f"The offer of site {sender} was refused because it is not signed by its pinned identity for this "
+                "session. Compare fingerprints with that site."
+            )
+        parts += (sender, body)
+    if len({(epoch, n_rounds) for _, epoch, n_rounds, *_ in offers}) != 1:
         raise ProtocolError(
             "offers must be for one epoch and one number of rounds; got several epochs or numbers. Start a new run."
         )
-    _refuse_repeated_keys(offers)
-    _refuse_small_order(offers)
-    parts = [part for name in roster for part in (name, offer_body(by_sender[name], session_id))]
-    return {name: by_sender[name] for name in roster}, digest("epoch", session_id, *parts)
+    keys = {sender: [entry(table, r) for r in range(n_rounds)] for sender, _, n_rounds, table, *_ in offers}
+    _refuse_repeated_keys(keys)
+    _refuse_small_order(keys)
+    return digest("epoch", session_id, *parts)
 
 
 def open_box(links: Links, offer: Offer) -> bytearray:
@@ -117,9 +137,14 @@ def open_box(links: Links, offer: Offer) -> bytearray:
 
 def offer_body(offer: Offer, session_id: bytes) -> bytes:
     """Return what the sender signs: everything but the boxes."""
-    numbers = (offer.epoch, offer.n_rounds)
-    commitments = (offer.sum_commitments, offer.cover_commitments)
-    return digest("offer", session_id, offer.sender, *numbers, offer.keys, *commitments)
+    *signed, _ = _public_part(offer)
+    return remembered_digest("offer", session_id, *signed)
+
+
+def _public_part(offer: Offer) -> _PublicPart:
+    """Return everything but the boxes."""
+    tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
+    return (offer.sender, offer.epoch, offer.n_rounds, *tables, offer.signature)
 
 
 def commitment(session_id: bytes, sender: str, *, epoch: int, round: int, kind: int, seed: bytes) -> bytes:
@@ -200,8 +225,8 @@ def _box_key(links: Links, peer: str, *, dealer: str, receiver: str, body: bytes
     return links.key(peer, digest("box", links.session_id, dealer, receiver, body))
 
 
-def _check_offer(offer: Offer, *, session_id: bytes, public: bytes) -> None:
-    """Refuse an offer that is malformed or not signed by the pinned identity."""
+def _check_form(offer: Offer) -> None:
+    """Refuse an offer that is malformed."""
     numbers = (offer.epoch, offer.n_rounds)
     if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
         raise ProtocolError(
@@ -218,27 +243,23 @@ def _check_offer(offer: Offer, *, session_id: bytes, public: bytes) -> None:
             f"The offer of site {offer.sender} must have 32 bytes per round in each table; got a different length or "
             "type. Exclude the site."
         )
-    if not verify(public, offer.signature, offer_body(offer, session_id)):
-        raise ProtocolError(
-            f"The offer of site {offer.sender} was refused because it is not signed by its pinned identity for this "
-            "session. Compare fingerprints with that site."
-        )
+    if not isinstance(offer.signature, bytes):
+        raise ProtocolError(f"The signature of site {offer.sender} must be bytes. Exclude the site.")
 
 
-def _refuse_repeated_keys(offers: Sequence[Offer]) -> None:
+def _refuse_repeated_keys(keys: Mapping[str, Sequence[bytes]]) -> None:
     """Refuse offers in which a round key serves two sites or two rounds."""
-    keys = [entry(offer.keys, r) for offer in offers for r in range(offer.n_rounds)]
-    if len(set(keys)) != len(keys):
+    every = [key for own in keys.values() for key in own]
+    if len(set(every)) != len(every):
         raise ProtocolError("round keys must be distinct; got one key twice.")
 
 
-def _refuse_small_order(offers: Sequence[Offer]) -> None:
+def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
     """Refuse round keys that give no secret, now: when a mask is made of them, a site has been charged already."""
-    for offer in offers:
-        for number in range(offer.n_rounds):
-            key = entry(offer.keys, number)
+    for sender, own in keys.items():
+        for key in own:
             if key[:31] + bytes([key[31] & 0x7F]) in _SMALL_ORDER:
                 raise ProtocolError(
-                    f"The offer of site {offer.sender} was refused because a round key is of small order. "
+                    f"The offer of site {sender} was refused because a round key is of small order. "
                     "Nothing was charged for this epoch. Install the same dpcape version everywhere."
                 )

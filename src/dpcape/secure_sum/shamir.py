@@ -7,7 +7,8 @@ Python integers suffice: one secret costs microseconds for ten holders and milli
 from __future__ import annotations
 
 import math
-import secrets
+import operator
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -16,16 +17,19 @@ from dpcape.errors import ProtocolError
 PRIME = 2**256 + 297
 SECRET_BYTES = 32
 SHARE_BYTES = 33
+_DRAWN_BYTES = 64
 
 
 def split(secret: bytes, *, threshold: int, n_shares: int) -> list[bytes]:
     """Return shares 1..n_shares of a secret; any `threshold` of them rebuild it and fewer reveal nothing.
 
-    Every secret has fresh coefficients from the operating system's generator.
+    The first ``threshold - 1`` shares are drawn from the operating system's generator; with the secret, the value at 0,
+    they determine the polynomial and so the other shares. Values of a uniformly drawn polynomial have the same
+    distribution, since polynomials and their values at `threshold` points correspond one to one.
     """
-    coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
-    coefficients.append(int.from_bytes(secret, "big"))
-    return [_value(coefficients, index).to_bytes(SHARE_BYTES, "big") for index in range(1, n_shares + 1)]
+    points = [int.from_bytes(secret, "big"), *_drawn(threshold - 1)]
+    others = [sum(map(operator.mul, weights, points)) % PRIME for weights in _extensions(threshold, n_shares)]
+    return [value.to_bytes(SHARE_BYTES, "big") for value in (*points[1:], *others)]
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
@@ -61,15 +65,30 @@ def decode(share: object) -> int:
     return value
 
 
-def _value(coefficients: list[int], index: int) -> int:
-    """Return the polynomial at a small index by Horner's rule, highest coefficient first.
+def _drawn(number: int) -> list[int]:
+    """Return random field elements; reducing 512 bits leaves them within 2^-255 of uniform."""
+    random = os.urandom(_DRAWN_BYTES * number)
+    return [
+        int.from_bytes(random[start : start + _DRAWN_BYTES], "big") % PRIME
+        for start in range(0, len(random), _DRAWN_BYTES)
+    ]
 
-    One reduction at the end is several times faster than one per step: the index is small.
+
+@lru_cache(maxsize=8)
+def _extensions(threshold: int, n_shares: int) -> tuple[tuple[int, ...], ...]:
+    """Return the Lagrange weights of the points 0 .. threshold - 1 for each of the values at threshold .. n_shares.
+
+    The weight of i at k is (-1)^(t-1-i) k (k-1) ... (k-t+1) / ((k - i) i! (t-1-i)!).
     """
-    value = 0
-    for coefficient in coefficients:
-        value = value * index + coefficient
-    return value % PRIME
+    top = threshold - 1
+    bottoms = [(-1) ** (top - i) * math.factorial(i) * math.factorial(top - i) for i in range(threshold)]
+    inverses = [pow(bottom, -1, PRIME) for bottom in bottoms]
+    gaps = [0, *(pow(gap, -1, PRIME) for gap in range(1, n_shares + 1))]
+    products = [(k, math.prod(range(k - top, k + 1)) % PRIME) for k in range(threshold, n_shares + 1)]
+    return tuple(
+        tuple(product * gaps[k - i] % PRIME * inverse % PRIME for i, inverse in enumerate(inverses))
+        for k, product in products
+    )
 
 
 @lru_cache(maxsize=256)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 
 VERSION = "dpcape secure sum 1"
+_START = b"s" + len(VERSION).to_bytes(8, "big") + VERSION.encode()
 
 
 def digest(label: str, *parts: bytes | str | int) -> bytes:
@@ -14,17 +16,20 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
     Type and length make the encoding injective: two different lists of parts are never encoded as the same string.
     Integers must lie in [0, 2^64).
     """
-    return hashlib.sha256(b"".join([_encoded(part) for part in (VERSION, label, *parts)])).digest()
+    pieces = [_START]
+    for part in (label, *parts):
+        if isinstance(part, str):
+            text = part.encode()
+            pieces += (b"s", len(text).to_bytes(8, "big"), text)
+        elif isinstance(part, bytes):
+            pieces += (b"b", len(part).to_bytes(8, "big"), part)
+        else:
+            pieces += (b"i", part.to_bytes(8, "big"))
+    return hashlib.sha256(b"".join(pieces)).digest()
 
 
-def _encoded(part: bytes | str | int) -> bytes:
-    """Return the type mark, length and bytes of one part."""
-    if isinstance(part, bytes):
-        return b"b" + len(part).to_bytes(8, "big") + part
-    if isinstance(part, str):
-        text = part.encode()
-        return b"s" + len(text).to_bytes(8, "big") + text
-    return b"i" + part.to_bytes(8, "big")
+# For public parts alone. Sites in one process compute the digests of the same hellos, offers and sets.
+remembered_digest = functools.lru_cache(maxsize=2**11, typed=True)(digest)
 
 
 def equal(left: bytes, right: bytes) -> bool:
