@@ -130,6 +130,8 @@ def test_altered_terms_are_refused(what: str) -> None:
         ProtocolSettings(name="cape", n_colluding=0, minimum_sites=4, cancelling_ratio=math.nan),
         ProtocolSettings(name="cape", n_colluding=0, minimum_sites=4, cancelling_ratio=1e9),
         ProtocolSettings(name="secure-sum", n_colluding=1, minimum_sites=5),
+        ProtocolSettings(name="secure-sum", n_colluding=1, minimum_sites=4, n_neighbours=3),
+        ProtocolSettings(name="cape", n_colluding=1, minimum_sites=4, cancelling_ratio=100.0, n_neighbours=-4),
         ProtocolSettings(name="dealer", n_colluding=0, minimum_sites=3, cancelling_ratio=1.0),
         ProtocolSettings(name="dealer", n_colluding=4, minimum_sites=4, cancelling_ratio=1.0),
         ProtocolSettings(name="independent", n_colluding=3, minimum_sites=0),

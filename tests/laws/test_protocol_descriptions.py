@@ -33,8 +33,15 @@ each_protocol = pytest.mark.parametrize("name", PROTOCOLS)
 each_plannable = pytest.mark.parametrize("name", PLANNABLE)
 PARAMETERS_OF = {name: {parameter.name for parameter in protocol.parameters} for name, protocol in PROTOCOLS.items()}
 ClosedForm = Callable[[float, float, float], tuple[float, float]]
-# Values that are not the usual ones.
-UNUSUAL: dict[str, Any] = {"n_colluding": 1, "minimum_sites": 4, "cancelling_ratio": 7.0, "dealer": "kiel"}
+# Values that are not the usual ones, for many sites: a sparse graph needs them.
+N_SITES = 60
+UNUSUAL: dict[str, Any] = {
+    "n_colluding": 1,
+    "minimum_sites": 58,
+    "cancelling_ratio": 7.0,
+    "dealer": "kiel",
+    "n_neighbours": 14,
+}
 STUDY = """\
 [study]
 name = "first"
@@ -44,11 +51,7 @@ delta = 1e-5
 [protocol]
 kind = "{kind}"
 {lines}
-[sites.lima]
-[sites.lyon]
-[sites.oslo]
-[sites.rome]
-[sites.york]
+{sites}
 [data]
 kind = "rows"
 features = 6
@@ -63,6 +66,7 @@ def protocols_of(name: str, n_sites: int) -> Iterator[Protocol]:
         "minimum_sites": (None, n_sites - 1),
         "cancelling_ratio": (0.01, 1.0, 100.0),
         "dealer": ("",),
+        "n_neighbours": (None,),
     }
     own = [parameter.name for parameter in PROTOCOLS[name].parameters]
     for chosen in product(*(values[key] for key in own)):
@@ -152,7 +156,7 @@ def test_parameters_are_those_of_the_constructor(name: str) -> None:
 def test_names_travel_and_come_back(name: str) -> None:
     own = {parameter.name: UNUSUAL[parameter.name] for parameter in PROTOCOLS[name].parameters}
     protocol = make_protocol(name, **own)
-    sent = protocol.settings(5)
+    sent = protocol.settings(N_SITES)
     assert sent.name == name
     again = from_settings(msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=ProtocolSettings))
     assert again == protocol
@@ -187,9 +191,10 @@ def test_what_no_protocol_has_is_refused_with_the_nearest_name() -> None:
 
 def study_of(kind: str, values: dict[str, Any]) -> Study:
     lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
+    sites = "\n".join(f"[sites.site{k:02d}]" for k in range(N_SITES))
     # A noise dealer has a name on an engine alone.
     engine = '[federation]\nengine = "flare"\n' if "dealer" in values else ""
-    return Study.parse(STUDY.format(kind=kind, lines=lines) + engine)
+    return Study.parse(STUDY.format(kind=kind, lines=lines, sites=sites) + engine)
 
 
 @each_protocol

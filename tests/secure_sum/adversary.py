@@ -53,10 +53,13 @@ class Adversary:
             value = {SUM: opening.sum_seed, COVER: opening.cover_seed, KEY: b""}[kind]
             if value:
                 return value
-        return self._from_shares(self._shares_of(site, round, kind))
+        shares, threshold = self._shares_of(site, round, kind), self.epoch.graph.threshold(site)
+        return shamir.combine(dict(sorted(shares.items())[:threshold])) if len(shares) >= threshold else None
 
     def _shares_of(self, site: str, round: int, kind: int) -> dict[int, bytes]:
-        index = self.sites.config.index
+        def index(holder: str) -> int:
+            return self.epoch.graph.index(site, holder)
+
         shares = {
             index(holder): share_at(box, round, kind) for (dealer, holder), box in self.shares.items() if dealer == site
         }
@@ -68,12 +71,6 @@ class Adversary:
             if message.round == round and site in table:
                 shares[index(message.sender)] = table[site]
         return shares
-
-    def _from_shares(self, shares: dict[int, bytes]) -> bytes | None:
-        threshold = self.sites.config.threshold
-        if len(shares) < threshold:
-            return None
-        return shamir.combine(dict(sorted(shares.items())[:threshold]))
 
     def pair(self, one: str, other: str, round: int, size: int) -> bytes | None:
         """Key of a pair mask, if the round key of either end can be had."""
@@ -112,8 +109,8 @@ class Adversary:
         seed = self.secret(site, round, SUM)
         if seed is not None:
             minus.append(self_key(seed, SUM, epoch_digest=self.epoch.digest, round=round, size=vector.size))
-        for peer in self.epoch.roster:
-            key = None if peer == site else self.pair(site, peer, round, vector.size)
+        for peer in self.epoch.graph.neighbours(site):
+            key = self.pair(site, peer, round, vector.size)
             if key is not None:
                 (minus if peer > site else plus).append(key)
         return masked(vector, plus=plus, minus=minus)
@@ -126,6 +123,7 @@ class Adversary:
             while edge:
                 group |= edge
                 left -= edge
-                edge = {n for n in left if n not in known and not group <= known}
+                joined = {n for name in edge - known for n in self.epoch.graph.neighbours(name)}
+                edge = left & joined - known
             found.append(tuple(sorted(group)))
         return found

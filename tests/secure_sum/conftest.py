@@ -5,8 +5,22 @@ from __future__ import annotations
 import pytest
 
 from dpcape.secure_sum import RecoverRound
+from dpcape.secure_sum.transcript import digest
 
 from .consortium import Consortium
+
+
+@pytest.fixture
+def fixed_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw the sparse graphs of sessions from the order in which they come, and not from their random ids."""
+    known: list[bytes] = []
+
+    def numbered(label: str, session_id: bytes) -> bytes:
+        if session_id not in known:
+            known.append(session_id)
+        return digest(label, known.index(session_id))
+
+    monkeypatch.setattr("dpcape.secure_sum.graph.digest", numbered)
 
 
 @pytest.fixture

@@ -25,10 +25,18 @@ Vectors = dict[str, NDArray[np.uint64]]
 class Consortium:
     """Sites that have begun a session, and what the aggregator knows of them."""
 
-    def __init__(self, n_sites: int = 4, *, threshold: int | None = None, n_colluding: int = 0, seed: int = 1):
+    def __init__(
+        self,
+        n_sites: int = 4,
+        *,
+        threshold: int | None = None,
+        n_colluding: int = 0,
+        n_neighbours: int = 0,
+        seed: int = 1,
+    ):
         names = tuple(f"site{k:03d}" for k in range(n_sites))
         threshold = threshold or (n_sites + n_colluding) // 2 + 1
-        self.config = Config(sites=names, threshold=threshold, n_colluding=n_colluding, purpose=b"test")
+        self.config = Config(names, threshold, n_colluding, b"test", n_neighbours)
         self.identities = {name: Identity.generate() for name in names}
         self.pinned = {name: identity.public for name, identity in self.identities.items()}
         self.sites = {name: self.session(name) for name in names}

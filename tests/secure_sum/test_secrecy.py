@@ -192,7 +192,7 @@ def test_with_one_sharing_for_two_rounds_a_drop_out_opens_the_other(monkeypatch:
     stolen = {}
     for name in survivors:
         opening = sites.sites[name].open(round=1, survivors=survivors, signatures=later.quorum())
-        stolen[sites.config.index(name)] = opening.key_shares[victim]
+        stolen[adversary.epoch.graph.index(victim, name)] = opening.key_shares[victim]
     assert adversary.secret(victim, 0, 2) is None
     monkeypatch.setattr(adversary, "_shares_of", lambda site, round, kind: stolen if kind == 2 else {})
     np.testing.assert_array_equal(adversary.unmask(victim, 0), vectors[victim])

@@ -162,12 +162,12 @@ class TestWrongShares:
 def test_it_takes_threshold_holders_to_rebuild_a_secret_and_no_fewer(threshold: int) -> None:
     """One holder less must not be enough: the aggregator may pool the shares of `n_colluding` sites."""
     sites = Consortium(5, threshold=threshold).begin()
-    sites.epoch(n_rounds=2)
+    graph = sites.epoch(n_rounds=2).graph
     epochs = {name: session._recover._epoch for name, session in sites.sites.items()}
     dealer, *holders = sites.names
     for round, kind in itertools.product(range(2), range(3)):
         secret = epochs[dealer].secret(round, kind)
-        shares = {sites.config.index(name): epochs[name].share(dealer, round, kind) for name in holders}
+        shares = {graph.index(dealer, name): epochs[name].share(dealer, round, kind) for name in holders}
         for count in range(1, len(shares) + 1):
             for chosen in itertools.combinations(shares.items(), count):
                 assert (rebuilt(dict(chosen)) == secret) == (count >= threshold)

@@ -124,7 +124,8 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def _are_close(left: float | dict[str, float], right: float | dict[str, float]) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_are_close(left[key], right[key]) for key in left)
+        # Nearly always equal to the last bit, which is found out faster.
+        return left == right or (left.keys() == right.keys() and all(_are_close(left[key], right[key]) for key in left))
     return math.isclose(left, right, rel_tol=1e-9)  # type: ignore[arg-type]  # both are floats here
 
 

@@ -40,6 +40,7 @@ class ProtocolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Name and parameters of a protocol, with ``minimum_sites`` explicit.
 
     ``dealer`` names the participant that deals noise; without one it is left out of the encoding, and so of digests.
+    ``n_neighbours`` is left out of messages and digests unless it is set.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ProtocolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     minimum_sites: int = 1
     cancelling_ratio: float = 0.0
     dealer: str | msgspec.UnsetType = msgspec.UNSET
+    n_neighbours: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

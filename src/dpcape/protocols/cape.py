@@ -18,15 +18,16 @@ from dpcape.arrays import IntArray
 from dpcape.errors import ProtocolError
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
-from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, ProtocolParameter
+from dpcape.protocols.parameters import CANCELLING_RATIO, MINIMUM_SITES, N_COLLUDING, N_NEIGHBOURS, ProtocolParameter
 from dpcape.protocols.protocol import CoordinatorRole, Messenger, Outcome, SiteContext, SiteRole
 from dpcape.protocols.secure_session import (
-    SECURE_SUM_ASSUMPTIONS,
     TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
+    check_sum_neighbours,
     check_sum_sites,
     request_digest,
+    sum_assumptions,
     words_of,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
@@ -50,6 +51,9 @@ class Cape(ZeroSum):
     cancelling_ratio : float
         Variance of a site's cancelling draw over n times that of its own noise. The papers use 1; a larger ratio costs
         no accuracy.
+    n_neighbours : int or None
+        Largest number of sites that a site shares masks with, for hundreds of sites; None for all. Noise and guarantee
+        do not depend on it; a set of survivors that colluding sites might split is refused.
 
     Privacy
     -------
@@ -66,6 +70,7 @@ class Cape(ZeroSum):
     n_colluding: int
     minimum_sites: int | None = None
     cancelling_ratio: float = 100.0
+    n_neighbours: int | None = None
 
     name: ClassVar[str] = "cape"
     title: ClassVar[str] = "CAPE"
@@ -74,18 +79,20 @@ class Cape(ZeroSum):
         "The aggregator sees the noisy total of every site. Noise that the sites agreed on cancels in the sum over "
         "sites; each site's own stays in the result."
     )
-    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES, CANCELLING_RATIO)
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES, CANCELLING_RATIO, N_NEIGHBOURS)
     rank: ClassVar[int] = 1
     least_sites: ClassVar[int] = 3
     too_few: ClassVar[str] = TOO_FEW_FOR_A_SUM
     vectors: ClassVar[int] = 2
 
     def settings(self, n_sites: int) -> ProtocolSettings:
+        least = check_sum_sites(self, n_sites, self.minimum_sites)
         return ProtocolSettings(
             name=self.name,
             n_colluding=self.n_colluding,
-            minimum_sites=check_sum_sites(self, n_sites, self.minimum_sites),
+            minimum_sites=least,
             cancelling_ratio=check_ratio(self.cancelling_ratio),
+            n_neighbours=check_sum_neighbours(self.n_neighbours, n_sites, self.n_colluding, least),
         )
 
     @classmethod
@@ -94,13 +101,14 @@ class Cape(ZeroSum):
             n_colluding=settings.n_colluding,
             minimum_sites=settings.minimum_sites,
             cancelling_ratio=settings.cancelling_ratio,
+            n_neighbours=settings.n_neighbours or None,
         )
 
     def n_honest(self, n_sites: int) -> int:
         return self.settings(n_sites).minimum_sites - self.n_colluding
 
     def assumptions(self) -> tuple[str, ...]:
-        return SECURE_SUM_ASSUMPTIONS
+        return sum_assumptions(self.n_neighbours)
 
     def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
         return _CapeCoordinator(messenger, terms)

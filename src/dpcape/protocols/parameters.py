@@ -37,5 +37,6 @@ class ProtocolParameter:
 
 N_COLLUDING = ProtocolParameter("n_colluding", "Sites that may collude", required=True)
 MINIMUM_SITES = ProtocolParameter("minimum_sites", "Sites that must finish", least=1)
+N_NEIGHBOURS = ProtocolParameter("n_neighbours", "Sites that a site shares masks with", least=4)
 CANCELLING_RATIO = ProtocolParameter("cancelling_ratio", "Cancelling ratio", kind="number", default=100.0)
 DEALER_NAME = ProtocolParameter("dealer", "Participant that deals noise", kind="name", default="")

@@ -59,7 +59,7 @@ def make_protocol(name: str, **parameters: float | str | None) -> Protocol:
     Examples
     --------
     >>> make_protocol("cape", n_colluding=1)
-    Cape(n_colluding=1, minimum_sites=None, cancelling_ratio=100.0)
+    Cape(n_colluding=1, minimum_sites=None, cancelling_ratio=100.0, n_neighbours=None)
     >>> make_protocol("independent", n_colluding=1)
     Independent(minimum_sites=None)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +23,7 @@ from dpcape.protocols.protocol import (
     check_least_sites,
     check_minimum,
 )
-from dpcape.secure_sum import AggregatorEpoch, Config, Hello, Offer, RecoverRound, Session
+from dpcape.secure_sum import AggregatorEpoch, Config, Hello, Offer, RecoverRound, Session, check_neighbours
 from dpcape.transport.messages import (
     Accept,
     Accepted,
@@ -70,13 +71,62 @@ def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None)
     return check_minimum(minimum_sites, n_sites, least, why)
 
 
+def check_sum_neighbours(
+    n_neighbours: int | None, n_sites: int, n_colluding: int, minimum_sites: int
+) -> int | msgspec.UnsetType:
+    """Return the ``n_neighbours`` of a secure sum for messages, or raise if it is infeasible.
+
+    Sites certify every set of survivors, so a number that is too small costs runs, not privacy.
+    """
+    if n_neighbours is None:
+        return msgspec.UNSET
+    check_neighbours(n_neighbours, n_sites)
+    least = enough_neighbours(n_sites, n_colluding, minimum_sites)
+    if n_neighbours < least:
+        advice = f"Use {least} or more." if least <= n_sites - 2 else "Leave it out for masks between all sites."
+        raise InvalidParameter(
+            f"n_neighbours must be at least {least} with {n_sites} sites of which {n_colluding} may collude and "
+            f"{minimum_sites} must finish, or sets of survivors would be refused; got {n_neighbours}. {advice}"
+        )
+    return n_neighbours
+
+
+def enough_neighbours(n_sites: int, n_colluding: int, minimum_sites: int) -> int:
+    """Return a number of neighbours with which sites nearly always certify the fewest survivors, dropped at random.
+
+    With k neighbours left on average, the second eigenvalue of a random graph is near k - 2 sqrt(k); the last term is
+    for the site that lost most. (``tests/secure_sum/test_graph.py`` tries it.)
+    """
+    part = minimum_sites / n_sites
+    for number in range(4, n_sites, 2):
+        left = number * part
+        unlucky = math.sqrt(2 * math.log(minimum_sites) * left * (1 - part))
+        if left - 2 * math.sqrt(left) - unlucky > n_colluding:
+            return number
+    return n_sites
+
+
+def sum_assumptions(n_neighbours: int | None) -> tuple[str, ...]:
+    """Return, in words, what the guarantee of a secure sum rests on."""
+    if n_neighbours is None:
+        return SECURE_SUM_ASSUMPTIONS
+    sparse = (
+        f"each site shares masks with at most {n_neighbours} others; sites refuse any set of survivors in which the "
+        "colluding sites might separate honest ones"
+    )
+    return (*SECURE_SUM_ASSUMPTIONS, sparse)
+
+
 def session_config(terms: Terms, sites: Sequence[str], session: int) -> Config:
     """Return the configuration of secure-sum session number ``session`` of an allowance."""
+    neighbours = terms.settings.n_neighbours or 0
     return Config(
         sites=tuple(sorted(sites)),
         threshold=terms.settings.minimum_sites,
         n_colluding=terms.settings.n_colluding,
         purpose=hashlib.sha256(terms.digest() + session.to_bytes(8, "big")).digest(),
+        # When few sites are left, masks between all of them cost no more.
+        n_neighbours=neighbours if neighbours <= len(sites) - 2 else 0,
     )
 
 
@@ -149,9 +199,10 @@ class SessionCoordinator(CoordinatorRole):
     def _hand_round(self, config: Config, offered: Mapping[str, Offered]) -> AggregatorEpoch | None:
         """Send every site its boxes; return the epoch, or None if a site was lost."""
         offers = [offered[site].offer for site in config.sites]
+        bare = [msgspec.structs.replace(offer, boxes={}) for offer in offers]
         accepted, missing = self._ask_all(
             config.sites,
-            lambda site: Accept(offers=tuple(offer.addressed_to(site) for offer in offers)),
+            lambda site: Accept(offers=_addressed(offers, site, bare)),
             Accepted,
         )
         if self._lost(missing):
@@ -193,6 +244,14 @@ class SessionCoordinator(CoordinatorRole):
         self._require_enough(tuple(shares), "could help to open the round")
         for reply in shares.values():
             gathered.add_shares(reply.shares)
+
+
+def _addressed(offers: Sequence[Offer], site: str, bare: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Return the offers, each with the site's box alone; ``bare`` are the same offers without boxes."""
+    return tuple(
+        offer.addressed_to(site) if site in offer.boxes else without
+        for offer, without in zip(offers, bare, strict=True)
+    )
 
 
 class SessionSite(SiteRole):

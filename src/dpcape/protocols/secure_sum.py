@@ -16,7 +16,7 @@ from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.independent import noisy_total
-from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING, ProtocolParameter
+from dpcape.protocols.parameters import MINIMUM_SITES, N_COLLUDING, N_NEIGHBOURS, ProtocolParameter
 from dpcape.protocols.protocol import (
     CoordinatorRole,
     Messenger,
@@ -27,12 +27,13 @@ from dpcape.protocols.protocol import (
     with_colluders,
 )
 from dpcape.protocols.secure_session import (
-    SECURE_SUM_ASSUMPTIONS,
     TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
+    check_sum_neighbours,
     check_sum_sites,
     request_digest,
+    sum_assumptions,
     words_of,
 )
 from dpcape.secure_sum import from_ring, to_ring
@@ -52,6 +53,9 @@ class SecureSum(Protocol):
         Number of sites that may share everything they know with the aggregator; no default.
     minimum_sites : int or None
         Number of sites that must finish; None for all. Noise is calibrated for the fewest.
+    n_neighbours : int or None
+        Largest number of sites that a site shares masks with, for hundreds of sites; None for all. Noise and guarantee
+        do not depend on it; a set of survivors that colluding sites might split is refused.
 
     Privacy
     -------
@@ -61,12 +65,13 @@ class SecureSum(Protocol):
 
     n_colluding: int
     minimum_sites: int | None = None
+    n_neighbours: int | None = None
 
     name: ClassVar[str] = "secure-sum"
     title: ClassVar[str] = "secure sum"
     summary: ClassVar[str] = "only the sum is seen"
     seen: ClassVar[str] = "The aggregator sees the noisy sum over the sites that finish, and no site's part of it."
-    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES)
+    parameters: ClassVar[tuple[ProtocolParameter, ...]] = (N_COLLUDING, MINIMUM_SITES, N_NEIGHBOURS)
     rank: ClassVar[int] = 2
     least_sites: ClassVar[int] = 3
     too_few: ClassVar[str] = TOO_FEW_FOR_A_SUM
@@ -78,11 +83,20 @@ class SecureSum(Protocol):
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_sum_sites(self, n_sites, self.minimum_sites)
-        return ProtocolSettings(name=self.name, n_colluding=self.n_colluding, minimum_sites=least)
+        return ProtocolSettings(
+            name=self.name,
+            n_colluding=self.n_colluding,
+            minimum_sites=least,
+            n_neighbours=check_sum_neighbours(self.n_neighbours, n_sites, self.n_colluding, least),
+        )
 
     @classmethod
     def from_settings(cls, settings: ProtocolSettings) -> SecureSum:
-        return cls(n_colluding=settings.n_colluding, minimum_sites=settings.minimum_sites)
+        return cls(
+            n_colluding=settings.n_colluding,
+            minimum_sites=settings.minimum_sites,
+            n_neighbours=settings.n_neighbours or None,
+        )
 
     def n_honest(self, n_sites: int) -> int:
         return self.settings(n_sites).minimum_sites - self.n_colluding
@@ -114,7 +128,7 @@ class SecureSum(Protocol):
         return with_colluders("the aggregator", self.n_colluding)
 
     def assumptions(self) -> tuple[str, ...]:
-        return SECURE_SUM_ASSUMPTIONS
+        return sum_assumptions(self.n_neighbours)
 
     def coordinator(self, messenger: Messenger, terms: Terms) -> CoordinatorRole:
         return _SecureSumCoordinator(messenger, terms)

@@ -86,7 +86,9 @@ class RecoverRound:
             raise ProtocolError("The survivor set of this round is already settled. Begin a new round.")
         kinds = [set(vectors) for vectors in (self._masked, self._covered) if vectors]
         arrived = set.intersection(*kinds) if kinds else set()
-        self.survivors = self._epoch.config.check_roster(sorted(arrived), within=self._epoch.roster)
+        survivors = self._epoch.config.check_roster(sorted(arrived), within=self._epoch.roster)
+        self._epoch.graph.check_connected(survivors)
+        self.survivors = survivors
         self._statement = statement(
             self._epoch.digest,
             round=self._round,
@@ -141,10 +143,11 @@ class RecoverRound:
                     f"The opening of site {opening.sender} was refused because its seed does not match the commitment. "
                     "Treat the site as missing."
                 )
-        if set(opening.key_shares) != set(self.dropped if self._masked else ()):
+        held = set(self.dropped).intersection(self._epoch.graph.neighbours(opening.sender))
+        if set(opening.key_shares) != (held if self._masked else set()):
             raise ProtocolError(
                 f"The opening of site {opening.sender} was refused because it does not hold one share for each dropped "
-                "site. Treat the site as missing."
+                "site that shared with it. Treat the site as missing."
             )
         self._openings[opening.sender] = opening
 
@@ -156,7 +159,7 @@ class RecoverRound:
     @property
     def dropped(self) -> tuple[str, ...]:
         """Sites of the epoch's roster outside the settled set."""
-        return tuple(name for name in self._epoch.roster if name not in self.survivors)
+        return tuple(sorted(set(self._epoch.roster).difference(self.survivors)))
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -237,8 +240,9 @@ class RecoverRound:
 
     def _seed_shares(self, site: str, kind: int) -> dict[str, bytes]:
         """Return the shares of a lost survivor's seed, by holder."""
+        holders = set(self._epoch.graph.neighbours(site))
         tables = {name: m.sum_shares if kind == SUM else m.cover_shares for name, m in self._shares.items()}
-        return {holder: table[site] for holder, table in tables.items() if site in table and holder != site}
+        return {holder: table[site] for holder, table in tables.items() if site in table and holder in holders}
 
     def _residual_keys(self, size: int) -> tuple[list[bytes], list[bytes]]:
         """Return the keys of the pair masks that dropped sites left in the sum: to be added, to be subtracted."""
@@ -247,9 +251,13 @@ class RecoverRound:
         )
         plus: list[bytes] = []
         minus: list[bytes] = []
+        survivors = set(self.survivors)
         for lost in self.dropped:
+            masked_with = [name for name in self._epoch.graph.neighbours(lost) if name in survivors]
+            if not masked_with:
+                continue
             private = X25519PrivateKey.from_private_bytes(self._round_key(lost))
-            for name in self.survivors:
+            for name in masked_with:
                 public = entry(self._epoch.offers[name].keys, self._round)
                 key = pair_key(private, public, names=(lost, name), context=context)
                 (plus if name > lost else minus).append(key)
@@ -257,12 +265,13 @@ class RecoverRound:
 
     def _round_key(self, lost: str) -> bytes:
         """Return the round key of a dropped site, rebuilt from the survivors' shares."""
-        shares = {holder: opening.key_shares[lost] for holder, opening in self._openings.items()}
+        tables = {holder: opening.key_shares for holder, opening in self._openings.items()}
+        shares = {holder: table[lost] for holder, table in tables.items() if lost in table}
         return self._rebuilt(lost, shares, lambda key: self._epoch.fits(lost, key, round=self._round))
 
     def _rebuilt(self, dealer: str, shares: Mapping[str, bytes], right: Callable[[bytes], bool]) -> bytes:
         """Return the secret of a site, from shares by holder; wrong shares are reported in `complaints`."""
-        secret, wrong = rebuild(shares, dealer=dealer, config=self._epoch.config, right=right)
+        secret, wrong = rebuild(shares, dealer=dealer, graph=self._epoch.graph, right=right)
         for holder in wrong:
             self.complaints.append(
                 f"Round {self._round}: the share of site {dealer} sent by site {holder} is wrong; one of them is at "

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dpcape.errors import ProtocolError
 from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.graph import masking_graph
 from dpcape.secure_sum.identity import verify
 from dpcape.secure_sum.links import check_hellos
 from dpcape.secure_sum.messages import Hello, Offer
@@ -45,6 +46,7 @@ class AggregatorEpoch:
         _, self.session_id = check_hellos(hellos, config=config, pinned=pinned)
         self.offers, self.digest = check_offers(offers, config=config, session_id=self.session_id, pinned=pinned)
         self.config = config
+        self.graph = masking_graph(config, self.session_id)
         self.pinned = dict(pinned)
         self.roster = tuple(self.offers)
         first = self.offers[self.roster[0]]

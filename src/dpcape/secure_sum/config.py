@@ -26,6 +26,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Number of sites that may share everything they know with the aggregator.
     purpose : bytes
         Digest of the study and allowance terms, to which the session is bound.
+    n_neighbours : int
+        Largest number of sites that a site shares masks with, even and at least 4; 0 for all other sites.
 
     Edge cases
     ----------
@@ -34,6 +36,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold > number of sites                InvalidParameter
     2 * threshold <= sites + n_colluding       InvalidParameter
     threshold - n_colluding < 2                InvalidParameter
+    n_neighbours odd, below 4 or too large     InvalidParameter
     =========================================  ================
 
     Examples
@@ -46,12 +49,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: int
     n_colluding: int
     purpose: bytes
+    n_neighbours: int = 0
 
     def __post_init__(self) -> None:
         _check_names(self.sites)
         _check_counts(len(self.sites), self.threshold, self.n_colluding)
         if not isinstance(self.purpose, bytes):
             raise InvalidParameter(f"purpose must be bytes; got {type(self.purpose).__name__}. Pass a digest.")
+        if self.n_neighbours != 0:
+            check_neighbours(self.n_neighbours, len(self.sites))
 
     @property
     def floor(self) -> int:
@@ -60,11 +66,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def digest(self) -> bytes:
         """Return the digest of the configuration."""
-        return digest("config", self.threshold, self.n_colluding, self.purpose, *self.sites)
-
-    def index(self, site: str) -> int:
-        """Return the index of a site's shares, from 1."""
-        return self.sites.index(site) + 1
+        graph = ("sparse config", self.n_neighbours) if self.n_neighbours else ("config",)
+        return digest(*graph, self.threshold, self.n_colluding, self.purpose, *self.sites)
 
     def check_roster(self, roster: Sequence[str], *, within: Sequence[str]) -> tuple[str, ...]:
         """Return the sorted roster, or raise unless its names are distinct, all in `within` and enough."""
@@ -83,6 +86,21 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "Start a new run when more sites are present."
             )
         return names
+
+
+def check_neighbours(n_neighbours: object, n_sites: int) -> int:
+    """Return the number of neighbours in a sparse graph, or raise if there is no such graph among `n_sites` sites."""
+    if not isinstance(n_neighbours, int) or isinstance(n_neighbours, bool) or n_neighbours % 2 or n_neighbours < 4:
+        raise InvalidParameter(
+            f"n_neighbours must be an even whole number of at least 4; got {n_neighbours!r}. Write for example 20, or "
+            "leave it out for masks between all sites."
+        )
+    if n_neighbours > n_sites - 2:
+        raise InvalidParameter(
+            f"n_neighbours must be at most {n_sites - 2} with {n_sites} sites; got {n_neighbours}. Leave it out for "
+            "masks between all sites."
+        )
+    return n_neighbours
 
 
 def _check_names(sites: tuple[str, ...]) -> None:

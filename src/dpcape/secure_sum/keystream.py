@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 KEY_BYTES = 32
 PIECE_WORDS = 32_768
 _WORD = np.dtype("<u8")
+_FROM_ZERO = modes.CTR(bytes(16))
 _SPARE = 15  # older versions of the cryptography package ask for a block less one byte of room
 
 
@@ -33,9 +34,10 @@ def masked(
     for start in range(0, result.size, PIECE_WORDS):
         piece = result[start : start + PIECE_WORDS]
         piece[:] = vector[start : start + PIECE_WORDS]
+        nothing, mask = zeros[: piece.nbytes], words[: piece.size]
         for stream, combine in streams:
-            stream.update_into(zeros[: piece.nbytes], buffer)
-            combine(piece, words[: piece.size], out=piece)
+            stream.update_into(nothing, buffer)
+            combine(piece, mask, out=piece)
     return result
 
 
@@ -52,4 +54,4 @@ def extract(secret: bytes, *, salt: bytes, context: bytes) -> bytes:
 
 def _stream(key: bytes) -> CipherContext:
     """Return the keystream of a key, from counter zero."""
-    return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    return Cipher(algorithms.AES256(key), _FROM_ZERO).encryptor()

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from dpcape.errors import ProtocolError
 from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.graph import masking_graph
 from dpcape.secure_sum.identity import KEY_BYTES, Identity, verify
 from dpcape.secure_sum.keystream import expand, extract
 from dpcape.secure_sum.messages import Hello
@@ -22,12 +23,13 @@ NONCE_BYTES = 16
 class Links(Sealed):
     """Secrets that a site shares with its peers once the hellos are checked; cannot be shown or pickled."""
 
-    __slots__ = ("_roots", "config", "name", "session_id")
+    __slots__ = ("_roots", "config", "graph", "name", "session_id")
 
     def __init__(self, name: str, *, config: Config, session_id: bytes, roots: Mapping[str, bytes]) -> None:
         self.name = name
         self.config = config
         self.session_id = session_id
+        self.graph = masking_graph(config, session_id)
         self._roots = dict(roots)
 
     def key(self, peer: str, context: bytes) -> bytes:
@@ -64,12 +66,13 @@ def check_hellos(
 def make_links(
     name: str, *, config: Config, private: X25519PrivateKey, hellos: Mapping[str, Hello], session_id: bytes
 ) -> Links:
-    """Return one secret per peer; the session id is the salt of every extraction."""
+    """Return one secret per neighbour; the session id is the salt of every extraction."""
+    graph = masking_graph(config, session_id)
+    graph.check_connected(config.sites)
     roots = {}
-    for peer in config.sites:
-        if peer != name:
-            shared = agree(private, hellos[peer].key, peer=peer)
-            roots[peer] = extract(shared, salt=session_id, context=digest("pair", *sorted((name, peer))))
+    for peer in graph.neighbours(name):
+        shared = agree(private, hellos[peer].key, peer=peer)
+        roots[peer] = extract(shared, salt=session_id, context=digest("pair", *sorted((name, peer))))
     return Links(name, config=config, session_id=session_id, roots=roots)
 
 

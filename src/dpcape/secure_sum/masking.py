@@ -53,7 +53,9 @@ class Retry(Sealed):
             self._last = max(self._last, (round, LARGEST_NUMBER))  # no further attempt of this round
             raise
         context = digest("retry", self._links.session_id, round, attempt, vector.size, *names)
-        keys = {peer: self._links.key(peer, context) for peer in names if peer != self._links.name}
+        present = set(names)
+        peers = [peer for peer in self._links.graph.neighbours(self._links.name) if peer in present]
+        keys = {peer: self._links.key(peer, context) for peer in peers}
         return add_pairs(vector, keys, name=self._links.name)
 
     def _checked(self, roster: Sequence[str]) -> tuple[str, ...]:
@@ -63,6 +65,7 @@ class Retry(Sealed):
             raise ProtocolError(
                 f"A roster must name the site it is sent to; {self._links.name} is missing. The aggregator is at fault."
             )
+        self._links.graph.check_connected(names)
         return names
 
     def _burn(self, round: int, attempt: int) -> None:

@@ -49,6 +49,7 @@ _SMALL_ORDER = frozenset(
     )
 )
 _PublicPart = tuple[str, int, int, bytes, bytes, bytes, bytes]
+_KINDS = (int, int, bytes, bytes, bytes, bytes)
 _NONCE = bytes(12)  # every box has a key of its own, used once
 
 
@@ -78,6 +79,11 @@ def check_offers(
         if not isinstance(offer, Offer):
             raise ProtocolError(f"offers must be Offer messages; got {type(offer).__name__}. Start a new run.")
     roster = config.check_roster([offer.sender for offer in offers], within=config.sites)
+    if config.n_neighbours and len(roster) < len(config.sites):
+        raise ProtocolError(
+            "The offers were refused because a site's is missing, and with n_neighbours all sites must offer. Start a "
+            "new run with the sites that are present."
+        )
     for offer in offers:
         _check_form(offer)
     by_sender = {offer.sender: offer for offer in sorted(offers, key=lambda offer: offer.sender)}
@@ -197,13 +203,13 @@ def _commitments(links: Links, secrets: bytearray, *, epoch: int, kind: int) -> 
 
 
 def _shares(links: Links, secrets: bytearray) -> list[bytes]:
-    """Return the shares of all secrets, one string for each site of the session in order."""
-    config, n_secrets = links.config, len(secrets) // SECRET_BYTES
+    """Return the shares of all secrets, one string for each of their holders in order."""
+    graph, n_secrets = links.graph, len(secrets) // SECRET_BYTES
     split = [
         shamir.split(
             bytes(secrets[k * SECRET_BYTES : (k + 1) * SECRET_BYTES]),
-            threshold=config.threshold,
-            n_shares=len(config.sites),
+            threshold=graph.threshold(links.name),
+            n_shares=len(graph.holders(links.name)),
         )
         for k in range(n_secrets)
     ]
@@ -211,9 +217,9 @@ def _shares(links: Links, secrets: bytearray) -> list[bytes]:
 
 
 def _seal(links: Links, shares: Sequence[bytes], *, body: bytes) -> dict[str, bytes]:
-    """Return one box for each peer, authenticated together with the signed part of the offer."""
+    """Return one box for each holder, authenticated together with the signed part of the offer."""
     boxes = {}
-    for peer, content in zip(links.config.sites, shares, strict=True):
+    for peer, content in zip(links.graph.holders(links.name), shares, strict=True):
         if peer != links.name:
             key = _box_key(links, peer, dealer=links.name, receiver=peer, body=body)
             boxes[peer] = AESGCM(key).encrypt(_NONCE, content, body)
@@ -227,6 +233,12 @@ def _box_key(links: Links, peer: str, *, dealer: str, receiver: str, body: bytes
 
 def _check_form(offer: Offer) -> None:
     """Refuse an offer that is malformed."""
+    tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
+    if (type(offer.epoch), type(offer.n_rounds), *map(type, tables), type(offer.signature)) == _KINDS:
+        # The usual case, decided at once: every site checks every offer.
+        lengths = {32 * offer.n_rounds, *map(len, tables)}
+        if 0 <= offer.epoch < 2**63 and 1 <= offer.n_rounds <= LARGEST_EPOCH and len(lengths) == 1:
+            return
     numbers = (offer.epoch, offer.n_rounds)
     if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
         raise ProtocolError(
@@ -237,7 +249,6 @@ def _check_form(offer: Offer) -> None:
         raise ProtocolError(
             f"n_rounds must be between 1 and {LARGEST_EPOCH}; got {offer.n_rounds}. Use several epochs."
         )
-    tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
     if any(not isinstance(table, bytes) or len(table) != 32 * offer.n_rounds for table in tables):
         raise ProtocolError(
             f"The offer of site {offer.sender} must have 32 bytes per round in each table; got a different length or "

@@ -7,13 +7,13 @@ from itertools import combinations, islice
 
 from dpcape.errors import ProtocolError, SiteLost
 from dpcape.secure_sum import shamir
-from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.graph import MaskingGraph
 
 MOST_TRIES = 2_000
 
 
 def rebuild(
-    shares: Mapping[str, bytes], *, dealer: str, config: Config, right: Callable[[bytes], bool]
+    shares: Mapping[str, bytes], *, dealer: str, graph: MaskingGraph, right: Callable[[bytes], bool]
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the secret a dealer shared, and the holders whose shares do not fit it.
 
@@ -29,17 +29,18 @@ def rebuild(
     """
     well_formed = {holder: share for holder, share in shares.items() if _well_formed(share)}
     wrong = tuple(sorted(set(shares) - set(well_formed)))
-    if len(well_formed) < config.threshold:
+    threshold = graph.threshold(dealer)
+    if len(well_formed) < threshold:
         raise SiteLost(
-            f"The round failed because only {len(well_formed)} of {config.threshold} required sites sent a share of "
+            f"The round failed because only {len(well_formed)} of {threshold} required sites sent a share of "
             f"site {dealer}. Start a new run when more sites are present."
         )
-    by_index = {config.index(holder): share for holder, share in well_formed.items()}
-    for tried, chosen in enumerate(_choices(by_index, config.threshold)):
+    by_index = {graph.index(dealer, holder): share for holder, share in well_formed.items()}
+    for tried, chosen in enumerate(_choices(by_index, threshold)):
         secret = _secret(chosen)
         if secret is not None and right(secret):
             bad = _misfits(chosen, by_index) if tried else []
-            return secret, tuple(sorted((*wrong, *(config.sites[i - 1] for i in bad))))
+            return secret, tuple(sorted((*wrong, *(graph.holders(dealer)[i - 1] for i in bad))))
     raise ProtocolError(
         f"The round failed because no shares of site {dealer} rebuild the secret it committed to. Exclude that site."
     )

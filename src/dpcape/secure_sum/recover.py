@@ -93,14 +93,14 @@ class Recover(Sealed):
                 "The offers were refused because this site's own offer is missing or changed. The aggregator is at "
                 "fault."
             )
-        peers = {name: offer for name, offer in by_sender.items() if name != own.sender}
+        peers = [name for name in self._links.graph.neighbours(own.sender) if name in by_sender]
         self._epoch = SiteEpoch(
             epoch_digest,
             number=own.epoch,
             n_rounds=own.n_rounds,
             keys={name: offer.keys for name, offer in by_sender.items()},
             secrets=secrets,
-            shares={name: open_box(self._links, offer) for name, offer in peers.items()},
+            shares={name: open_box(self._links, by_sender[name]) for name in peers},
         )
         return self._identity.sign(acceptance(epoch_digest, own.sender))
 
@@ -148,6 +148,7 @@ class Recover(Sealed):
                     f"A survivor set must name the site it is sent to; {self._links.name} is missing. The aggregator "
                     "is at fault."
                 )
+            self._links.graph.check_connected(names)
             if not (state.summed or state.covered):
                 raise ProtocolError(
                     f"The survivor set was not signed because this site sent no vector in round {round}. "
@@ -170,14 +171,14 @@ class Recover(Sealed):
         with self._at(round) as (epoch, state):
             self._check_open(state, survivors, signatures)
             state.opened = True
-            dropped = [name for name in epoch.keys if name not in state.survivors and state.summed]
+            dropped = set(epoch.keys).difference(state.survivors) if state.summed else set()
             opening = Opening(
                 sender=self._links.name,
                 epoch=epoch.number,
                 round=round,
                 sum_seed=epoch.secret(round, SUM) if state.summed else b"",
                 cover_seed=epoch.secret(round, COVER) if state.covered else b"",
-                key_shares={name: epoch.share(name, round, KEY) for name in dropped},
+                key_shares={name: epoch.share(name, round, KEY) for name in sorted(dropped) if epoch.holds(name)},
             )
             epoch.keep_seed_shares(round)
             return opening
@@ -197,12 +198,13 @@ class Recover(Sealed):
                     "Seed shares were refused because they are not all of other signed survivors. The aggregator is at "
                     "fault."
                 )
+            held = [name for name in names if epoch.holds(name)]
             return SeedShares(
                 sender=self._links.name,
                 epoch=epoch.number,
                 round=round,
-                sum_shares={name: epoch.share(name, round, SUM) for name in names if state.summed},
-                cover_shares={name: epoch.share(name, round, COVER) for name in names if state.covered},
+                sum_shares={name: epoch.share(name, round, SUM) for name in held if state.summed},
+                cover_shares={name: epoch.share(name, round, COVER) for name in held if state.covered},
             )
 
     @contextmanager
@@ -230,13 +232,13 @@ class Recover(Sealed):
         return self_key(epoch.secret(round, kind), kind, epoch_digest=epoch.digest, round=round, size=size)
 
     def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int, bound: bytes | None) -> dict[str, bytes]:
-        """Return the mask keys shared with every peer of the epoch's roster."""
+        """Return the mask keys shared with every neighbour in the epoch's roster."""
         private = X25519PrivateKey.from_private_bytes(epoch.secret(round, KEY))
         context = pair_context(epoch.digest, round=round, size=size, bound=bound)
         return {
-            peer: pair_key(private, entry(keys, round), names=(self._links.name, peer), context=context)
-            for peer, keys in epoch.keys.items()
-            if peer != self._links.name
+            peer: pair_key(private, entry(epoch.keys[peer], round), names=(self._links.name, peer), context=context)
+            for peer in self._links.graph.neighbours(self._links.name)
+            if peer in epoch.keys
         }
 
     def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:

@@ -61,6 +61,10 @@ class SiteEpoch(Sealed):
         """Return one of this site's secrets of a round."""
         return secret_at(self._secrets, round, kind)
 
+    def holds(self, dealer: str) -> bool:
+        """Return whether a peer shared its secrets with this site."""
+        return dealer in self._shares
+
     def share(self, dealer: str, round: int, kind: int) -> bytes:
         """Return the share of a peer's secret of a round."""
         return share_at(self._shares[dealer], round, kind)
@@ -87,10 +91,11 @@ class SiteEpoch(Sealed):
         No later request can obtain the other kind of share of any peer.
         """
         state = self.rounds[round]
+        survivors = set(state.survivors)
         for kind in range(N_KINDS):
             wipe_secret(self._secrets, round, kind)
         for name, shares in self._shares.items():
             wipe_share(shares, round, KEY)
             for kind, used in ((SUM, state.summed), (COVER, state.covered)):
-                if name not in state.survivors or not used:
+                if name not in survivors or not used:
                     wipe_share(shares, round, kind)

@@ -7,7 +7,15 @@ import hashlib
 import hmac
 
 VERSION = "dpcape secure sum 1"
-_START = b"s" + len(VERSION).to_bytes(8, "big") + VERSION.encode()
+
+
+@functools.lru_cache(maxsize=2**10)
+def _prefix(kind: bytes, length: int) -> bytes:
+    """Return the type mark and the length of a part."""
+    return kind + length.to_bytes(8, "big")
+
+
+_START = _prefix(b"s", len(VERSION)) + VERSION.encode()
 
 
 def digest(label: str, *parts: bytes | str | int) -> bytes:
@@ -20,9 +28,9 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
     for part in (label, *parts):
         if isinstance(part, str):
             text = part.encode()
-            pieces += (b"s", len(text).to_bytes(8, "big"), text)
+            pieces += (_prefix(b"s", len(text)), text)
         elif isinstance(part, bytes):
-            pieces += (b"b", len(part).to_bytes(8, "big"), part)
+            pieces += (_prefix(b"b", len(part)), part)
         else:
             pieces += (b"i", part.to_bytes(8, "big"))
     return hashlib.sha256(b"".join(pieces)).digest()

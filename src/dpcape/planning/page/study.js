@@ -35,7 +35,8 @@ function parameterLines(study) {
 
 // Parameters of the protocol that are not what they are if left out.
 function protocolParameters({ name, colluding, minimum, ratio }) {
-  const values = { n_colluding: colluding, minimum_sites: minimum, cancelling_ratio: ratio };
+  // The page plans with masks between all sites; the noise does not depend on n_neighbours.
+  const values = { n_colluding: colluding, minimum_sites: minimum, cancelling_ratio: ratio, n_neighbours: null };
   return Object.values(PROTOCOLS[name].parameters).map((parameter) => [parameter.name, values[parameter.name], parameter])
     .filter(([, value, parameter]) => value !== parameter.default);
 }
