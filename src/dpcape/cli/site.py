@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpcape.cli.output import show
+from dpcape.cli.site_check import check
 from dpcape.cli.site_page import serve_page
 from dpcape.cli.site_serve import serve
 
@@ -25,6 +26,7 @@ def site() -> None:
     """Manage a site: identity, data sets, ceilings, approvals and the ledger."""
 
 
+site.add_command(check)
 site.add_command(serve)
 site.add_command(serve_page)
 

@@ -17,6 +17,7 @@ from dpcape.guarantee.card import card_html
 from dpcape.guarantee.card_ledger import decimal
 from dpcape.pages.numbers import round_up
 from dpcape.pages.style import environment
+from dpcape.records.own_check import share_text
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.steward.decisions import changes
@@ -32,6 +33,7 @@ from dpcape.steward.ledger_view import (
     spending,
     spendings,
 )
+from dpcape.steward.own_data import check_data
 from dpcape.steward.pictures import spending_bar, spending_steps
 from dpcape.steward.review import dealer_lines, how_noisy, review, review_card
 from dpcape.study import Study
@@ -90,6 +92,14 @@ class Pages:
             noise=[] if seen is None else how_noisy(seen),
             rows=[line for line in lines(ledger, limit=10**9) if line.study == digest],
             seen=ledger.seen,
+        )
+
+    def check(self, digest: str, data: str) -> str:
+        """Return the page of what a study would find in a data set; computed each time, and kept nowhere."""
+        study = kept_study(self._folder, digest)
+        chosen = self._folder.chosen(data or None)
+        return self._page(
+            "check.html", study=study, digest=digest, data=chosen, found=check_data(self._folder, study, chosen)
         )
 
     def ceilings(self, notice: str) -> str:
@@ -235,7 +245,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(epsilon=epsilon_text, delta=decimal, analysis=_analysis_name)
+    made.filters.update(epsilon=epsilon_text, delta=decimal, analysis=_analysis_name, share=share_text)
     return made
 
 

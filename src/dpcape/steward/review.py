@@ -10,10 +10,14 @@ from dpcape.analyses.description import stated_of
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
+from dpcape.privacy.terms import Terms
 from dpcape.privacy.unit import Unit
+from dpcape.privacy.unused_epsilon import unused_epsilons, unused_text
+from dpcape.protocols import Protocol
 from dpcape.secure_sum import fingerprint_of
 from dpcape.site.vault.modes import mode_here
 from dpcape.steward.ledger_view import counted
+from dpcape.steward.own_data import real_size
 from dpcape.study import Study
 
 if TYPE_CHECKING:
@@ -46,6 +50,10 @@ class Review:
         Unit of the ceiling.
     refusal : str
         Why the study cannot be counted in this unit; empty if it can.
+    own_size : int or None
+        Number of records that the data set really has; None if it cannot be read.
+    unused : str
+        Epsilons of sites that bring nothing, in words; empty if all of them count.
     """
 
     study: Study
@@ -61,11 +69,16 @@ class Review:
     per_study: float | None
     unit: Unit
     refusal: str
+    own_size: int | None = None
+    unused: str = ""
 
 
 def review(folder: SiteFolder, study: Study, data: str) -> Review:
-    """Compute a review; no data is read, nothing is spent."""
+    """Compute a review; of the data the number of records is read, which is public, and nothing is spent."""
     sizes = {name: member.records or ASSUMED_RECORDS for name, member in study.members.items()}
+    own_size = real_size(folder, study, data)
+    if own_size:
+        sizes[folder.name] = own_size
     planned = outline(study, sizes)
     state = folder.state()
     ceiling = state.ceilings[data]
@@ -87,7 +100,14 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         per_study=ceiling.per_study,
         unit=ceiling.unit,
         refusal=refusal,
+        own_size=own_size,
+        unused=_unused(planned.terms, study.protocol()),
     )
+
+
+def _unused(terms: Terms, protocol: Protocol) -> str:
+    found = unused_epsilons(terms, protocol)
+    return unused_text(terms, found) if found.spent else ""
 
 
 def review_card(seen: Review) -> Card:
@@ -108,7 +128,7 @@ def review_card(seen: Review) -> Card:
 
 
 def review_text(folder: SiteFolder, study: Study, data: str | None = None) -> str:
-    """Return the review as text, and keep the study; no data is read and nothing is spent."""
+    """Return the review as text, and keep the study; of the data, the number of records is read. Nothing is spent."""
     folder.present(study)
     seen = review(folder, study, folder.chosen(data))
     noise = "\n".join(["Noise", *(f"  {line}" for line in how_noisy(seen))])
@@ -147,15 +167,27 @@ def how_noisy(seen: Review) -> list[str]:
         f"has standard deviation {first.site_scale:.3g}, or {first.site_scale / first.reach:.3g} times as much.",
         f"In the mean over all sites, noise of standard deviation {first.mean_scale:.3g} remains.",
         *(f"The first result decides whether {names} is released." for names in chosen),
+        *([seen.unused] if seen.unused else []),
     ]
 
 
 def _basis(seen: Review) -> str:
     """Say which sizes of sites the noise was computed for."""
-    declared = [bool(member.records) for member in seen.study.members.values()]
-    if all(declared):
-        return f"the declared numbers of {seen.guarantee.unit}s"
-    example = f"{ASSUMED_RECORDS} {seen.guarantee.unit}s"
-    if any(declared):
-        return f"the numbers some sites declared and {example} at each of the others, as an example"
-    return f"{example} per site, as an example"
+    unit, members = seen.guarantee.unit, seen.study.members
+    declared = [name for name, member in members.items() if member.records]
+    example = f"{ASSUMED_RECORDS} {unit}s"
+    if not seen.own_size:
+        unread = " (the data set could not be read: see dpcape site check)" if seen.own_size is None else ""
+        if len(declared) == len(members):
+            return f"the declared numbers of {unit}s{unread}"
+        if declared:
+            return f"the numbers some sites declared and {example} at each of the others, as an example{unread}"
+        return f"{example} per site, as an example{unread}"
+    here = f"the {seen.own_size} {unit}s of this data set"
+    others = len(members) - 1
+    if not others:
+        return here
+    known = sum(1 for name in declared if seen.sizes.get(name) == members[name].records)
+    if known >= others:
+        return f"{here} and the numbers that the other sites declared"
+    return f"{here}, and {example} at each site that declared no number, as an example"

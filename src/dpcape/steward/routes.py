@@ -44,6 +44,8 @@ class Routes:
                 return Answer(self.pages.overview(self._notice()))
             case ["study", digest]:
                 return Answer(self.pages.study(digest, query.text("data"), self._notice()))
+            case ["study", digest, "check"]:
+                return Answer(self.pages.check(digest, query.text("data")))
             case ["ceilings"]:
                 return Answer(self.pages.ceilings(self._notice()))
             case ["ceilings", data]:

@@ -1,0 +1,352 @@
+"""A site looks at its own data for a study: what is outside, missing, a code for missing, clipped, there twice.
+
+Everything here depends on records and is for the site's own eyes: it is returned to a command or page at the site, and
+nothing that answers the coordinator imports this file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.records.data_plan import Columns, DataPlan, Holding
+from dpcape.records.kinds import Records
+from dpcape.records.policy import MOST_INVALID
+from dpcape.records.readers.tables import ByColumn
+from dpcape.schema import Column, Schema
+from dpcape.schema.dates import to_days
+
+SENTINELS = (-9999, -999, -99, -88, -77, -9, -8, -7, 77, 88, 99, 777, 888, 999, 7777, 8888, 9999, 99999)
+"""Numbers that data collections write for a value that is not there."""
+
+PERSON_NAMES = (
+    "person", "person_id", "personid", "participant", "participant_id", "subject", "subject_id", "subjectid", "sub_id",
+    "subid", "patient", "patient_id", "patientid", "record_id", "mrn", "eid",
+)  # fmt: skip
+"""Names of columns, in small letters, that usually say whose a row is."""
+
+# Shares from which a study would be meaningless, or a guarantee not what people take it for.
+MOST_OUTSIDE, MOST_UNLISTED, MOST_CODES = 0.10, 0.05, 0.01
+MOST_MISSING, MOST_CLIPPED, MOST_TWICE = 0.50, 0.50, 0.01
+# Columns shown one by one; of more, the worst.
+MOST_SHOWN = 40
+# A code inside the range is believed to be one if it is this often as common as any value near it.
+_STANDS_OUT, _LEAST_SHARE, _LEAST_COUNT, _NEAR = 3, 0.005, 3, 0.05
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """Counts of one column.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    n : int
+        Number of entries.
+    missing, outside, unlisted : int
+        Entries that are not there, outside the public range, and not on the list of levels.
+    codes : dict of float to int
+        Entries that equal a number which often stands for a missing value.
+    is_constant : bool
+        Whether all entries become the same number.
+    """
+
+    name: str
+    n: int
+    missing: int = 0
+    outside: int = 0
+    unlisted: int = 0
+    codes: dict[float, int] = field(default_factory=dict)
+    is_constant: bool = False
+
+    @property
+    def n_codes(self) -> int:
+        """Number of entries that look like a code for a missing value."""
+        return sum(self.codes.values())
+
+    @property
+    def alarms(self) -> list[str]:
+        """Sentences on what makes a study meaningless."""
+        found = []
+        if self.n_codes > MOST_CODES * self.n:
+            listed = ", ".join(f"{code:g}" for code in self.codes)
+            found.append(f"{self._share(self.n_codes)} are {listed}, which often stands for a missing value")
+        if self.outside > MOST_OUTSIDE * self.n:
+            found.append(f"{self._share(self.outside)} are outside the public range and are moved to its ends")
+        if self.unlisted > MOST_UNLISTED * self.n:
+            found.append(f"{self._share(self.unlisted)} are not on the public list of levels")
+        if self.missing > MOST_MISSING * self.n:
+            found.append(f"{self._share(self.missing)} are missing")
+        if self.is_constant:
+            found.append("all values become the same number")
+        return [f"Column {self.name!r}: {text}." for text in found]
+
+    def _share(self, count: int) -> str:
+        return share_text(count, self.n)
+
+
+@dataclass(frozen=True)
+class OwnCheck:
+    """What a site finds in its own data.
+
+    Attributes
+    ----------
+    n_records, n_invalid : int
+        Protected units, and those that cannot be read and contribute zero.
+    columns : tuple of ColumnCheck
+        Each column, or the worst ones.
+    n_rows, clipped : int
+        Rows, and those longer than the bound.
+    twice : int or None
+        Rows that are there more than once; None if unknown.
+    person : str
+        Column that says whose a row is; empty if unknown.
+    several : int
+        People with several rows.
+    alarms : tuple of str
+        Why the study would be meaningless here, or protect less than it seems; empty if nothing was found.
+    """
+
+    n_records: int
+    n_invalid: int
+    columns: tuple[ColumnCheck, ...]
+    n_rows: int
+    clipped: int
+    twice: int | None
+    person: str
+    several: int
+    alarms: tuple[str, ...]
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what is not about one column, as names and values."""
+        shown = [("records", str(self.n_records)), ("cannot be read", share_text(self.n_invalid, self.n_records))]
+        shown.append(("rows longer than the bound", share_text(self.clipped, self.n_rows)))
+        if self.twice is not None:
+            shown.append(("rows that are there twice", share_text(self.twice, self.n_rows)))
+        people = f"{self.several} (column {self.person!r})" if self.person else "unknown: no column names people"
+        return [*shown, ("people with several rows", people)]
+
+
+def share_text(count: int, whole: int) -> str:
+    """Return a count with its share; a few are not rounded to none."""
+    share = 100 * count / max(whole, 1)
+    percent = "0%" if not count else "below 0.1%" if share < 0.1 else f"{share:.1f}%"
+    return f"{count} of {whole} ({percent})"
+
+
+def check_own(holding: Holding, plan: DataPlan, person: str | None = None) -> OwnCheck:
+    """Return what a site's data hold, for a study's plan.
+
+    Parameters
+    ----------
+    holding : Holding
+        Reader of the site's data.
+    plan : DataPlan
+        Public description of the records.
+    person : str or None
+        Column that says whose a row is; None looks for a usual name.
+    """
+    with warnings.catch_warnings():
+        # Counted here.
+        warnings.simplefilter("ignore", UtilityWarning)
+        records = plan.records(holding)
+    columns = tuple(_columns(holding, plan)) if plan.kind not in ("documents", "subjects") else ()
+    n_rows, clipped = _clipped(holding, plan, records)
+    twice = _twice(holding)
+    owner, several = _several(holding, person or plan.subject)
+    found = OwnCheck(
+        n_records=records.n_records,
+        n_invalid=records.n_invalid,
+        columns=_worst(columns),
+        n_rows=n_rows,
+        clipped=clipped,
+        twice=twice,
+        person=owner,
+        several=several,
+        alarms=(),
+    )
+    general = _alarms(found, is_per_person=plan.kind == "subjects")
+    return OwnCheck(**{**vars(found), "alarms": (*general, *(text for entry in columns for text in entry.alarms))})
+
+
+def _alarms(found: OwnCheck, *, is_per_person: bool) -> list[str]:
+    """Return sentences on what concerns all columns."""
+    texts = []
+    if found.n_invalid > MOST_INVALID * found.n_records:
+        texts.append(
+            f"{share_text(found.n_invalid, found.n_records)} records cannot be read and contribute zero. Correct them, "
+            "or ask for a public fill (missing)."
+        )
+    if found.clipped > MOST_CLIPPED * found.n_rows:
+        texts.append(
+            f"{share_text(found.clipped, found.n_rows)} rows are longer than the bound and are shortened to it. The "
+            "bound is too small, or columns are in other units."
+        )
+    if found.twice is not None and found.twice > MOST_TWICE * found.n_rows:
+        texts.append(f"{share_text(found.twice, found.n_rows)} rows are there more than once.")
+    if found.several and not is_per_person:
+        texts.append(
+            f"{found.several} people have several rows (column {found.person!r}): the study protects one row, and a "
+            "person with k rows less, mu being up to k times larger. Keep one row per person by a public rule."
+        )
+    return texts
+
+
+def _worst(columns: Sequence[ColumnCheck]) -> tuple[ColumnCheck, ...]:
+    if len(columns) <= MOST_SHOWN:
+        return tuple(columns)
+    kept = sorted(columns, key=lambda entry: -(entry.outside + entry.unlisted + entry.missing + entry.n_codes))
+    return tuple(kept[:MOST_SHOWN])
+
+
+def _columns(holding: Holding, plan: DataPlan) -> Iterator[ColumnCheck]:
+    for columns in plan.tables:
+        specs = _described(columns)
+        table = holding.table(columns)
+        for at, spec in enumerate(specs):
+            values = table[spec.name] if isinstance(table, Mapping) else np.asarray(table)[:, at]
+            yield check_column(spec, values)
+    if plan.kind == "labelled":
+        is_text = plan.classes is not None and isinstance(plan.classes[0], str)
+        spec = (
+            Column(name=plan.target, range=plan.response)
+            if plan.classes is None
+            else Column(name=plan.target, levels=plan.classes)  # type: ignore[arg-type]  # labels are levels
+        )
+        yield check_column(spec, holding.vector(plan.target, text=is_text))
+
+
+def _described(columns: Columns) -> list[Column]:
+    if isinstance(columns.ranges, Schema):
+        return list(columns.ranges.columns)
+    names = columns.names or tuple(f"column {number + 1}" for number in range(columns.n_columns))
+    ranges = columns.ranges or (None,) * columns.n_columns
+    return [Column(name=name, range=pair) for name, pair in zip(names, ranges, strict=True)]
+
+
+def check_column(spec: Column, values: AnyArray) -> ColumnCheck:
+    """Return the counts of one column of raw values.
+
+    Parameters
+    ----------
+    spec : Column
+        Its public description.
+    values : AnyArray
+        Numbers with NaN, or objects with None, where one is missing.
+    """
+    if spec.levels is not None:
+        return _check_levels(spec, values)
+    numbers = to_days(values) if spec.dates else _numbers(values)
+    absent = np.isnan(numbers)
+    there = numbers[~absent]
+    low, high = spec.range if spec.range is not None else (-np.inf, np.inf)
+    outside = (there < low) | (there > high) | ~np.isfinite(there)
+    kept = np.clip(there, low, high)
+    return ColumnCheck(
+        name=spec.name,
+        n=len(numbers),
+        missing=int(absent.sum()),
+        outside=int(outside.sum()),
+        codes={} if spec.dates else _codes(there, outside, (low, high)),
+        is_constant=bool(there.size > 1 and (kept == kept[0]).all()),
+    )
+
+
+def _check_levels(spec: Column, values: AnyArray) -> ColumnCheck:
+    cells = [None if value is None or value != value else value for value in values.tolist()]
+    levels = spec.levels or ()
+    there = [value for value in cells if value is not None]
+    unlisted = [value for value in there if value not in levels]
+    known = Counter(value for value in there if value in levels)
+    codes = Counter(number for value in unlisted if (number := _as_code(value)) is not None)
+    return ColumnCheck(
+        name=spec.name,
+        n=len(cells),
+        missing=len(cells) - len(there),
+        unlisted=len(unlisted),
+        codes=dict(codes),
+        is_constant=len(there) > 1 and not unlisted and len(known) == 1,
+    )
+
+
+def _as_code(value: object) -> float | None:
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    # Where a list of levels is public, small numbers off it are codes too.
+    return number if number in (*SENTINELS, 7, 8, 9) else None
+
+
+def _codes(there: FloatArray, outside: BoolArray, ends: tuple[float, float]) -> dict[float, int]:
+    """Return the usual codes for a missing value that are in a column.
+
+    Outside the range each one counts. Inside it, or without a range, a number is taken for a code only if it stands out
+    from the values near it: 88 is an age too.
+    """
+    found = {}
+    for code in SENTINELS:
+        equal = there == code
+        count = int(equal.sum())
+        if count and (bool(outside[equal].any()) or _stands_out(there, code, count, ends)):
+            found[float(code)] = count
+    return found
+
+
+def _stands_out(there: FloatArray, code: float, count: int, ends: tuple[float, float]) -> bool:
+    if count < max(_LEAST_COUNT, _LEAST_SHARE * there.size):
+        return False
+    others = there[(there != code) & np.isfinite(there)]
+    if not others.size:
+        return True
+    width = ends[1] - ends[0]
+    reach = _NEAR * (width if np.isfinite(width) else float(np.subtract(*np.quantile(others, [0.95, 0.05]))))
+    near = others[np.abs(others - code) <= reach]
+    most = int(np.unique(near, return_counts=True)[1].max()) if near.size else 1
+    return count >= _STANDS_OUT * most
+
+
+def _numbers(values: AnyArray) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _clipped(holding: Holding, plan: DataPlan, records: Records) -> tuple[int, int]:
+    """Return the number of rows, and of those that are longer than the bound."""
+    if plan.kind in ("documents", "table"):
+        return records.n_records, 0
+    if plan.kind == "subjects":
+        series = [np.asarray(part, dtype=np.float64) for part in holding.series(plan.tables[0], plan.subject)]
+        longer = [np.linalg.norm(np.nan_to_num(part), axis=1) > plan.bounds[0] for part in series]
+        return sum(len(part) for part in series), int(sum(part.sum() for part in longer))
+    shortened = sum(int((factors < 1).sum()) for _, factors in records.shortened_blocks(4096))
+    return records.n_records, shortened
+
+
+def _twice(holding: Holding) -> int | None:
+    """Return how many rows repeat an earlier one in all columns of the file."""
+    if not isinstance(holding, ByColumn):
+        return None
+    columns = [holding.vector(name, text=True) for name in holding.names()]
+    seen = Counter(zip(*(column.tolist() for column in columns), strict=True))
+    return sum(count - 1 for count in seen.values())
+
+
+def _several(holding: Holding, person: str | None) -> tuple[str, int]:
+    """Return the column that says whose a row is, and how many people have several rows."""
+    if not isinstance(holding, ByColumn):
+        return "", 0
+    names = {name.strip().lower(): name for name in holding.names()}
+    if person is not None and person not in holding.names():
+        raise InvalidParameter(f"--person must name a column of the data; got {person!r}. Check the name.")
+    chosen = person or next((names[usual] for usual in PERSON_NAMES if usual in names), "")
+    if not chosen:
+        return "", 0
+    owners = Counter(owner for owner in holding.vector(chosen, text=True).tolist() if owner is not None)
+    return chosen, sum(1 for count in owners.values() if count > 1)
