@@ -79,7 +79,7 @@ def test_every_declared_round_is_paid_for_even_if_infomax_stops_early(unit):
     fed = federation(simulated, unit, Cape(n_colluding=1))
     options = {"basis": np.linalg.qr(simulated.mixing)[0], "n_timepoints": 120, "insist": True}
     short, full = (
-        JointICA(K, epsilon=3.0, delta=1e-5, solver="infomax", n_iter=12, tolerance=tolerance, **options).fit(fed)
+        JointICA(K, epsilon=3.0, delta=1e-5, solver="infomax", n_iter=12, tol=tolerance, **options).fit(fed)
         for tolerance in (1e9, 0.0)
     )
     assert len(short.releases_) < len(full.releases_) == full.guarantee_.releases

@@ -150,7 +150,7 @@ def test_recentring_removes_the_noise_that_a_mean_multiplies() -> None:
     bound = float(np.sqrt(40))
     made = Federation(in_process({"here": rows(X, bound=bound)}, noise=Replay(1)), protocol=Independent())
     model = PCA(40, epsilon=1.0, delta=1e-5, center=True).fit(made)
-    found = (model.components_.T * model.explained_) @ model.components_
+    found = (model.components_.T * model.explained_variance_) @ model.components_
     assert np.linalg.norm(found - np.cov(X.T), 2) < 0.1
     np.testing.assert_allclose(model.mean_, X.mean(axis=0), atol=0.1)
 

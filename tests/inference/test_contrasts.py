@@ -122,8 +122,10 @@ def test_findings_are_printed_and_written(tmp_path: Path) -> None:
     path = tmp_path / "found.csv"
     rows = list(csv.DictReader(io.StringIO(model.to_csv(path))))
     assert path.read_text() == model.to_csv()
-    assert [row["outcome"] for row in rows] == ["y0", "y4"]
-    assert float(rows[0]["d_low"]) < float(rows[0]["d"]) < float(rows[0]["d_high"])
+    effects = [row for row in rows if row["quantity"] == "d"]
+    assert [row["name"] for row in effects] == ["y0", "y4"]
+    assert float(effects[0]["low"]) < float(effects[0]["estimate"]) < float(effects[0]["high"])
+    assert float(effects[0]["adjusted_p_value"]) == pytest.approx(model.q_[0])
     assert model.to_markdown().count("\n| y") == 2
     labels = [label.get_text() for label in model.plot_differences().get_yticklabels()]
     assert labels == ["y0", "y4"]

@@ -150,7 +150,7 @@ def test_strong_correlations_are_determined_and_written(tmp_path: Path) -> None:
     assert value == model.between(0, 1)[0] == pytest.approx(0.6, abs=0.1)
     written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
     assert (tmp_path / "results.csv").read_text("utf-8") == model.to_csv()
-    assert [(row["first"], row["second"]) for row in written][-1] == ("dose", "time")
+    assert [(row["name"], row["part"]) for row in written][-1] == ("dose", "time")
     assert float(written[0]["low"]) == pytest.approx(low, rel=1e-5)
     model.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(Correlation.load(tmp_path / "model.npz").interval_, model.interval_)

@@ -132,9 +132,10 @@ def test_results_are_written_and_drawn(tmp_path: Path) -> None:
     model = MultiCCA(2, **BUDGET).fit(_alone(*parts, protocol=Independent()))
     written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
     assert (tmp_path / "results.csv").read_text("utf-8") == model.to_csv()
-    assert [row["views"] for row in written[:4]] == ["all", "1 and 2", "1 and 3", "2 and 3"]
-    assert float(written[0]["correlation"]) == pytest.approx(model.correlations_[0], rel=1e-5)
-    assert float(written[1]["correlation"]) == pytest.approx(model.pair_correlations_[0, 0, 1], rel=1e-5)
+    pairs = [row for row in written if row["quantity"] == "correlation of two views"]
+    assert [row["part"] for row in pairs[:3]] == ["1 and 2", "1 and 3", "2 and 3"]
+    assert float(written[0]["estimate"]) == pytest.approx(model.correlations_[0], rel=1e-5)
+    assert float(pairs[0]["estimate"]) == pytest.approx(model.pair_correlations_[0, 0, 1], rel=1e-5)
     model.save(tmp_path / "model.npz")
     again = MultiCCA.load(tmp_path / "model.npz")
     for old, new in zip(model.transform(*parts), again.transform(*parts), strict=True):

@@ -71,7 +71,7 @@ def test_a_shared_factor_is_found_and_written(tmp_path: Path) -> None:
     assert model.covariances_[0] > model.noise_level_
     written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
     assert (tmp_path / "results.csv").read_text("utf-8") == model.to_csv()
-    assert float(written[0]["covariance"]) == pytest.approx(model.covariances_[0], rel=1e-5)
+    assert float(written[0]["estimate"]) == pytest.approx(model.covariances_[0], rel=1e-5)
     model.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(PLS.load(tmp_path / "model.npz").transform(x, y)[0], model.transform(x, y)[0])
     assert len(model.plot_covariances().patches) == 1

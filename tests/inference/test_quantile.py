@@ -106,7 +106,7 @@ def test_units_come_back() -> None:
         PCA(2, epsilon=1.0, delta=1e-5, clip=CLIP).fit(_federation(unit * _data(), unit * 8.0))
         for unit in (1.0, 1000.0)
     )
-    np.testing.assert_allclose(second.explained_, 1e6 * first.explained_, rtol=1e-9)
+    np.testing.assert_allclose(second.explained_variance_, 1e6 * first.explained_variance_, rtol=1e-9)
     assert second.radius_ == pytest.approx(1000 * first.radius_, rel=1e-9)
 
 

@@ -187,9 +187,9 @@ def test_the_table_is_written_in_every_form(tmp_path: Path) -> None:
     written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
     assert (tmp_path / "results.csv").read_text("utf-8") == model.to_csv()
     assert len(written) == model.table_.size
-    median = next(row for row in written if (row["variable"], row["level"], row["group"]) == ("seen", "0.5", "new"))
-    assert median["low"] <= median["value"] <= median["high"]
-    assert median["value"].startswith("202")
+    median = next(row for row in written if (row["name"], row["part"], row["group"]) == ("seen", "0.5", "new"))
+    assert median["low"] <= median["estimate"] <= median["high"]
+    assert median["estimate"].startswith("202")
     assert ((model.intervals_[0] <= model.table_ + 1e-9) & (model.table_ <= model.intervals_[1] + 1e-9)).all()
 
 

@@ -199,9 +199,11 @@ def test_the_curves_are_written_drawn_and_kept(tmp_path: Path) -> None:
     for words in ("median", "at risk after", "missing", "log-rank test", "df, p ="):
         assert words in text
     written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
-    assert len(written) == len(model.groups_) * (2 * len(model.times_) + 1)
-    for row in written:
-        assert float(row["low"]) - 1e-9 <= float(row["value"]) <= float(row["high"]) + 1e-9, row
+    *figures, test = written
+    assert len(figures) == len(model.groups_) * (2 * len(model.times_) + 1)
+    for row in figures:
+        assert float(row["low"]) - 1e-9 <= float(row["estimate"]) <= float(row["high"]) + 1e-9, row
+    assert (test["quantity"], float(test["p_value"])) == ("log-rank chi2", pytest.approx(model.log_rank_[2]))
     assert ((model.survival_ >= 0) & (model.survival_ <= 1)).all()
     assert (np.diff(model.survival_, axis=0) <= 1e-12).all()
     drawn = model.plot_curves()

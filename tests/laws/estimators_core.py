@@ -75,21 +75,21 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         {"mean_": 1e-2},
     ),
     "Mean-recentred": (lambda e, d: Mean(epsilon=e, delta=d, recentre=True), _many_rows, {"mean_": 1e-2}),
-    "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_": 1e-2}),
+    "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_variance_": 1e-2}),
     "PCA-clipped": (
         lambda e, d: PCA(2, epsilon=e, delta=d, clip=Quantile(0.9, share=0.1)),
         _rows,
-        {"components_": 1e-1, "explained_": 1e-2},
+        {"components_": 1e-1, "explained_variance_": 1e-2},
     ),
     "PCA-centred": (
         lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
         _rows,
-        {"components_": 1e-1, "explained_": 1e-2, "mean_": 1e-2},
+        {"components_": 1e-1, "explained_variance_": 1e-2, "mean_": 1e-2},
     ),
     "PCA-recentred": (
         lambda e, d: PCA(2, epsilon=e, delta=d, center=True),
         _many_rows,
-        {"components_": 1e-1, "explained_": 2e-2, "mean_": 1e-2},
+        {"components_": 1e-1, "explained_variance_": 2e-2, "mean_": 1e-2},
     ),
     "Correlation": (lambda e, d: Correlation(epsilon=e, delta=d), _many_rows, {"correlations_": 5e-2}),
     "Correlation-as-given": (

@@ -232,7 +232,7 @@ def test_automatic_components_ignore_pure_noise() -> None:
         Federation(in_process(strong, noise=Replay(2)), protocol=Cape(n_colluding=0))
     )
     assert len(model.components_) == 1
-    assert model.explained_[0] == pytest.approx(1.0, abs=0.05)
+    assert model.explained_variance_[0] == pytest.approx(1.0, abs=0.05)
 
 
 def test_expected_error_bounds_what_happens() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import re
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from scipy.stats import chi2
 
 from dpcape import PCA, Federation, Independent, in_process, rows
-from dpcape.analyses.registry import analyses
+from dpcape.analyses.registry import analyses, own_analyses
 from dpcape.cli import main
 from dpcape.errors import DpcapeWarning, UtilityWarning
 from dpcape.noise import Replay
@@ -33,6 +34,8 @@ from dpcape.report.page import Picture, ReportSection, Table, write_page
 from dpcape.report.plots import WAYS, curves
 from dpcape.report.release_plots import signal_bars
 from dpcape.report.release_sections import noise_length, noise_section
+from dpcape.report.result_figures import FIGURES
+from dpcape.report.results import HEADER
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.statistics import second_moment
@@ -227,6 +230,39 @@ def check_stands_alone(text: str) -> None:
     assert re.findall(r"<script[^>]*>", text) == ['<script type="application/json" id="dpcape-data">']
 
 
+def check_files_people_open(run: RunFolder) -> None:
+    """Check that figures, their JSON and the paragraph on methods are there and agree."""
+    with (run.path / "results.csv").open(encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    content = json.loads((run.path / "results.json").read_text(encoding="utf-8"))
+    assert written
+    assert len(written) == len(content["results"])
+    assert {tuple(row) for row in written} == {HEADER}
+    for row, entry in zip(written, content["results"], strict=True):
+        assert row["quantity"] == entry["quantity"]
+        if isinstance(entry["estimate"], float):
+            assert float(row["estimate"]) == pytest.approx(entry["estimate"], rel=1e-9)
+        if isinstance(entry["low"], float) and isinstance(entry["high"], float):
+            assert entry["low"] <= entry["high"]
+    model = run.model()
+    assert model.to_csv() == (run.path / "results.csv").read_text(encoding="utf-8")
+    # In the order of the description, each of its kinds of figures is there.
+    assert all(name in FIGURES for name in model.analysis.results)
+    assert content["guarantee"] == model.guarantee_.sentence()
+    methods = (run.path / "methods.md").read_text(encoding="utf-8")
+    n_records = sum(site.n_records for site in model.guarantee_.sites.values())
+    where = f"{n_records:,} records of 3 sites (lima, lyon, oslo)"
+    for words in (model.guarantee_.sentence(), where, citations.software()):
+        assert words in methods
+    assert content["methods"] in methods
+
+
+def test_every_analysis_declares_its_figures() -> None:
+    for name, described in own_analyses().items():
+        assert described.results or not described.in_studies, name
+        assert set(described.results) <= set(FIGURES), name
+
+
 @pytest.mark.parametrize("label", sorted(KINDS))
 def test_every_kind_has_its_page(label: str, tmp_path: Path) -> None:
     run = rehearsed(label, tmp_path)
@@ -245,6 +281,7 @@ def test_every_kind_has_its_page(label: str, tmp_path: Path) -> None:
     assert len(data["releases"]) == len(model.releases_)
     assert data["result"].keys() == set(model._fitted)
     assert not plt.get_fignums()
+    check_files_people_open(run)
     # Rebuilt from the folder, by the command, byte for byte.
     (run.path / "report.html").unlink()
     assert CliRunner().invoke(main, ["report", str(run.path)], catch_exceptions=False).exit_code == 0

@@ -81,7 +81,7 @@ def federation(kind: str, **more: Any) -> Federation:
 
 
 # Infomax that never stops early, so that all rounds are there to be compared.
-ROUNDS: dict[str, Any] = {"n_iter": 3, "tolerance": 0.0}
+ROUNDS: dict[str, Any] = {"n_iter": 3, "tol": 0.0}
 # Those whose noise does not depend on the records: the plan is exact.
 EXACT = [
     (Mean(**PRIVACY), "rows", "mean"),

@@ -230,12 +230,12 @@ def test_infomax_goes_on_without_a_lost_round(tmp_path: Path) -> None:
                 raise Cut
             return replies
 
-    model = JointICA(2, epsilon=5.0, delta=1e-5, solver="infomax", n_iter=5, tolerance=1e-30)
+    model = JointICA(2, epsilon=5.0, delta=1e-5, solver="infomax", n_iter=5, tol=1e-30)
     kept = KeptReleases(tmp_path / "releases")
     with pytest.raises(Cut):
         model.fit(Federation(Failing(line), protocol=Independent(), releases=kept))
     with pytest.raises(ReleaseMissing, match="release 4 of 7 is not in the folder"):
-        JointICA.from_releases(tmp_path / "releases", n_components=2, solver="infomax", n_iter=5, tolerance=1e-30)
+        JointICA.from_releases(tmp_path / "releases", n_components=2, solver="infomax", n_iter=5, tol=1e-30)
     with pytest.warns(UtilityWarning, match="numbered 4 was begun and is lost"):
         model.fit(Federation(line, protocol=Independent(), releases=kept))
     assert [release.number for release in model.releases_] == [0, 1, 2, 4, 5, 6]

@@ -65,9 +65,9 @@ def test_curves_and_tests_are_printed_and_written(
     with Path("run/results.csv").open(encoding="utf-8", newline="") as file:
         written = list(csv.DictReader(file))
     if analysis == "log_rank":
-        assert float(next(row for row in written if row["figure"] == "p")["value"]) < 1e-6
+        assert float(next(row for row in written if row["quantity"] == "log-rank chi2")["p_value"]) < 1e-6
         return
     assert "Survival curves with bands" in report
-    row = next(row for row in written if (row["group"], row["time"], row["figure"]) == ("old", "500", "survival"))
+    row = next(row for row in written if (row["group"], row["part"], row["quantity"]) == ("old", "500", "survival"))
     # Sampling and noise together have a standard deviation of about 0.015: eight of them.
-    assert abs(float(row["value"]) - np.exp(-500 / 400)) < 0.12
+    assert abs(float(row["estimate"]) - np.exp(-500 / 400)) < 0.12

@@ -68,6 +68,7 @@ CCA = Analysis(
     ),
     measure="correlation_of_noise",
     sections=("correlations", "x_directions", "y_directions"),
+    results=("canonical_correlations", "x_weights", "y_weights"),
     audit=(
         AuditCase("cca", {"n_components": 1}, "views", 4),
         AuditCase("centred-cca", {"n_components": 1, "center": True}, "views", 4),

@@ -29,6 +29,7 @@ CORRELATION = Analysis(
     ),
     measure="noise_of_correlations",
     sections=("correlation_matrix",),
+    results=("correlation_matrix",),
     audit=(
         AuditCase("correlation", {}, "rows", 3),
         AuditCase("correlation-as-given", {"scale": "none"}, "rows", 3),

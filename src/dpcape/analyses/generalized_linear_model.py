@@ -47,6 +47,7 @@ GENERALIZED_LINEAR_MODEL = Analysis(
     ),
     measure="noise_of_scores",
     sections=("coefficients",),
+    results=("coefficients",),
     audit=(
         AuditCase("gaussian-model", {"family": GAUSSIAN}, "response", 3),
         AuditCase("logistic-model", {"family": LOGISTIC}, "two_classes", 3),

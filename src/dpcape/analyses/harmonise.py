@@ -72,6 +72,7 @@ HARMONISE = Analysis(
     variants=(Variant("harmonise", "Harmonisation of sites", ("n_sites",), yardstick=RADIUS),),
     measure="noise_of_locations",
     sections=("sites",),
+    results=("sites",),
     audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
     standing=VERIFIED,
     reason="the diameter of moments by site is proved at SiteMoments, for any centre and scale",

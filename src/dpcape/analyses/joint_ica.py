@@ -199,7 +199,7 @@ JOINT_ICA = Analysis(
             title="Time points each",
         ),
         Parameter("learning_rate", NUMBER, 1.0, 0, math.inf),
-        Parameter("tolerance", NUMBER, 1e-6, 0, math.inf),
+        Parameter("tol", NUMBER, 1e-6, 0, math.inf, old="tolerance"),
         Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis),
         Parameter("insist", FLAG, False, title="Fit also where noise hides the maps"),
     ),
@@ -247,6 +247,7 @@ JOINT_ICA = Analysis(
     ),
     measure="noise_of_rotation",
     sections=("maps",),
+    results=("maps",),
     audit=(
         AuditCase("joint-ica", {"n_components": 2}, "time_points", 2),
         AuditCase("joint-ica-of-subjects", {"n_components": 2, "n_timepoints": 8, "insist": True}, "people", 16),

@@ -192,6 +192,7 @@ LINEAR_REGRESSION = Analysis(
     variants=_variants("linear-regression", "Linear regression"),
     measure="variance_lost",
     sections=("coefficients",),
+    results=("coefficients",),
     audit=(
         AuditCase("linear-regression", {}, "response", 3),
         AuditCase("linear-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "response", 3),
@@ -222,6 +223,7 @@ LOGISTIC_REGRESSION = Analysis(
     variants=_variants("logistic-regression", "Logistic regression", 2),
     measure="variance_lost",
     sections=("coefficients",),
+    results=("coefficients",),
     audit=(
         AuditCase("logistic-regression", {}, "two_classes", 3),
         AuditCase("logistic-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "two_classes", 3),

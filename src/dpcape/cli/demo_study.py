@@ -234,7 +234,7 @@ def _write_report(
                         "Above: without privacy. Below: CAPE with 4 sites. Signs are fixed; scales differ.",
                     ),
                     Picture(
-                        scree(pca.explained_, pca.noise_norm_).figure,  # type: ignore[arg-type]  # no subfigure
+                        scree(pca.explained_variance_, pca.noise_norm_).figure,  # type: ignore[arg-type]  # no subfigure
                         "Eigenvalues of the released matrix and the norm of the noise",
                         "Eigenvalues above the dashed line exceed the noise.",
                     ),

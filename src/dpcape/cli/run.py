@@ -53,6 +53,7 @@ def report(folder: Path, as_json: bool) -> None:
     from dpcape.errors import InvalidParameter
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import write_run_page
+    from dpcape.runs.results import write_results
 
     found = RunFolder(folder)
     if not found.has_result:
@@ -60,6 +61,7 @@ def report(folder: Path, as_json: bool) -> None:
             f"There is no report because the run in {str(folder)!r} has no result yet. Continue it with: "
             "dpcape run STUDY.toml --resume."
         )
+    write_results(found)
     write_run_page(found)
     _show(found, as_json)
 
@@ -94,10 +96,11 @@ def _show(folder: RunFolder, as_json: bool) -> None:
         click.echo("Rehearsal on synthetic records: no data file was opened, nothing was charged.")
     if sys.stdout.isatty():
         _print_card(folder)
-    if hasattr(model, "to_text"):
-        click.echo(model.to_text())
+    # Some analyses have a table of their own, as papers print it.
+    click.echo(model.to_text() if hasattr(model, "to_text") else model.results().to_text())
     _print_verdicts(verdicts)
     click.echo(f"Guarantee: {guarantee['sentence']}")
+    click.echo(f"Figures: {folder.path / 'results.csv'}, results.json; methods for a paper: methods.md")
     click.echo(f"Report: {folder.path / 'report.html'}")
 
 

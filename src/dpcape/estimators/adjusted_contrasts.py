@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from dpcape.postprocessing.adjusted_contrasts import (
 )
 from dpcape.postprocessing.verdicts import of_discoveries
 from dpcape.report.coefficient_plots import coefficient_plot
-from dpcape.report.contrast_table import contrast_csv, contrast_markdown, contrast_text
+from dpcape.report.contrast_table import contrast_markdown, contrast_text
 from dpcape.statistics.adjusted_products import DesignMeans, DesignMoments, ProductMeans, ResidualProducts
 from dpcape.statistics.cells import CATEGORY
 
@@ -184,14 +183,6 @@ class AdjustedContrasts(FederatedEstimator):
         """Return the table as Markdown."""
         check_is_fitted(self, "guarantee_")
         return contrast_markdown(self)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return all figures as CSV, and write them to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        text = contrast_csv(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
 
     def plot_differences(self, ax: Axes | None = None, *, largest: int = 30) -> Axes:
         """Draw d with its interval for every outcome, or for those with the largest (forest plot)."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import warnings
 from collections.abc import Mapping
-from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -163,20 +159,6 @@ class Correlation(MultiviewEstimator):
                 UtilityWarning,
                 stacklevel=4,
             )
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the correlations of all pairs as CSV, and write them to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        labels = self._labels()
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["first", "second", "correlation", "low", "high", "p_value", "adjusted_p_value"])
-        for pair in combinations(range(len(labels)), 2):
-            figures = (self.correlations_, *self.interval_, self.p_values_, self.adjusted_p_values_)
-            writer.writerow([*(labels[at] for at in pair), *(f"{figure[pair]:.6g}" for figure in figures)])
-        if path is not None:
-            Path(path).write_text(text.getvalue(), encoding="utf-8")
-        return text.getvalue()
 
     def between(self, first: str | int, second: str | int) -> tuple[float, float, float]:
         """Return the correlation of two columns, by name or position, and the ends of its interval."""

@@ -24,6 +24,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
 from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
 from dpcape.estimators.new_rows import checked_rows
+from dpcape.estimators.reported import Reported
 from dpcape.estimators.units import Units
 from dpcape.facts import PublicSchema
 from dpcape.federation import Allowance, Federation
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from dpcape.planning.federation_plan import StudyPlan
 
 
-class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of estimators whose ``fit`` takes a :class:`Federation`.
 
     A subclass stores its parameters in ``__init__``, names the description of its analysis, lists its fitted arrays in
@@ -78,6 +79,8 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
 
     analysis: ClassVar[Analysis | None] = None
     _fitted: ClassVar[tuple[str, ...]]
+    # Fitted arrays that files of earlier versions have under another name.
+    _renamed: ClassVar[Mapping[str, str]] = {}
     # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
@@ -294,9 +297,12 @@ class FederatedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn i
                     f"The model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
                     f"Load it with {about['class']}.load(...)."
                 )
-            model = cls(**about["params"])
-            for name in (entry for entry in cls._fitted if entry in stored):
-                setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)
+                model = cls(**about["params"])
+            names = {**{name: name for name in cls._fitted}, **cls._renamed}
+            for old, name in ((old, name) for old, name in names.items() if old in stored):
+                setattr(model, name, stored[old] if stored[old].ndim else stored[old].item())
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about.get("warnings", []))

@@ -65,6 +65,7 @@ class OfEvents(FederatedEstimator):
         """Make the release and return its counts."""
         facts, known = federation.facts, self.public(federation)
         event = chosen_event(facts, self.event)
+        self.time_ = facts.events[event].time
         groups = chosen_groups(facts, event, self.by)
         horizon = horizon_of(facts, event, self.horizon)
         bins = int(computed(n_times_of(self.bins, known.n_records, known.mu)))

@@ -17,6 +17,7 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.renamed import renamed_parameters
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import inverted
@@ -55,7 +56,7 @@ class JointICA(ScoringEstimator):
         Number of infomax rounds, fixed and charged in advance.
     learning_rate : float
         Step size of infomax.
-    tolerance : float
+    tol : float
         Infomax stops when the squared change falls below this; unused rounds stay charged.
     insist : bool
         Whether to fit at the subject unit even where public numbers say that noise hides the maps; otherwise that is
@@ -109,6 +110,7 @@ class JointICA(ScoringEstimator):
     _builder: ClassVar[str] = "subjects(arrays, bound=..., unit=...)"
     _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
 
+    @renamed_parameters(tolerance="tol")
     def __init__(
         self,
         n_components: int,
@@ -121,7 +123,7 @@ class JointICA(ScoringEstimator):
         n_timepoints: int = 250,
         n_iter: int = 200,
         learning_rate: float = 1.0,
-        tolerance: float = 1e-6,
+        tol: float = 1e-6,
         insist: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -133,7 +135,7 @@ class JointICA(ScoringEstimator):
         self.n_timepoints = n_timepoints
         self.n_iter = n_iter
         self.learning_rate = learning_rate
-        self.tolerance = tolerance
+        self.tol = tol
         self.insist = insist
 
     def _shares(self, federation: Federation) -> Sequence[float]:
@@ -193,8 +195,8 @@ class JointICA(ScoringEstimator):
     def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> FloatArray:
         state = Infomax(self.n_components, private.left, self.learning_rate)
         if federation.facts.unit == "record":
-            return stages.infomax_records(federation.facts, private, reduction, state, self.tolerance)
-        return stages.infomax_subjects(federation.facts, private, reduction, state, self.tolerance, self.n_timepoints)
+            return stages.infomax_records(federation.facts, private, reduction, state, self.tol)
+        return stages.infomax_subjects(federation.facts, private, reduction, state, self.tol, self.n_timepoints)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the sources of rows: (time points, n_components)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.group_summaries import Level, size_interval
 from dpcape.postprocessing.survival_curves import Curve, curve_of, median_of
 from dpcape.postprocessing.verdicts import Verdict, of_ranges, of_tests
-from dpcape.report.survival_tables import curve_csv, curve_text, shown_times
+from dpcape.report.survival_tables import curve_text, shown_times
 from dpcape.report.table_one import ALL
 
 if TYPE_CHECKING:
@@ -126,6 +125,7 @@ class KaplanMeier(OfEvents):
         "median_",
         "median_interval_",
         "log_rank_",
+        "time_",
     )
     times_: FloatArray
     groups_: AnyArray
@@ -245,11 +245,3 @@ class KaplanMeier(OfEvents):
         """Return the curves at some times as plain text."""
         check_is_fitted(self, "guarantee_")
         return curve_text(self, shown_times(self))
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return all figures with their intervals as CSV, and write them to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        text = curve_csv(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from dpcape.estimators.summary_figures import group_names
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.survival_curves import LogRankTest, log_rank
 from dpcape.postprocessing.verdicts import of_tests
-from dpcape.report.survival_tables import log_rank_csv, log_rank_text
+from dpcape.report.survival_tables import log_rank_text
 
 DIFFERENCE = "difference between groups"
 
@@ -102,6 +101,7 @@ class LogRank(OfEvents):
         "freedom_",
         "p_value_",
         "compared_until_",
+        "time_",
     )
     groups_: AnyArray
     observed_: FloatArray
@@ -141,14 +141,6 @@ class LogRank(OfEvents):
         """Return the test as plain text."""
         check_is_fitted(self, "guarantee_")
         return log_rank_text(self)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the test as CSV, and write it to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        text = log_rank_csv(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
 
 
 def groups_compared(released: ReleasedEvents) -> tuple[list[str], LogRankTest]:

@@ -64,6 +64,8 @@ class Mean(FederatedEstimator):
         Released mean of the part of a row that clipping took away, from 0 (nothing) to 1, with noise.
     centre_ : array of shape (n_features,)
         The released rough mean around which rows were clipped; zeros if they were not recentred.
+    noise_scale_ : float
+        Standard deviation of the noise in each entry of ``mean_``.
     about_ : str
         What the intervals are about: "the mean", or without public ranges "the mean of clipped rows" (with ``clip``,
         of rows clipped to the length found; with ``recentre``, of rows clipped to a distance from ``centre_``).
@@ -114,6 +116,7 @@ class Mean(FederatedEstimator):
         "clipped_",
         "centre_",
         "about_",
+        "noise_scale_",
     )
 
     def __init__(
@@ -151,6 +154,7 @@ class Mean(FederatedEstimator):
         self.mean_ = np.clip(mean, low, high)
         self.interval_ = np.clip(np.stack([mean - half, mean + half]), low, high)
         self.clipped_ = found.clipped
+        self.noise_scale_ = found.scale
         self.about_ = "the mean" if facts.ranges else _about_clipped(clipped_to)
         self.original_mean_ = original_units(facts, self.mean_)
         self.original_interval_ = original_units(facts, self.interval_)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
-from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -214,22 +210,6 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         """Return the names of the components."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"multicca{index}" for index in range(len(self.correlations_))], dtype=object)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the correlations of all components and pairs of views as CSV; write them to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["component", "views", "correlation", "noise_level", "p_value"])
-        for at, (mean, p_value) in enumerate(zip(self.correlations_, self.p_values_, strict=True)):
-            writer.writerow([at + 1, "all", f"{mean:.6g}", f"{self.noise_level_:.6g}", f"{p_value:.6g}"])
-            for first, second in combinations(range(len(self.widths_)), 2):
-                value = self.pair_correlations_[at, first, second]
-                pair = f"{first + 1} and {second + 1}"
-                writer.writerow([at + 1, pair, f"{value:.6g}", f"{self.pair_noise_level_:.6g}", ""])
-        if path is not None:
-            Path(path).write_text(text.getvalue(), encoding="utf-8")
-        return text.getvalue()
 
     def plot_correlations(self, ax: Axes | None = None) -> Axes:
         """Draw the mean correlation of each component and the noise level."""

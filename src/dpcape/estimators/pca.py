@@ -18,6 +18,7 @@ from dpcape.analyses.scaling import Quantile
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.renamed import renamed_attribute
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
@@ -58,12 +59,14 @@ class PCA(ScoringEstimator):
     ----------
     components_ : array of shape (n_components, n_features)
         Orthonormal rows, largest eigenvalue first; each row's largest entry is positive.
-    explained_ : array of shape (n_components,)
+    explained_variance_ : array of shape (n_components,)
         Eigenvalues of the released matrix.
     mean_ : array of shape (n_features,)
         Private mean; zeros without centring.
     noise_norm_ : float
         Expected operator norm of the noise in the released matrix.
+    noise_scale_ : float
+        Standard deviation of the noise along any direction, and so, where it is small, of each eigenvalue.
     p_values_ : array of shape (n_components,)
         For each component, how often noise and sampling give one as strong if the rest of the records has no
         direction. Testing stops at the first value above 0.05; the rest are 1.
@@ -112,13 +115,17 @@ class PCA(ScoringEstimator):
     analysis: ClassVar[Analysis | None] = DESCRIPTION
     _fitted: ClassVar[tuple[str, ...]] = (
         "components_",
-        "explained_",
+        "explained_variance_",
         "mean_",
         "noise_norm_",
+        "noise_scale_",
         "p_values_",
         "interval_",
         "radius_",
     )
+
+    _renamed: ClassVar[Mapping[str, str]] = {"explained_": "explained_variance_"}
+    explained_ = renamed_attribute("explained_", "explained_variance_")
 
     def __init__(
         self,
@@ -137,7 +144,7 @@ class PCA(ScoringEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         covariance, noise, share_scale = self._covariance(federation, private)
-        self.noise_norm_ = noise_norm(noise.scale, federation.n_features)
+        self.noise_norm_, self.noise_scale_ = noise_norm(noise.scale, federation.n_features), noise.scale
         wanted = check_components(self.n_components, federation.n_features)
         values, vectors = all_eigen(covariance)
         found = component_p_values(values, vectors, noise, wanted or federation.n_features)
@@ -146,7 +153,7 @@ class PCA(ScoringEstimator):
         values = values[:wanted].copy()
         self.p_values_ = found[:wanted]
         self.components_ = vectors[:, :wanted].T.copy()
-        self.explained_ = values
+        self.explained_variance_ = values
         error = moment_error(noise, federation.n_features)
         # Unreadable records that noise hides make every eigenvalue too small by their share.
         high = (values + error) * (1 + 2 * share_scale)
@@ -255,7 +262,7 @@ class PCA(ScoringEstimator):
 
         check_is_fitted(self, "guarantee_")
 
-        return scree(self.explained_, self.noise_norm_, ax)
+        return scree(self.explained_variance_, self.noise_norm_, ax)
 
 
 @dataclass(frozen=True)

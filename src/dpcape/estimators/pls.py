@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -156,18 +153,6 @@ class PLS(TwoViewEstimator):
         """Return the names of the pairs."""
         check_is_fitted(self, "guarantee_")
         return np.array([f"pls{index}" for index in range(len(self.covariances_))], dtype=object)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the covariances of all pairs as CSV, and write them to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["pair", "covariance", "noise_level", "p_value"])
-        for at, (value, p_value) in enumerate(zip(self.covariances_, self.p_values_, strict=True), start=1):
-            writer.writerow([at, f"{value:.6g}", f"{self.noise_level_:.6g}", f"{p_value:.6g}"])
-        if path is not None:
-            Path(path).write_text(text.getvalue(), encoding="utf-8")
-        return text.getvalue()
 
     def plot_covariances(self, ax: Axes | None = None) -> Axes:
         """Draw the covariances and the noise level."""

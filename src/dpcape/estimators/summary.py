@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +30,7 @@ from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled
 from dpcape.postprocessing.verdicts import Verdict, of_ranges
-from dpcape.report.table_one import ALL, QUANTILE, SHARE, aligned, as_text_array, csv_text, latex, markdown
+from dpcape.report.table_one import ALL, QUANTILE, SHARE, aligned, as_text_array, latex, markdown
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.grouped_counts import grouped_counts
 
@@ -292,11 +291,3 @@ class Summary(FederatedEstimator):
         """Return the table as a LaTeX tabular, for the package booktabs."""
         check_is_fitted(self, "guarantee_")
         return latex(self, intervals=intervals)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return all figures with their intervals as CSV, and write them to a file if one is named."""
-        check_is_fitted(self, "guarantee_")
-        text = csv_text(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text

@@ -1,9 +1,7 @@
-"""Adjusted contrasts in words: of a fitted model, as rows of text, Markdown or CSV."""
+"""Adjusted contrasts in words: of a fitted model, as rows of text or Markdown."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import Protocol
 
@@ -85,25 +83,6 @@ def contrast_markdown(model: FittedContrasts) -> str:
     lines = [HEADER, ["---", *["---:"] * (len(HEADER) - 1)], *contrast_rows(model)]
     table = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
     return "\n\n".join([table, *contrast_notes(model)]) + "\n"
-
-
-def contrast_csv(model: FittedContrasts) -> str:
-    """Return all figures as CSV, one outcome per line."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["outcome", "difference", "low", "high", "d", "d_low", "d_high", "standard_error_of_d", "p", "q"])
-    for at, name in enumerate(model.outcomes_):
-        figures = [
-            model.effect_[at],
-            *model.effect_interval_[:, at],
-            model.d_[at],
-            *model.d_interval_[:, at],
-            model.se_[at],
-            model.p_[at],
-            model.q_[at],
-        ]
-        writer.writerow([name, *(repr(float(figure)) for figure in figures)])
-    return out.getvalue()
 
 
 def _number(value: float) -> str:

@@ -80,9 +80,9 @@ def arrays_section(model: FittedModel) -> ReportSection:
 
 
 def _spectrum(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    if not (hasattr(model, "explained_") and hasattr(model, "noise_norm_")):
+    if not (hasattr(model, "explained_variance_") and hasattr(model, "noise_norm_")):
         return None
-    values, noise = np.asarray(model.explained_), float(model.noise_norm_)
+    values, noise = np.asarray(model.explained_variance_), float(model.noise_norm_)
     picture = Picture(
         figure_of(scree(values, noise)),
         f"Eigenvalues of {len(values)} components, largest {values[0]:.3g}; norm of the noise {noise:.3g}.",

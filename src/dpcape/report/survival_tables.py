@@ -1,11 +1,9 @@
-"""Survival curves and the log-rank test in words: as rows, plain text or CSV."""
+"""Survival curves and the log-rank test in words: as rows or plain text."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -90,23 +88,6 @@ def curve_text(model: FittedCurves, times: IntArray) -> str:
     return "\n".join(parts)
 
 
-def curve_csv(model: FittedCurves) -> str:
-    """Return all figures as CSV, one time of one group per line; medians last, with an empty time."""
-    header = ["group", "time", "figure", "value", "low", "high"]
-    rows: list[list[str]] = []
-    for at, group in enumerate(model.groups_):
-        for figure, values, ends in (
-            ("survival", model.survival_, model.interval_),
-            ("at risk", model.at_risk_, model.at_risk_interval_),
-        ):
-            for time in range(len(model.times_)):
-                numbers = values[time, at], ends[0, time, at], ends[1, time, at]
-                rows.append([str(group), f"{model.times_[time]:.10g}", figure, *_digits(numbers)])
-        numbers = model.median_[at], model.median_interval_[0, at], model.median_interval_[1, at]
-        rows.append([str(group), "", "median", *_digits(numbers)])
-    return _csv(header, rows)
-
-
 def log_rank_rows(model: FittedTest) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of observed and expected events."""
     rows = [
@@ -123,18 +104,6 @@ def log_rank_text(model: FittedTest) -> str:
     )
 
 
-def log_rank_csv(model: FittedTest) -> str:
-    """Return the test as CSV."""
-    rows = [
-        [f"{kind} events", str(name), f"{value:.10g}"]
-        for kind, values in (("observed", model.observed_), ("expected", model.expected_))
-        for name, value in zip(model.groups_, values, strict=True)
-    ]
-    figures = {"chi2": model.statistic_, "df": model.freedom_, "p": model.p_value_, "until": model.compared_until_}
-    rows += [[name, "", f"{value:.10g}"] for name, value in figures.items()]
-    return _csv(["figure", "group", "value"], rows)
-
-
 def _share(model: FittedCurves, time: int, at: int) -> str:
     low, high = model.interval_[:, time, at]
     return f"{100 * model.survival_[time, at]:.1f}% ({100 * low:.1f} to {100 * high:.1f})"
@@ -144,18 +113,6 @@ def _median(model: FittedCurves, at: int) -> str:
     low, high = (f"{end:.4g}" if math.isfinite(end) else _NOT_REACHED for end in model.median_interval_[:, at])
     value = model.median_[at]
     return f"{f'{value:.4g}' if math.isfinite(value) else _NOT_REACHED} ({low} to {high})"
-
-
-def _digits(numbers: Iterable[float]) -> list[str]:
-    return [f"{number:.10g}" for number in numbers]
-
-
-def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,10 +1,8 @@
-"""Table 1 in words: of a fitted summary, as rows of text, Markdown, LaTeX or CSV."""
+"""Table 1 in words: of a fitted summary, as rows of text, Markdown or LaTeX."""
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -100,19 +98,6 @@ def latex(model: FittedSummary, *, intervals: bool = False) -> str:
         *(rf"\par {_tex(note)}" for note in notes(model)),
     ]
     return "\n".join(lines) + "\n"
-
-
-def csv_text(model: FittedSummary) -> str:
-    """Return all figures as CSV, one per line, with the ends of their intervals; dates in ISO form."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["variable", "statistic", "level", "group", "value", "low", "high"])
-    for row, (variable, statistic, level) in enumerate(model.rows_):
-        for at, group in enumerate(model.groups_):
-            ends = model.intervals_[:, row, at]
-            figures = [_exact(model, row, value) for value in (model.table_[row, at], *ends)]
-            writer.writerow([variable, statistic, level, group, *figures])
-    return out.getvalue()
 
 
 def aligned(model: FittedSummary) -> str:
@@ -231,8 +216,9 @@ def _flag(model: FittedSummary, row: int, at: int) -> str:
     return FLAG if last - first > NARROW * (high - low) else ""
 
 
-def _exact(model: FittedSummary, row: int, value: float) -> str:
-    return _iso(float(value)) if _is_date(model, row) else f"{float(value):.10g}"
+def shown_figure(model: FittedSummary, row: int, value: float) -> float | str:
+    """Return a figure of a row as it is; a date in ISO form."""
+    return _iso(value) if _is_date(model, row) else value
 
 
 def _iso(days: float) -> str:

@@ -9,7 +9,10 @@
     guarantee.json      what may be claimed
     participants.json   sites that took part, with identity and ledger head
     releases/           each release as it arrived: the result can be rebuilt from them
-    results.csv         the figures of a table, with intervals, for analyses that have one
+    results.csv         all figures, one per line, with interval, noise, p-value and unit
+    results.json        the same, with the guarantee and what to cite
+    methods.md          a paragraph on methods for a paper, with references
+    maps.nii.gz         maps of components or sources, for a study with a mask
     report.html         the report
 
 The charge of a run that did not finish stays. ``--resume`` continues it where it stopped; ``--again`` starts a new run,
@@ -248,8 +251,6 @@ class RunFolder:
         draft = self.path / "model.new.npz"
         model.save(draft)
         draft.replace(self.path / "model.npz")
-        if hasattr(model, "to_csv"):
-            write_text(self.path / "results.csv", model.to_csv())
         sync_folder(self.path)
         self.log("saved")
 

@@ -122,8 +122,10 @@ def _resume_on_engine(run: RunFolder, study: Study) -> None:
 def finish(run: RunFolder) -> None:
     """Write the report of a run whose result is saved, and close its log."""
     from dpcape.runs.page import write_run_page
+    from dpcape.runs.results import write_results
 
     write_text(run.path / "guarantee.json", run.model().guarantee_.to_json() + "\n")
+    write_results(run)
     write_run_page(run)
     run.log("finished")
 

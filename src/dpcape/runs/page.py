@@ -17,7 +17,7 @@ from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.protocols import protocol_of
-from dpcape.report.citations import papers, software
+from dpcape.report.methods import methods_text, references
 from dpcape.report.model_sections import arrays_section, model_sections, verdict_section
 from dpcape.report.page import ReportSection, Table, write_page
 from dpcape.report.release_sections import noise_section, round_sections
@@ -214,8 +214,11 @@ def _audited(run: RunFolder) -> list[ReportSection]:
 
 
 def _cite(model: FederatedEstimator, guarantee: Guarantee) -> ReportSection:
-    text = ["Cite the software and the papers of the method, and quote the guarantee in full, with its assumptions."]
-    quotes = [software(), *papers(type(model), guarantee.protocol), guarantee.sentence()]
+    text = [
+        "Cite the software and the papers of the method, and quote the guarantee in full, with its assumptions. The "
+        "first text below is a paragraph for the methods section of a paper."
+    ]
+    quotes = [methods_text(model), *references(model), guarantee.sentence()]
     return ReportSection("How to cite", text=text, quotes=quotes)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.parameters import REQUIRED
+from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.privacy.terms import check_epsilons
 from dpcape.study.sites import StudySite
 from dpcape.study.toml_reader import TomlTable, is_number, without_dates
@@ -24,7 +25,7 @@ def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mappi
     if not isinstance(accepted, bool | None):
         section.fail("accept_large_delta", "true or false", "Leave it out unless delta must be above 1/N.")
     head["accept_large_delta"] = accepted is True
-    values = {parameter.name: section.value(parameter.name) for parameter in description.parameters}
+    values = {parameter.name: _given(section, parameter) for parameter in description.parameters}
     given = {name: value for name, value in values.items() if value is not None}
     for parameter in description.parameters:
         name = parameter.name
@@ -34,6 +35,18 @@ def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mappi
             section.fail(name, "a string, a number, true, false, or a list of these")
     section.finish()
     return {**head, "delta": delta, "parameters": given, "description": description}
+
+
+def _given(section: TomlTable, parameter: Parameter) -> object:
+    """Return the value of a parameter, also under its earlier name."""
+    if parameter.old and parameter.name not in section and parameter.old in section:
+        warnings.warn(
+            f"{parameter.old} is now called {parameter.name}; the old name will be removed. Write {parameter.name}.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return section.value(parameter.old)
+    return section.value(parameter.name)
 
 
 def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | dict[str, float]:

@@ -1,0 +1,241 @@
+"""The figures of each kind of result, as rows of one layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.report.loading_sections import FittedModel, names_of
+from dpcape.report.result import LARGEST, MANY, NAN, Figures, Result, floats
+from dpcape.report.table_figures import (
+    contrasts_figures,
+    log_rank_figures,
+    sites_figures,
+    survival_figures,
+    table_one_figures,
+)
+
+
+def _means(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    if not hasattr(model, "original_interval_") or not hasattr(model, "variance_"):
+        return []
+    labels, units = names_of(names, len(model.mean_)), model.units_
+    noise = units.steps(np.full(len(labels), getattr(model, "noise_scale_", NAN)))
+    deviations = units.steps(np.sqrt(model.variance_))
+    rows = [
+        Result(quantity="mean", name=name, estimate=mean, low=low, high=high, noise_sd=sd, unit=unit)
+        for name, mean, low, high, sd, unit in zip(
+            labels, *floats(model.original_mean_, *model.original_interval_, noise), units.names, strict=True
+        )
+    ]
+    return rows + [
+        Result(quantity="standard deviation", name=name, estimate=value, unit=unit)
+        for name, value, unit in zip(labels, *floats(deviations), units.names, strict=True)
+    ]
+
+
+def _coefficients(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    values = getattr(model, "coef_", None)
+    if values is None or np.ndim(values) != 1:
+        return []
+    units, labels = model.units_, names_of(names, len(values))
+    ends = np.asarray(getattr(model, "interval_", np.full((2, len(values)), NAN)))
+    p_values = np.asarray(getattr(model, "p_values_", np.full(len(values), NAN)))
+    rows = []
+    for name, value, low, high, p_value, unit in zip(
+        labels, *floats(units.slopes(values), *units.slopes(ends), p_values), units.names, strict=True
+    ):
+        per = f"per {unit}" if unit else ""
+        rows.append(
+            Result(quantity="coefficient", name=name, estimate=value, low=low, high=high, p_value=p_value, unit=per)
+        )
+    if units.known:
+        rows += [
+            Result(quantity="coefficient of the prepared column", name=name, estimate=value, low=low, high=high)
+            for name, value, low, high in zip(labels, *floats(values, *ends), strict=True)
+        ]
+    return rows + _intercepts(model, units)
+
+
+def _intercepts(model: FittedModel, units: Any) -> list[Result]:
+    """Return the intercept at the middle of the ranges, with its interval, and that at zero."""
+    if not hasattr(model, "intercept_"):
+        return []
+    low, high = (float(end) for end in np.ravel(getattr(model, "intercept_interval_", (NAN, NAN))))
+    part = "middle of the ranges" if units.known else ""
+    rows = [Result(quantity="intercept", part=part, estimate=float(model.intercept_), low=low, high=high)]
+    if units.known:
+        rows.append(Result(quantity="intercept", part="all at 0", estimate=float(model.original_intercept_)))
+    return rows
+
+
+def _eigenvalues(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    if not hasattr(model, "explained_variance_"):
+        return []
+    count = len(model.explained_variance_)
+    ends = np.asarray(getattr(model, "interval_", np.full((2, count), NAN)))
+    p_values = np.asarray(getattr(model, "p_values_", np.full(count, NAN)))
+    sd = float(getattr(model, "noise_scale_", NAN))
+    return [
+        Result(
+            quantity="eigenvalue", name=f"component {at}", estimate=value, low=low, high=high, noise_sd=sd, p_value=p
+        )
+        for at, (value, low, high, p) in enumerate(
+            zip(*floats(model.explained_variance_, *ends, p_values), strict=True), start=1
+        )
+    ]
+
+
+def _pairs(attribute: str, quantity: str, kind: str = "pair") -> Figures:
+    """Return a maker of tested strengths: correlations or covariances of pairs of directions."""
+
+    def make(model: FittedModel, names: Sequence[str]) -> list[Result]:
+        values = getattr(model, attribute, None)
+        if values is None or np.ndim(values) != 1:
+            return []
+        p_values = np.asarray(getattr(model, "p_values_", np.full(len(values), NAN)))
+        rows = [
+            Result(quantity=quantity, name=f"{kind} {at}", estimate=value, p_value=p)
+            for at, (value, p) in enumerate(zip(*floats(values, p_values), strict=True), start=1)
+        ]
+        return rows + _level(model, "noise_level_", quantity)
+
+    return make
+
+
+def _level(model: FittedModel, attribute: str, quantity: str) -> list[Result]:
+    """Return how strong noise and sampling alone may look, where that is known."""
+    if not hasattr(model, attribute):
+        return []
+    return [Result(quantity=f"{quantity}, of noise alone", estimate=float(getattr(model, attribute)))]
+
+
+def _view_pairs(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    if not hasattr(model, "pair_correlations_"):
+        return []
+    rows = [
+        Result(
+            quantity="correlation of two views",
+            name=f"component {at}",
+            part=f"{first + 1} and {second + 1}",
+            estimate=float(matrix[first, second]),
+        )
+        for at, matrix in enumerate(np.asarray(model.pair_correlations_), start=1)
+        for first, second in combinations(range(len(model.widths_)), 2)
+    ]
+    return rows + _level(model, "pair_noise_level_", "correlation of two views")
+
+
+def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    if not hasattr(model, "adjusted_p_values_"):
+        return []
+    values = np.asarray(model.correlations_)
+    labels = names_of(names, len(values))
+    if len(values) * (len(values) - 1) // 2 > LARGEST:
+        return MANY
+    low, high = np.asarray(model.interval_)
+    return [
+        Result(
+            quantity="correlation",
+            name=labels[pair[0]],
+            part=labels[pair[1]],
+            estimate=float(values[pair]),
+            low=float(low[pair]),
+            high=float(high[pair]),
+            p_value=float(model.p_values_[pair]),
+            adjusted_p_value=float(model.adjusted_p_values_[pair]),
+        )
+        for pair in combinations(range(len(values)), 2)
+    ]
+
+
+def _weights(attribute: str, quantity: str, row: str, *, by_column: bool = False, original: str = "") -> Figures:
+    """Return a maker of weights: one figure per row and column, in prepared and in original units."""
+
+    def make(model: FittedModel, names: Sequence[str]) -> list[Result]:
+        array = getattr(model, attribute, None)
+        if array is None or np.ndim(array) != 2:
+            return []
+        weights = np.asarray(array).T if by_column else np.asarray(array)
+        if weights.size > LARGEST:
+            return MANY
+        own = _own_names(attribute, model, names)
+        rows = _grid(weights, own, quantity, row)
+        if original and model.units_.known:
+            changed = np.asarray(getattr(model, original))
+            units = _own_names(attribute, model, model.units_.names)
+            rows += _grid(changed.T if by_column else changed, own, f"{quantity}, original units", row, units)
+        return rows
+
+    return make
+
+
+def _own_names(attribute: str, model: FittedModel, names: Sequence[str]) -> Sequence[str]:
+    """Return the names of the view that an array is about."""
+    if attribute not in ("x_weights_", "y_weights_"):
+        return names
+    width = len(model.x_weights_)
+    return names[:width] if attribute == "x_weights_" else names[width:]
+
+
+def _grid(
+    values: FloatArray, names: Sequence[str], quantity: str, row: str, units: Sequence[str] | None = None
+) -> list[Result]:
+    labels = names_of(names, values.shape[1])
+    unit_of = units or [""] * values.shape[1]
+    return [
+        Result(quantity=quantity, name=label, part=f"{row} {at}", estimate=float(value), unit=unit)
+        for at, line in enumerate(values, start=1)
+        for label, value, unit in zip(labels, line, unit_of, strict=True)
+    ]
+
+
+def _list(attribute: str, quantity: str, row: str) -> Figures:
+    """Return a maker of one figure per component, cluster or topic."""
+
+    def make(model: FittedModel, names: Sequence[str]) -> list[Result]:
+        values = getattr(model, attribute, None)
+        if values is None or np.ndim(values) != 1:
+            return []
+        if len(values) > LARGEST:
+            return MANY
+        return [
+            Result(quantity=quantity, name=f"{row} {at}", estimate=value)
+            for at, value in enumerate(floats(values)[0], start=1)
+        ]
+
+    return make
+
+
+FIGURES: dict[str, Figures] = {
+    "means": _means,
+    "coefficients": _coefficients,
+    "eigenvalues": _eigenvalues,
+    "canonical_correlations": _pairs("correlations_", "canonical correlation"),
+    "covariances": _pairs("covariances_", "covariance of the scores"),
+    "mean_correlations": _pairs("correlations_", "mean correlation", "component"),
+    "view_pairs": _view_pairs,
+    "correlation_matrix": _correlation_matrix,
+    "loadings": _weights("components_", "loading", "component", original="original_components_"),
+    "x_weights": _weights("x_weights_", "weight, first view", "pair", by_column=True, original="original_x_weights_"),
+    "y_weights": _weights("y_weights_", "weight, second view", "pair", by_column=True, original="original_y_weights_"),
+    "view_weights": _weights("weights_", "weight", "component", by_column=True, original="original_weights_"),
+    "shares": _list("shares_", "share of records", "cluster"),
+    "centres": _weights("cluster_centers_", "centre", "cluster", original="original_cluster_centers_"),
+    "component_means": _weights("means_", "mean of the component", "component", original="original_means_"),
+    "component_weights": _list("weights_", "weight of the component", "component"),
+    "topics": _weights("topics_", "probability of the word", "topic"),
+    "maps": _weights("mixing_", "map", "source", by_column=True),
+    "hidden_units": _weights("hidden_", "weight of the hidden unit", "unit"),
+    "output_units": _weights("output_", "weight of the output", "output"),
+    "module_weights": _list("weights_", "weight of the module", "weight"),
+    "table_one": table_one_figures,
+    "contrasts": contrasts_figures,
+    "survival": survival_figures,
+    "log_rank": log_rank_figures,
+    "sites": sites_figures,
+}

@@ -1,0 +1,135 @@
+"""The figures of analyses that are tables: Table 1, differences, survival and sites."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from dpcape.report.loading_sections import FittedModel
+from dpcape.report.result import Result, floats
+from dpcape.report.table_one import FittedSummary, shown_figure
+
+
+def table_one_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return the figures of Table 1."""
+    if not (hasattr(model, "rows_") and hasattr(model, "groups_") and hasattr(model, "table_")):
+        return []
+    fitted = cast("FittedSummary", model)
+    in_units = ("quantile", "mean", "sd")
+    rows = []
+    for row, (variable, statistic, level) in enumerate(fitted.rows_):
+        unit = model.unit_of(str(variable)) if statistic in in_units else ""
+        for at, group in enumerate(fitted.groups_):
+            figures = (fitted.table_[row, at], *fitted.intervals_[:, row, at])
+            value, low, high = (shown_figure(fitted, row, float(figure)) for figure in figures)
+            rows.append(
+                Result(
+                    quantity=str(statistic),
+                    name=str(variable),
+                    part=str(level),
+                    group=str(group),
+                    estimate=value,
+                    low=low,
+                    high=high,
+                    unit=unit,
+                )
+            )
+    return rows
+
+
+def contrasts_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return adjusted differences, in original units and as d."""
+    if not (hasattr(model, "d_interval_") and hasattr(model, "outcomes_")):
+        return []
+    rows: list[Result] = []
+    for quantity, values, ends in (
+        ("difference", model.effect_, model.effect_interval_),
+        ("d", model.d_, model.d_interval_),
+    ):
+        figures = floats(values, *ends, model.p_, model.q_)
+        for name, value, low, high, p, q in zip(model.outcomes_, *figures, strict=True):
+            unit = model.unit_of(str(name)) if quantity == "difference" else ""
+            rows.append(
+                Result(
+                    quantity=quantity,
+                    name=str(name),
+                    part=str(model.contrast_),
+                    estimate=value,
+                    low=low,
+                    high=high,
+                    p_value=p,
+                    adjusted_p_value=q,
+                    unit=unit,
+                )
+            )
+    return rows
+
+
+def survival_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return survival, numbers at risk and medians."""
+    if not (hasattr(model, "survival_") and hasattr(model, "times_")):
+        return []
+    unit = model.unit_of(str(getattr(model, "time_", "")))
+    rows: list[Result] = []
+    for at, group in enumerate(model.groups_):
+        for quantity, values, ends in (
+            ("survival", model.survival_, model.interval_),
+            ("at risk", model.at_risk_, model.at_risk_interval_),
+        ):
+            figures = floats(model.times_, values[:, at], *ends[:, :, at])
+            rows += [
+                Result(quantity=quantity, part=f"{time:.10g}", group=str(group), estimate=value, low=low, high=high)
+                for time, value, low, high in zip(*figures, strict=True)
+            ]
+        median, low, high = (float(model.median_[at]), *(float(end) for end in model.median_interval_[:, at]))
+        rows.append(Result(quantity="median", group=str(group), estimate=median, low=low, high=high, unit=unit))
+    return rows
+
+
+def log_rank_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return the log-rank test."""
+    if hasattr(model, "log_rank_"):
+        statistic, freedom, p_value = (float(value) for value in model.log_rank_)
+        if math.isnan(p_value):
+            return []
+        return [Result(quantity="log-rank chi2", part=f"{freedom:.0f} df", estimate=statistic, p_value=p_value)]
+    if not (hasattr(model, "observed_") and hasattr(model, "p_value_")):
+        return []
+    rows = [
+        Result(quantity=f"{kind} events", group=str(name), estimate=value)
+        for kind, values in (("observed", model.observed_), ("expected", model.expected_))
+        for name, value in zip(model.groups_, floats(values)[0], strict=True)
+    ]
+    unit = model.unit_of(str(getattr(model, "time_", "")))
+    test = Result(
+        quantity="log-rank chi2",
+        part=f"{int(model.freedom_)} df",
+        estimate=float(model.statistic_),
+        p_value=float(model.p_value_),
+    )
+    return [*rows, test, Result(quantity="compared until", estimate=float(model.compared_until_), unit=unit)]
+
+
+def sites_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return location and scale of every site."""
+    if not (hasattr(model, "location_") and hasattr(model, "sites_")):
+        return []
+    return [
+        *_of_sites(model),
+        Result(quantity="variance between sites over that within", part="before", estimate=float(model.between_)),
+        Result(
+            quantity="variance between sites over that within",
+            part="after, upper limit",
+            estimate=float(model.left_),
+        ),
+    ]
+
+
+def _of_sites(model: FittedModel) -> Iterator[Result]:
+    for site, size, locations, scales in zip(model.sites_, model.sizes_, model.location_, model.scale_, strict=True):
+        yield Result(quantity="complete records", group=str(site), estimate=float(size))
+        for name, location, scale in zip(model.columns_, *floats(locations, scales), strict=True):
+            unit = model.unit_of(str(name))
+            yield Result(quantity="location", name=str(name), group=str(site), estimate=location, unit=unit)
+            yield Result(quantity="scale", name=str(name), group=str(site), estimate=scale)

@@ -1,0 +1,63 @@
+"""The files of a run that people open: figures, a paragraph on methods, and maps."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcape.files import write_text
+from dpcape.guarantee.guarantee import NONE
+from dpcape.report.methods import methods_markdown, methods_text, references
+
+if TYPE_CHECKING:
+    from dpcape.estimators.estimator import FederatedEstimator
+    from dpcape.runs.folder import RunFolder
+
+# Arrays of one map per component, and whether maps are rows.
+_MAPS = {"components_": True, "mixing_": False}
+MAPS = "maps.nii.gz"
+
+
+def write_results(run: RunFolder) -> None:
+    """Write ``results.csv``, ``results.json``, ``methods.md`` and, for a study with a mask, ``maps.nii.gz``."""
+    model = run.model()
+    found = model.results()
+    write_text(run.path / "results.csv", found.to_csv())
+    write_text(run.path / "methods.md", methods_markdown(model))
+    guarantee, study = model.guarantee_, run.study()
+    content = {
+        "format": "dpcape results 1",
+        "study": study.name,
+        "analysis": study.analysis,
+        "rehearsal": run.is_rehearsal,
+        "epsilon": None if guarantee.status == NONE else guarantee.epsilon,
+        "delta": None if guarantee.status == NONE else guarantee.delta,
+        "guarantee": guarantee.sentence(),
+        "methods": methods_text(model),
+        "cite": references(model),
+        "releases": [
+            {"statistic": release.statistic, "noise_sd": release.scale, "n_records": release.n_records}
+            for release in model.releases_
+        ],
+        "verdicts": [str(verdict) for verdict in model.verdicts_],
+        "notes": list(found.notes),
+        "results": found.to_list(),
+    }
+    write_text(run.path / "results.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
+    _write_maps(run, model)
+
+
+def _write_maps(run: RunFolder, model: FederatedEstimator) -> None:
+    """Write components or sources as images, where the study has a public mask and images can be written here."""
+    mask = run.study().data.mask
+    if mask is None or find_spec("nibabel") is None:
+        return
+    from dpcape.neuro import write_maps
+
+    for name, by_row in _MAPS.items():
+        if hasattr(model, name):
+            array = np.asarray(getattr(model, name))
+            write_maps(array.T if by_row else array, run.path / MAPS, mask=mask)
