@@ -200,7 +200,7 @@ def test_several_classes_are_told_apart() -> None:
     model = fitted(NetworkClassifier(12, epsilon=3.0, delta=1e-5, n_iter=30), X, y, Cape(n_colluding=1), 0)
     assert model.score(X, y) > 0.95
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    assert model.classes_.tolist() == ["0", "1", "2"]
+    assert model.classes_.tolist() == [0, 1, 2]
 
 
 def test_several_hidden_layers_learn_what_none_cannot() -> None:

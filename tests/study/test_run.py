@@ -33,7 +33,18 @@ from dpcape.study import Study
 from .texts import ANALYSES, text_of
 
 SITES = ("lima", "lyon", "oslo")
-FILES = {"study.toml", "log.jsonl", "model.npz", "guarantee.json", "participants.json", "report.html", "releases"}
+FILES = {
+    "study.toml",
+    "log.jsonl",
+    "model.npz",
+    "guarantee.json",
+    "participants.json",
+    "report.html",
+    "results.csv",
+    "results.json",
+    "methods.md",
+    "releases",
+}
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ class NetworkClassifier(FederatedEstimator):
     >>> records = labelled(x, np.where(abs(x[:, 0]) > 0.5, 1, 0), bound=1.0, classes=[0, 1])
     >>> fed = Federation(in_process({"lyon": records}), protocol=Independent())
     >>> NetworkClassifier(8, epsilon=20.0, delta=1e-6, n_iter=60).fit(fed).predict([[0.0], [0.9]]).tolist()
-    ['0', '1']
+    [0, 1]
     """
 
     analysis: ClassVar[Analysis | None] = NETWORK_CLASSIFIER
