@@ -19,7 +19,7 @@ from experiments.regression.sums import SumRounds, Vector
 from scipy.stats import binom
 
 from dpcape.analyses.regression import LOGISTIC_SHARES, MOST_SPREAD_NOISE, SPREAD_SHARE
-from dpcape.estimators.regression_rounds import linear_inference, weights_of
+from dpcape.estimators.regression_rounds import Asked, linear_inference, weights_of
 from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics.regression_rounds import SPREAD_CLIP
@@ -85,7 +85,7 @@ def run(cell: Cell, generator: np.random.Generator) -> tuple[Vector, Vector, Vec
     if logistic:
         odds = x @ beta - 0.5
         y = (generator.random(cell.n_records) < 1 / (1 + np.exp(-odds))).astype(int)
-        found = logistic_inference(SumRounds(x, y, shares=LOGISTIC_SHARES, classes=True, **options), confidence=0.95)
+        found = logistic_inference(SumRounds(x, y, shares=LOGISTIC_SHARES, classes=True, **options), Asked(0.95))
         unit, widths = 1.0, _logistic_oracle(x, odds, bound, mu * math.sqrt(LOGISTIC_SHARES[-1]))
     else:
         errors = 0.03 * generator.standard_normal(cell.n_records)
@@ -96,7 +96,7 @@ def run(cell: Cell, generator: np.random.Generator) -> tuple[Vector, Vector, Vec
         noise = math.sqrt(2 * p) * SPREAD_CLIP / (mu * cell.n_records * math.sqrt(SPREAD_SHARE))
         released = noise <= MOST_SPREAD_NOISE
         shares = (1 - SPREAD_SHARE, SPREAD_SHARE) if released else (1.0,)
-        found = linear_inference(SumRounds(x, y, shares=shares, **options), confidence=0.95, spread_released=released)
+        found = linear_inference(SumRounds(x, y, shares=shares, **options), Asked(0.95), spread_released=released)
         unit, widths = 1 / a, _linear_oracle(x, y - x @ beta, beta, bound, mu * math.sqrt(shares[0]))
     assert found.low is not None
     assert found.high is not None

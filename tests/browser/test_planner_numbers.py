@@ -117,6 +117,8 @@ def series(n_components: int, *, n_basis: int | None = None, **more: int) -> dic
 STUDIES: list[dict[str, Any]] = [
     {"analysis": "summary", "widths": [6], "bounds": [1.0], "options": {"n_groups": 3}},
     {"analysis": "group-contrast", "widths": [1], "bounds": [1.0], "options": {"n_sites": 4, "n_covariates": 2}},
+    {"analysis": "poisson-model", "widths": [10], "bounds": [1.4]},
+    {"analysis": "multinomial-model", "widths": [7], "bounds": [1.0], "options": {"n_classes": 4}},
     {"analysis": "harmonise", "widths": [45], "bounds": [1.0], "options": {"n_sites": 15}},
     {"analysis": "mass-univariate", "widths": [68], "bounds": [1.0], "options": {"n_sites": 20, "n_covariates": 0}},
     {"analysis": "mean", "widths": [40], "bounds": [2.0]},

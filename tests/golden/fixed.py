@@ -98,6 +98,8 @@ STUDIES: list[tuple[str, str, str]] = [
     ("generalized_linear_model", 'family = "poisson"\nscale = "private"', RESPONSE),
     ("generalized_linear_model", 'family = "logistic"', CLASSES),
     ("generalized_linear_model", 'family = "poisson"', CLASSES),
+    ("generalized_linear_model", 'family = "gamma"\noffset = 1\nridge = 0.5', RESPONSE),
+    ("generalized_linear_model", 'family = "multinomial"', CLASSES),
     ("kaplan_meier", 'by = ["sex"]\nhorizon = 800', TABLE),
     ("log_rank", 'by = ["sex"]\nbins = 8', TABLE),
     ("log_rank", 'by = ["dead"]', TABLE),

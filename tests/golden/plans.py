@@ -56,8 +56,10 @@ def _studies() -> list[Study]:
             add(f"{name}-scaled", [width], [bound], fit_intercept=intercept)
             add(f"{name}-prediction", [width], [bound], fit_intercept=intercept, n_iter=0 if intercept else 7)
     for width, bound in ((20, 1.0), (1, 0.5)):
-        for family in ("gaussian", "logistic", "poisson"):
+        for family in ("gaussian", "logistic", "poisson", "gamma"):
             add(f"{family}-model", [width], [bound])
+        for classes in (3, 7):
+            add("multinomial-model", [width], [bound], n_classes=classes)
     for width, bound in ((4, 1.0), (3, 0.05), (2, 7.0), (60, 1.0)):
         add("polynomial-loss", [width], [bound])
     add("network-classifier", [30], [1.0])

@@ -328,6 +328,18 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     ),
     "logistic regression": (dpcape.LogisticRegression, {}, lambda: _labelled("two")),
     "poisson model": (dpcape.GeneralizedLinearModel, {"family": "poisson"}, lambda: _labelled("counts")),
+    "poisson model, offset": (
+        dpcape.GeneralizedLinearModel,
+        {"family": "poisson", "offset": 1},
+        lambda: _labelled("counts"),
+    ),
+    "gamma model": (dpcape.GeneralizedLinearModel, {"family": "gamma"}, lambda: _labelled("counts")),
+    "multinomial model": (dpcape.GeneralizedLinearModel, {"family": "multinomial"}, lambda: _labelled("three")),
+    "multinomial model, ridge": (
+        dpcape.GeneralizedLinearModel,
+        {"family": "multinomial", "ridge": 0.1},
+        lambda: _labelled("three"),
+    ),
     "polynomial loss": (dpcape.PolynomialLoss, {"loss": "poisson"}, lambda: _labelled("counts")),
     "network classifier": (dpcape.NetworkClassifier, {"n_hidden": 3, "n_iter": 3}, lambda: _labelled("two")),
     "network classifier, three": (dpcape.NetworkClassifier, {"n_hidden": 2, "n_iter": 2}, lambda: _labelled("three")),

@@ -20,7 +20,7 @@ from scipy.stats import binom
 from dpcape import Cape, Federation, Independent, LinearRegression, LogisticRegression, Replay, in_process, labelled
 from dpcape.analyses.regression import LOGISTIC_SHARES, SPREAD_SHARE
 from dpcape.errors import UtilityWarning
-from dpcape.estimators.regression_rounds import Coefficients, linear_inference, weights_of
+from dpcape.estimators.regression_rounds import Asked, Coefficients, linear_inference, weights_of
 from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.privacy.gaussian import mu_of
@@ -91,7 +91,7 @@ def linear_cell(
         y = np.clip(x @ beta + errors, -1, 1)
         bound = factor * float(np.quantile(np.linalg.norm(x, axis=1), 0.9))
         rounds = SumRounds(x, y, bound, mu, shares, source)
-        found = linear_inference(rounds, confidence=0.95, spread_released=released)
+        found = linear_inference(rounds, Asked(0.95), spread_released=released)
         low, high = ends(found, 1 / weights_of(bound, intercept=True)[0])
         held.append((low <= beta) & (beta <= high))
         widths.append(high - low)
@@ -149,7 +149,7 @@ def test_logistic_intervals_cover(kind: str, strength: float) -> None:
         x = features(kind, (4000, 3), source)
         y = (source.random(4000) < 1 / (1 + np.exp(0.5 - x @ beta))).astype(int)
         bound = float(np.quantile(np.linalg.norm(x, axis=1), 0.9))
-        found = logistic_inference(SumRounds(x, y, bound, mu, LOGISTIC_SHARES, source), confidence=0.95)
+        found = logistic_inference(SumRounds(x, y, bound, mu, LOGISTIC_SHARES, source), Asked(0.95))
         low, high = ends(found, 1.0)
         held.append((low <= beta) & (beta <= high))
     assert covers(held)
@@ -174,7 +174,7 @@ def test_widths_of_log_odds_do_not_fall_when_noise_grows() -> None:
             x = features("normal", (3000, 3), source)
             y = (source.random(3000) < 1 / (1 + np.exp(-x @ [2.0, -1.0, 0.0]))).astype(int)
             rounds = SumRounds(x, y, 1.0, mu_of(epsilon, 1e-5), LOGISTIC_SHARES, source)
-            low, high = ends(logistic_inference(rounds, confidence=0.95), 1.0)
+            low, high = ends(logistic_inference(rounds, Asked(0.95)), 1.0)
             widths.append(high - low)
         return float(np.median(widths))
 
@@ -190,7 +190,7 @@ def test_log_odds_of_a_rare_group_with_hardly_any_events_are_covered() -> None:
         x = np.column_stack([source.random(5000) < 0.1, source.choice([-0.5, 0.5], 5000)]).astype(float)
         y = (source.random(5000) < 1 / (1 + np.exp(-x @ beta))).astype(int)
         rounds = SumRounds(x, y, 2.0, mu_of(50.0, 1e-5), LOGISTIC_SHARES, source)
-        low, high = ends(logistic_inference(rounds, confidence=0.95), 1.0)
+        low, high = ends(logistic_inference(rounds, Asked(0.95)), 1.0)
         held.append((low <= beta) & (beta <= high))
     assert covers([each[:1] for each in held])
     assert covers(held)

@@ -169,7 +169,7 @@ def _with_counts(bound: float, most: float) -> Any:
 
 def _count_scores(theta: Vector, level: float, most: float) -> Any:
     def means(p: Vector) -> Vector:
-        """Return score, curvature and squared length, with moments of the residual summed over all counts."""
+        """Return score, curvature and squared residuals, with moments of the residual summed over all counts."""
         x = p[:, :-1]
         w = np.minimum(1.0, 1.0 / np.maximum(np.linalg.norm(x, axis=1), 1e-300))
         v = np.column_stack([0.5 * w, x * w[:, None]])
@@ -181,11 +181,11 @@ def _count_scores(theta: Vector, level: float, most: float) -> Any:
             chance = poisson.pmf(every, rate)
             residual = (every - rate) / np.sqrt(rate)
             kept = np.clip(residual, -2, 2)
-            own = np.clip((count - rate) / np.sqrt(rate), -2, 2) - chance @ kept
-            own *= min(np.sqrt(rate / level), np.sqrt(level / rate))
+            plain = np.clip((count - rate) / np.sqrt(rate), -2, 2) - chance @ kept
+            own = plain * min(np.sqrt(rate / level), np.sqrt(level / rate))
             score += weight * own * row
             curvature += chance @ (kept * residual) * min(rate / level, 1.0) * np.outer(row, row)
-            square += (weight * own) ** 2 * row @ row
+            square += plain**2 * min(rate / level, 1.0) * row @ row
         return np.concatenate([score, curvature.ravel(), [square]]) / len(p)
 
     return means

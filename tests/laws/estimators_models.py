@@ -54,6 +54,13 @@ def _with_classes() -> dict[str, Any]:
     }
 
 
+def _with_three_classes() -> dict[str, Any]:
+    return {
+        site: labelled(x, np.digitize(x[:, 0] + 0.3 * x[:, 1], (-0.2, 0.2)), bound=1.0, classes=[0, 1, 2])
+        for site, x in _features().items()
+    }
+
+
 def _clusters() -> dict[str, Any]:
     generator = _generator()
     centres = np.array([[0.7, 0.0], [-0.7, 0.0]])
@@ -127,6 +134,26 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         lambda e, d: GeneralizedLinearModel("poisson", epsilon=e, delta=d, scale="private"),
         _with_counts,
         {"coef_": 5e-1},
+    ),
+    "GeneralizedLinearModel-gamma": (
+        lambda e, d: GeneralizedLinearModel("gamma", epsilon=e, delta=d),
+        _with_counts,
+        {"coef_": 5e-2},
+    ),
+    "GeneralizedLinearModel-multinomial": (
+        lambda e, d: GeneralizedLinearModel("multinomial", epsilon=e, delta=d),
+        _with_three_classes,
+        {"coef_": 3e-1},
+    ),
+    "GeneralizedLinearModel-offset": (
+        lambda e, d: GeneralizedLinearModel("poisson", epsilon=e, delta=d, offset=1),
+        _with_counts,
+        {"coef_": 5e-2},
+    ),
+    "GeneralizedLinearModel-ridge": (
+        lambda e, d: GeneralizedLinearModel("multinomial", epsilon=e, delta=d, ridge=0.1),
+        _with_three_classes,
+        {"coef_": 1e-1},
     ),
     "PolynomialLoss": (lambda e, d: PolynomialLoss("poisson", epsilon=e, delta=d), _with_counts, {}),
     "NetworkClassifier": (lambda e, d: NetworkClassifier(3, epsilon=e, delta=d, n_iter=3), _with_classes, {}),

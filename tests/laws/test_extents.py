@@ -175,6 +175,18 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
             "residual_spread",
             "logistic_scores",
             "count_scores",
+            "ratio_scores",
+        )
+        for scaled in ("", "scaled_")
+    },
+    **{
+        f"{scaled}class_scores": (
+            lambda facts, public, scaled=scaled: {
+                "n_features": facts.n_features,
+                "bound": 1.0 if scaled else facts.bounds[0],
+                "intercept": public["intercept"],
+                "n_classes": len(facts.classes),
+            }
         )
         for scaled in ("", "scaled_")
     },
@@ -211,6 +223,10 @@ RECORDED = {
     "design_moments-sites": (16, 6.324555320336759, 4.795831523312719, 4.64397881775697e-09),
     "residual_products-covariates": (5, 2.0615528128088303, 1.25, 1.2148615446960775e-09),
     "site_moments-sites": (15, 2.0, 1.4142135623730951, 1.3694346424639887e-09),
+    "ratio_scores-positive": (16, 3.952847075210475, 2.7950849718747377, 8.024791650371812e-10),
+    "scaled_ratio_scores-positive": (16, 3.952847075210475, 2.7950849718747377, 8.024791650371812e-10),
+    "class_scores-three": (44, 1.3643750000000001, 0.8100000000000002, 2.325539760761331e-10),
+    "scaled_class_scores-three": (44, 1.3643750000000001, 0.8100000000000002, 2.325539760761331e-10),
     "count_scores-counts": (15, 3.952847075210475, 2.5000000000000004, 7.177591854201638e-10),
     "scaled_count_scores-counts": (15, 3.952847075210475, 2.5000000000000004, 7.177591854201638e-10),
     "first_moments-3x2.5": (6, 5.0, 2.7950849718747373, 8.02479165037181e-10),

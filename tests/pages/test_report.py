@@ -126,6 +126,7 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     "kmeans": ("kmeans", "n_clusters = 3\nn_iter = 3", ROWS, ("Sizes of the clusters", "Centres of the clusters"), 3),
     "linear": ("linear_regression", "", RESPONSE, ("Coefficients",), 2),
     "logistic": ("logistic_regression", "", CLASSES, ("Coefficients",), 3),
+    "classes": ("generalized_linear_model", 'family = "multinomial"', THREE, ("Coefficients",), 3),
     "model": ("generalized_linear_model", 'family = "poisson"', RESPONSE, ("Coefficients",), 3),
     "polynomial": ("polynomial_loss", 'loss = "poisson"', RESPONSE, ("Coefficients",), 2),
     "network": (

@@ -28,10 +28,10 @@ MOST_SPREAD_NOISE = 0.5
 """With more noise than this the spread of residuals is assumed, not released."""
 LOGISTIC_SHARES = (0.1, 0.15, 0.2, 0.55)
 """Shares of mu^2 of the rounds of scores and curvature."""
-COUNT_START = 0.1
-"""Share of mu^2 of the moment from which a regression of counts starts."""
-COUNT_SHARES = (0.1, 0.2, 0.6)
-"""Shares of mu^2 of its rounds of scores and curvature."""
+RATE_START = 0.1
+"""Share of mu^2 of the moment from which a regression of counts or of positive responses starts."""
+RATE_SHARES = (0.1, 0.2, 0.6)
+"""Shares of mu^2 of its rounds of scores."""
 AVERAGED = 1 / 3
 """Share of the rounds of a prediction whose coefficients are averaged."""
 LARGEST_UNIT = 10.0
@@ -137,18 +137,36 @@ def logistic_rounds(p: Public) -> Steps:
 
 def count_rounds(p: Public) -> Steps:
     """Yield the releases of a regression of counts for inference: a moment to start from, then scores and curvature."""
+    yield from _rate_rounds(p, "count_scores")
+
+
+def ratio_rounds(p: Public) -> Steps:
+    """Yield the releases of a regression of positive responses for inference."""
+    yield from _rate_rounds(p, "ratio_scores")
+
+
+def _rate_rounds(p: Public, statistic: str) -> Steps:
     plan = yield from scaling(p)
-    yield from scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), COUNT_START)
-    for share in COUNT_SHARES:
-        yield from scaled_release(plan, "count_scores", _numbers(p, plan), share)
+    yield from scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), RATE_START)
+    for share in RATE_SHARES:
+        yield from scaled_release(plan, statistic, _numbers(p, plan), share)
 
 
-def wrong_labels(p: Public, *, classes: bool) -> Refusal:
+def class_rounds(p: Public) -> Steps:
+    """Yield the releases of a regression of several classes for inference."""
+    plan = yield from scaling(p)
+    numbers = {**_numbers(p, plan), "n_classes": p.n_classes}
+    for share in LOGISTIC_SHARES:
+        yield from scaled_release(plan, "class_scores", numbers, share)
+
+
+def wrong_labels(p: Public, *, classes: bool, several: bool = False) -> Refusal:
     """Return a refusal of records without the kind of label that the regression needs."""
     wanted = "classes=[first, second]" if classes else "response=(low, high)"
+    named = "classes" if several else "two classes"
     got = p.kind if p.kind != "labelled" else "classes" if p.n_classes is not None else "a numeric response"
     text = (
-        f"Records for this regression must be labelled with {'two classes' if classes else 'a numeric response'}; "
+        f"Records for this regression must be labelled with {named if classes else 'a numeric response'}; "
         f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
     )
     return Refusal(p.kind != "labelled" or (p.n_classes is not None) != classes, text)

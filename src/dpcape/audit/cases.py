@@ -81,6 +81,11 @@ def _two_classes(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], (numbers[:, -1] > 0).astype(int), bound=1.0, classes=[0, 1])
 
 
+def _three_classes(numbers: FloatArray) -> Records:
+    codes = np.digitize(numbers[:, -1], (-0.3, 0.3))
+    return labelled(numbers[:, :-1], codes, bound=1.0, classes=[0, 1, 2])
+
+
 def _response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], numbers[:, -1], bound=1.0, response=(-1, 1))
 
@@ -136,6 +141,7 @@ _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "three_views": _three_views,
     "documents": _counts,
     "two_classes": _two_classes,
+    "three_classes": _three_classes,
     "response": _response,
     "counts": _count_response,
     "time_points": _time_points,

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtr
+from scipy.special import expit, ndtr, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.generalized_linear_model import GAUSSIAN, GENERALIZED_LINEAR_MODEL, LOGISTIC
-from dpcape.analyses.regression import INFERENCE, spread_released
+from dpcape.analyses.generalized_linear_model import (
+    GAMMA,
+    GAUSSIAN,
+    GENERALIZED_LINEAR_MODEL,
+    LOGISTIC,
+    MULTINOMIAL,
+    POISSON,
+    offset_place,
+    offset_unit,
+)
+from dpcape.analyses.regression import INFERENCE, PREDICTION, spread_released
 from dpcape.analyses.scaling import scaling_plan
-from dpcape.arrays import FloatArray
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import UtilityWarning
+from dpcape.estimators.class_labels import classes_of
 from dpcape.estimators.regression_base import Regression
-from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds, linear_inference, weights_of
-from dpcape.estimators.score_rounds import count_inference, logistic_inference
+from dpcape.estimators.regression_rounds import Asked, Coefficients, FederatedRounds, linear_inference, weights_of
+from dpcape.estimators.score_rounds import class_inference, count_inference, logistic_inference, ratio_inference
 from dpcape.federation import Allowance, Federation
 
 if TYPE_CHECKING:
@@ -27,47 +38,63 @@ if TYPE_CHECKING:
 
 # Largest quantile at which an interval is asked whether it contains zero: p-values below 2e-9 are not told apart.
 _FARTHEST, _POINTS = 6.0, 48
+_OF_INFERENCE = ("interval_", "intercept_interval_", "original_interval_", "p_values_")
+_COUNTS = "counts are Poisson given the features, or vary a little more by the same factor everywhere"
+_RATIOS = "responses divided by their means are distributed alike for all features, for the intercept by a gamma law"
+_REFUTED = (
+    "counts vary more than a Poisson model allows, so its coefficients have no intervals. Fit family='logistic' to "
+    "whether there are any, or more than a public number."
+)
 
 
 class GeneralizedLinearModel(Regression):
-    """Generalised linear model over the records of all sites, for inference: gaussian, logistic or poisson.
+    """Generalised linear model over the records of all sites: gaussian, logistic, poisson, gamma or multinomial.
 
-    Gaussian and logistic models are :class:`LinearRegression` and :class:`LogisticRegression` under the name of the
-    family. A poisson model has the logarithm of the rate of a count as its linear predictor.
+    Gaussian and logistic models are :class:`LinearRegression` and :class:`LogisticRegression` for inference under the
+    name of the family. Poisson and gamma models have the logarithm of the mean as their linear predictor, multinomial
+    models the log-odds of each class against the first.
 
     Parameters
     ----------
     family : str
-        "gaussian" for a numeric response, "logistic" for two classes, "poisson" for counts, whose public range begins
-        at 0.
+        "gaussian" for a numeric response, "logistic" for two classes, "poisson" for counts and "gamma" for positive
+        numbers, whose public range begins at 0, "multinomial" for three or more classes.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
+    offset : str, int or None
+        Column of the features, by name or by place from 0, that is added to the linear predictor in its original
+        units, such as the logarithm of the years at risk.
+    ridge : float
+        Weight of half the squared coefficients in the mean loss, in units of the squared bound. Coefficients are then
+        shrunken on purpose, and have neither intervals nor p-values.
     scale : str or None
         "private" finds centre, scale and radius of the features by three small releases inside the same budget; None
         reads rows as they are.
     fit_intercept : bool
-        Whether to fit an intercept; a poisson model always has one.
+        Whether to fit an intercept; poisson and gamma models always have one.
     confidence : float
         Probability with which each interval contains its coefficient.
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-        Coefficients of the linear predictor per unit of the prepared feature.
-    intercept_ : float
-        Intercept of the linear predictor.
-    interval_ : array of shape (2, n_features)
+    coef_ : array of shape (n_features,) or (n_classes - 1, n_features)
+        Coefficients of the linear predictor per unit of the prepared feature. An offset has the one it is given.
+    intercept_ : float or array of shape (n_classes - 1,)
+        Intercept of the linear predictor, at prepared features of 0.
+    interval_ : array of shape (2, n_features) or (2, n_classes - 1, n_features)
         Lower and upper end for each coefficient; infinite where nothing can be said.
-    intercept_interval_ : array of shape (2,)
+    intercept_interval_ : array of shape (2,) or (2, n_classes - 1)
         The same for the intercept.
-    p_values_ : array of shape (n_features,)
-        Smallest level at which the interval of a coefficient does not contain zero.
-    shrunken_coef_ : array of shape (n_features,)
+    p_values_ : array of the shape of ``coef_``
+        Smallest level at which the interval of a coefficient does not contain zero; NaN for an offset.
+    shrunken_coef_ : array of the shape of ``coef_``
         Coefficients shrunk by a public penalty; predictions use them.
-    shrunken_intercept_ : float
+    shrunken_intercept_ : float or array of shape (n_classes - 1,)
         Intercept that goes with them.
+    classes_ : array
+        The classes, as the sites' labels are; empty for numeric responses.
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the last released matrix.
     assumptions_ : list of str
@@ -75,19 +102,21 @@ class GeneralizedLinearModel(Regression):
 
     Privacy
     -------
-    Gaussian and logistic: as :class:`LinearRegression` and :class:`LogisticRegression`. Poisson: a moment with 0.1 of
-    mu^2, then three rounds of ``count_scores``, each of diameter sqrt(10) R^2, R^2 = B^2 + b^2, with 0.1, 0.2 and 0.6.
-    Private scaling adds three releases. The rest is post-processing.
+    Gaussian and logistic: as :class:`LinearRegression` and :class:`LogisticRegression`. Poisson and gamma: a moment
+    with 0.1 of mu^2, then three rounds of ``count_scores`` or ``ratio_scores``, each of diameter sqrt(10) R^2, R^2 =
+    B^2 + b^2, with 0.1, 0.2 and 0.6. Multinomial: four rounds of ``class_scores``, each of diameter 1.0915 R^2,
+    whatever the number of classes. Private scaling adds three releases. Offset and ridge are post-processing.
 
     Edge cases
     ----------
     ==============================  ==============================================================
     range of counts not from 0      refused
-    counts above the range          moved to its end: choose a range that the rates do not come near
-    counts that vary more           intervals are wider by what was released of it; infinite, with a warning, if scores
-                                    vary by 15% more than a Poisson model allows
+    responses above the range       moved to its end: choose a range that the means do not come near
+    counts that vary more           intervals are wider by what was released of it; infinite, with a warning, if bounded
+                                    residuals vary by 15% more than a Poisson model allows
     rows longer than the bound      the whole record is weighted down: consistent if the model is right
     noise hides a direction         intervals infinite, coefficients shrunken
+    interval asked of a ridge fit   AttributeError that says what to do
     ==============================  ==============================================================
 
     References
@@ -117,9 +146,9 @@ class GeneralizedLinearModel(Regression):
         "p_values_",
         "shrunken_coef_",
         "shrunken_intercept_",
+        "classes_",
         "noise_scale_",
     )
-    purpose = INFERENCE
     p_values_: FloatArray
 
     def __init__(
@@ -128,6 +157,8 @@ class GeneralizedLinearModel(Regression):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
+        offset: str | int | None = None,
+        ridge: float = 0.0,
         scale: str | None = None,
         fit_intercept: bool = True,
         confidence: float = 0.95,
@@ -135,57 +166,138 @@ class GeneralizedLinearModel(Regression):
         self.family = family
         self.epsilon = epsilon
         self.delta = delta
+        self.offset = offset
+        self.ridge = ridge
         self.scale = scale
         self.fit_intercept = fit_intercept
         self.confidence = confidence
 
+    def __getattr__(self, name: str) -> object:
+        if name in _OF_INFERENCE and self.__dict__.get("ridge") and "coef_" in self.__dict__:
+            raise AttributeError(
+                f"{name} must be asked of a model with ridge=0; got ridge={self.__dict__['ridge']:g}, whose "
+                "coefficients are shrunken on purpose. Fit with ridge=0."
+            )
+        return super().__getattr__(name)
+
+    @property
+    def purpose(self) -> str:  # type: ignore[override]  # of other regressions it is a parameter
+        """What the coefficients are for: a penalty makes them useful for predictions alone."""
+        return PREDICTION if self.ridge else INFERENCE
+
+    @property
+    def _rows_shortened(self) -> bool:
+        return False
+
+    @property
+    def original_intercept_(self) -> float | FloatArray:  # type: ignore[override]  # one per class but the first
+        """Intercept where all features are 0 in original units; ``intercept_interval_`` is not about it."""
+        if self.family != MULTINOMIAL:
+            return self.units_.at_zero(self.intercept_, self.coef_)
+        pairs = zip(np.atleast_1d(self.intercept_), self.coef_, strict=True)
+        return np.array([self.units_.at_zero(float(intercept), slopes) for intercept, slopes in pairs])
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self._forget_intervals()
+        self.__dict__.pop("p_values_", None)
+        self.classes_ = classes_of(federation.facts)
         rounds = self._rounds_of(federation, private)
         a, b = weights_of(rounds.bound, intercept=self.fit_intercept)
-        self._middle, self._half, units = 0.0, 1.0, 1.0
-        low, high = federation.facts.response or (0.0, 1.0)
+        self._middle, self._half, unit = 0.0, 1.0, 1.0
         if self.family == GAUSSIAN:
+            low, high = federation.facts.response or (0.0, 1.0)
             self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
-            units = self._half / a
-        direction = self._intercept_direction(a if self.family == GAUSSIAN else 1.0, b, federation.n_features)
-        found = self._found(federation, rounds, high, direction)
-        self._set_coefficients(found, units, b)
+            unit = self._half / a
+        found = self._found(federation, rounds, self._asked(federation, rounds, a, b, unit))
         self.noise_scale_ = private.releases[-1].scale
-        self._set_intervals(found, federation, units, b)
-        self.p_values_ = p_values(found, len(self.coef_))
-        if not found.fits:
-            warnings.warn(
-                "counts vary more than a Poisson model allows, so its coefficients have no intervals. Fit "
-                "family='logistic' to whether there are any, or more than a public number.",
-                UtilityWarning,
-                stacklevel=3,
-            )
+        if self.family == MULTINOMIAL:
+            self._set_classes(found, federation, b)
+        else:
+            self._set_coefficients(found, unit, b)
+            if not self.ridge:
+                self._set_intervals(found, federation, unit, b)
+                self.p_values_ = p_values(found, (1 if b else 0) + np.arange(len(self.coef_)))
+        self._leave_out_offset(federation)
+        if self.family == POISSON and not found.fits and not self.ridge:
+            warnings.warn(_REFUTED, UtilityWarning, stacklevel=3)
 
-    def _found(
-        self, federation: Federation, rounds: FederatedRounds, most: float, direction: FloatArray | None
-    ) -> Coefficients:
+    def _asked(self, federation: Federation, rounds: FederatedRounds, a: float, b: float, unit: float) -> Asked:
+        """Return intervals of the intercepts, the offset's coefficient and penalties, in the units of a release."""
+        direction = self._intercept_direction(a if self.family == GAUSSIAN else 1.0, b, federation.n_features)
+        penalties = np.append(np.zeros(1 if b else 0), np.full(federation.n_features, self.ridge * rounds.bound**2))
+        if self.family == MULTINOMIAL:
+            others = len(self.classes_) - 1
+            direction = None if direction is None else np.kron(np.eye(others), direction).astype(np.float64)
+            penalties = np.tile(penalties, others)
+        fixed = None
+        if self.offset is not None:
+            place = offset_place(federation.facts, self.offset)
+            size = 1.0 if self._scaling is None else float(self._scaling.units[place])
+            fixed = (place + (1 if b else 0), offset_unit(federation.facts, place) * size / unit)
+        return Asked(self.confidence, direction, fixed, penalties if self.ridge else None)
+
+    def _found(self, federation: Federation, rounds: FederatedRounds, asked: Asked) -> Coefficients:
         """Return the coefficients of the family, with confidence sets."""
         if self.family == LOGISTIC:
-            return logistic_inference(rounds, confidence=self.confidence, direction=direction)
+            return logistic_inference(rounds, asked)
+        if self.family == MULTINOMIAL:
+            return class_inference(rounds, asked, n_classes=len(self.classes_))
         if self.family == GAUSSIAN:
             public = self.public(federation)
             known = bool(spread_released(public, scaling_plan(public)))
             if not known:
                 self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
-            return linear_inference(rounds, confidence=self.confidence, spread_released=known, direction=direction)
-        self.assumptions_.append(
-            "counts are Poisson given the features, or vary a little more by the same factor everywhere"
-        )
-        return count_inference(rounds, most=most, confidence=self.confidence, direction=direction)
+            return linear_inference(rounds, asked, spread_released=known)
+        assert federation.facts.response is not None
+        most = federation.facts.response[1]
+        self.assumptions_.append(_RATIOS if self.family == GAMMA else _COUNTS)
+        return (ratio_inference if self.family == GAMMA else count_inference)(rounds, asked, most=most)
+
+    def _set_classes(self, found: Coefficients, federation: Federation, b: float) -> None:
+        """Set coefficients and intervals of every class but the first, by what sets those of one predictor."""
+        others, width = len(self.classes_) - 1, len(found.values) // (len(self.classes_) - 1)
+        kept: dict[str, list[FloatArray | float]] = {}
+        verdicts = []
+        for number in range(others):
+            places = number * width + np.arange(width)
+            with_intercept = np.append(places, others * width + number) if b else places
+            ends = [None if end is None else end[with_intercept] for end in (found.low, found.high)]
+            part = replace(
+                found, values=found.values[places], shrunken=found.shrunken[places], low=ends[0], high=ends[1]
+            )
+            self._set_coefficients(part, 1.0, b)
+            names = ["coef_", "intercept_", "shrunken_coef_", "shrunken_intercept_"]
+            if not self.ridge:
+                self._set_intervals(part, federation, 1.0, b)
+                self.p_values_ = p_values(found, places[1 if b else 0 :])
+                label = self.classes_[number + 1]
+                verdicts += [replace(entry, quantity=f"{entry.quantity} for {label}") for entry in self.verdicts_]
+                names += ["interval_", "intercept_interval_", "p_values_"]
+            for name in names:
+                kept.setdefault(name, []).append(getattr(self, name))
+        for name, parts in kept.items():
+            setattr(self, name, np.stack(parts, axis=1 if "interval" in name else 0))
+        self.verdicts_, self.assumptions_ = verdicts, list(dict.fromkeys(self.assumptions_))
+
+    def _leave_out_offset(self, federation: Federation) -> None:
+        """Nothing is tested of a coefficient that is known."""
+        if self.offset is None or self.ridge:
+            return
+        place = offset_place(federation.facts, self.offset)
+        self.p_values_[place] = np.nan
+        del self.verdicts_[place]
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Return the mean response of new rows: a number, the probability of the second class, or a rate."""
+        """Return the mean response of new rows: numbers, probabilities of the second class, or of all several."""
         check_is_fitted(self, "guarantee_")
         line = self._predicted(X)
         if self.family == GAUSSIAN:
             return line
-        found: FloatArray = expit(line) if self.family == LOGISTIC else np.exp(line)
+        found: FloatArray
+        if self.family == MULTINOMIAL:
+            found = softmax(np.column_stack([np.zeros(len(line)), line]), axis=1)
+        else:
+            found = expit(line) if self.family == LOGISTIC else np.exp(line)
         return found
 
     def plot_coefficients(self, ax: Axes | None = None) -> Axes:
@@ -193,19 +305,23 @@ class GeneralizedLinearModel(Regression):
         from dpcape.report.coefficient_plots import coefficient_plot
 
         check_is_fitted(self, "guarantee_")
-        return coefficient_plot(self.coef_, self._drawn_interval(), getattr(self, "feature_names_in_", None), ax)
+        names = [str(name) for name in getattr(self, "feature_names_in_", range(self.coef_.shape[-1]))]
+        if self.family == MULTINOMIAL:
+            names = [f"{label}: {name}" for label in self.classes_[1:] for name in names]
+        interval = self._drawn_interval()
+        ends = None if interval is None else interval.reshape(2, -1)
+        return coefficient_plot(self.coef_.ravel(), ends, names, ax)
 
 
-def p_values(found: Coefficients, n_features: int) -> FloatArray:
-    """Return, for every feature, the smallest level at which its interval does not contain zero; 1 if there is none."""
+def p_values(found: Coefficients, places: IntArray) -> FloatArray:
+    """Return the smallest level at which the interval of each coefficient does not contain zero; 1 if there is none."""
     assert found.ends is not None
-    first = len(found.values) - n_features
     grid = np.linspace(_FARTHEST / _POINTS, _FARTHEST, _POINTS)
     ends = [found.ends(float(quantile)) for quantile in grid]
     # How far zero is outside each interval, which grows with the quantile; negative where it is inside.
-    gaps = np.array([np.maximum(low, -high)[first : first + n_features] for low, high in ends])
-    inside = np.vstack([gaps <= 0, np.ones((1, n_features), dtype=bool)]).argmax(axis=0)
-    found_levels = np.ones(n_features)
+    gaps = np.array([np.maximum(low, -high)[places] for low, high in ends])
+    inside = np.vstack([gaps <= 0, np.ones((1, len(places)), dtype=bool)]).argmax(axis=0)
+    found_levels = np.ones(len(places))
     for feature, at in enumerate(inside):
         if at > 0:
             quantile = float(grid[at - 1])

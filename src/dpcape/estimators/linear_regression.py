@@ -17,7 +17,7 @@ from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.least_squares import released_fit
 from dpcape.estimators.regression_base import Regression
-from dpcape.estimators.regression_rounds import linear_inference, linear_prediction, weights_of
+from dpcape.estimators.regression_rounds import Asked, linear_inference, linear_prediction, weights_of
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
 
@@ -168,13 +168,8 @@ class LinearRegression(Regression):
         else:
             public = self.public(federation)
             known = bool(spread_released(public, scaling_plan(public)))
-            found = linear_inference(
-                rounds,
-                confidence=self.confidence,
-                spread_released=known,
-                largest=self._largest(a, b),
-                direction=self._intercept_direction(a, b, federation.n_features),
-            )
+            asked = Asked(self.confidence, self._intercept_direction(a, b, federation.n_features))
+            found = linear_inference(rounds, asked, spread_released=known, largest=self._largest(a, b))
         self._set_coefficients(found, units, b)
         # The moment is the first release after those of scaling.
         self.noise_scale_ = private.releases[0 if rounds.scaling is None else 3].scale

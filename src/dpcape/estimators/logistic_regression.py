@@ -16,7 +16,7 @@ from dpcape.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression
-from dpcape.estimators.regression_rounds import logistic_prediction, weights_of
+from dpcape.estimators.regression_rounds import Asked, logistic_prediction, weights_of
 from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
@@ -158,7 +158,7 @@ class LogisticRegression(Regression):
             found = logistic_prediction(rounds, n_iter=self.n_iter, ridge=self.ridge * rounds.bound**2)
         else:
             direction = self._intercept_direction(1.0, b, federation.n_features)
-            found = logistic_inference(rounds, confidence=self.confidence, direction=direction)
+            found = logistic_inference(rounds, Asked(self.confidence, direction))
         self._set_coefficients(found, 1.0, b)
         self.noise_scale_ = private.releases[-1].scale
         if self.purpose != PREDICTION:

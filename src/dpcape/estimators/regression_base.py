@@ -81,7 +81,7 @@ class Regression(FederatedEstimator):
         A model with ``purpose="prediction"`` and without private scaling was fitted to rows clipped to the bound, and
         clips new rows alike.
         """
-        rows = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0)
+        rows = self._checked_rows(X, self.coef_.shape[-1] if hasattr(self, "coef_") else 0)
         if self._rows_shortened and self.bounds_in_:
             bound = self.bounds_in_[0]
             rows = rows * (bound / np.maximum(np.linalg.norm(rows, axis=1), bound))[:, np.newaxis]
@@ -89,7 +89,7 @@ class Regression(FederatedEstimator):
 
     def _predicted(self, X: ArrayLike) -> FloatArray:
         """Return the linear predictor of new rows, by shrunken coefficients: a model for inference has others too."""
-        predicted: FloatArray = self._prepared(X) @ self.shrunken_coef_ + self.shrunken_intercept_
+        predicted: FloatArray = self._prepared(X) @ self.shrunken_coef_.T + self.shrunken_intercept_
         return predicted
 
     def _rounds_of(self, federation: Federation, private: Allowance) -> FederatedRounds:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,12 +20,12 @@ from dpcape.analyses.regression import (
     logistic_unit,
     residual_unit,
 )
-from dpcape.arrays import FloatArray
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
-from dpcape.postprocessing.effect_sets import EffectSets, NormalEquations, effect_sets, shifted
+from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.shrinkage import shrunken_solution
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
@@ -145,6 +145,10 @@ class Coefficients:
         Function from a two-sided normal quantile to the ends of the intervals.
     fits : bool
         False if the released figures refute the model; intervals are then infinite.
+    typical : float
+        Root mean square change of the linear predictor in the last round of scores; 0 if there was none.
+    quantile : float or None
+        Two-sided normal quantile of ``low`` and ``high``; None for a prediction.
     """
 
     values: FloatArray
@@ -154,6 +158,53 @@ class Coefficients:
     square: float = 0.0
     ends: Ends | None = None
     fits: bool = True
+    typical: float = 0.0
+    quantile: float | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the coefficients of a generalised linear model.
+
+    Attributes
+    ----------
+    confidence : float
+        Probability with which an interval contains its coefficient.
+    direction : (p,) or (m, p) array or None
+        Combinations of coefficients whose intervals come last.
+    fixed : tuple of int and float, or None
+        Place and value of a coefficient that is known.
+    penalties : (p,) array or None
+        Weights of half the squared coefficients in the mean loss; coefficients then have no intervals.
+    """
+
+    confidence: float
+    direction: FloatArray | None = None
+    fixed: tuple[int, float] | None = None
+    penalties: FloatArray | None = None
+
+    def free(self, count: int) -> IntArray:
+        """Return the places of the coefficients that are not known."""
+        places = np.arange(count)
+        return places if self.fixed is None else places[places != self.fixed[0]]
+
+    def held(self, coefficients: FloatArray) -> FloatArray:
+        """Return coefficients with the known one at its value."""
+        found = coefficients.copy()
+        if self.fixed is not None:
+            found[self.fixed[0]] = self.fixed[1]
+        return found
+
+    def ends(self, centre: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ends of the intervals of all coefficients and directions, from those of what is not known."""
+        full = centre if self.direction is None else np.append(centre, self.direction @ centre)
+        ends = []
+        for moved in (low, high):
+            found = full.copy()
+            found[self.free(len(centre))] += moved[: len(self.free(len(centre)))]
+            found[len(centre) :] += moved[len(self.free(len(centre))) :]
+            ends.append(found)
+        return ends[0], ends[1]
 
 
 def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
@@ -162,31 +213,43 @@ def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
     return computed(response_weight_for(bound)), constant
 
 
-def linear_inference(
-    rounds: Rounds,
-    *,
-    confidence: float,
-    spread_released: bool,
-    largest: float = math.inf,
-    direction: FloatArray | None = None,
-) -> Coefficients:
-    """Return coefficients with confidence sets, from one moment and, if it is released, the spread of residuals."""
+def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, largest: float = math.inf) -> Coefficients:
+    """Return coefficients with confidence sets, from one moment and, if it is released, the spread of residuals.
+
+    A known coefficient h is taken to the side of the response: noise on that side, and on the mean squared response,
+    then has sqrt(1 + h^2) and 1 + h^2 times its scale, so divided by these the equations are as they were.
+    """
     matrix: FloatArray = rounds.mean("weighted_regression_moment")
     equations = NormalEquations(matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1]), rounds.scale, rounds.share)
-    quantile = float(ndtri(0.5 + confidence / 2))
-    options: dict[str, Any] = {"direction": direction, "largest": math.inf if spread_released else largest}
+    current, free, unit = asked.held(np.zeros(len(matrix) - 1)), asked.free(len(matrix) - 1), 1.0
+    if asked.fixed is not None:
+        unit = math.hypot(1.0, asked.fixed[1])
+        cross, square = (equations.cross - equations.moment @ current)[free], equations.left_by(current)
+        moment = equations.moment[np.ix_(free, free)]
+        equations = replace(equations, moment=moment, cross=cross / unit, square=square / unit**2)
+    quantile = float(ndtri(0.5 + asked.confidence / 2))
+    if asked.penalties is not None:
+        penalised = replace(equations, moment=equations.moment + np.diag(asked.penalties[free]))
+        current[free] = unit * effect_sets(penalised, quantile=quantile).coefficients
+        return Coefficients(current, current)
+    direction = None if asked.direction is None else np.atleast_2d(asked.direction)[:, free]
+    options: dict[str, Any] = {"direction": direction, "largest": (math.inf if spread_released else largest) / unit}
     sets = effect_sets(equations, quantile=quantile, **options)
     if spread_released:
-        options |= {"largest": largest, "spread": _released_spread(rounds, equations, sets)}
+        spread = _released_spread(rounds, asked, equations, unit * sets.coefficients)
+        options |= {"largest": largest / unit, "spread": spread}
         sets = effect_sets(equations, quantile=quantile, **options)
 
     def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
         found = effect_sets(equations, quantile=quantile, **options)
-        return found.low, found.high
+        return asked.ends(current, unit * found.low, unit * found.high)
 
     left = equations.left_by(equations.ridge)
-    square = min(left, equations.residual) if left > 0 else equations.residual
-    return Coefficients(sets.coefficients, _shrunken(rounds, equations), sets.low, sets.high, square, ends)
+    square = unit**2 * (min(left, equations.residual) if left > 0 else equations.residual)
+    low, high = ends(quantile)
+    values, shrunken = current.copy(), current.copy()
+    values[free], shrunken[free] = unit * sets.coefficients, unit * _shrunken(rounds, equations)
+    return Coefficients(values, shrunken, low, high, square, ends)
 
 
 def _shrunken(rounds: Rounds, equations: NormalEquations) -> FloatArray:
@@ -221,18 +284,20 @@ def _plausible_constant(rounds: Rounds, moment: FloatArray) -> float:
     return min(max(float(moment[0, 0]), _LEAST_WEIGHT * b * b), b * b)
 
 
-def _released_spread(rounds: Rounds, equations: NormalEquations, sets: EffectSets) -> FloatArray:
+def _released_spread(rounds: Rounds, asked: Asked, equations: NormalEquations, found: FloatArray) -> FloatArray:
     """Return by how much the sampling variance of each coefficient may exceed that of independent errors."""
     values, vectors = equations.spectrum
     moved = shifted(values, equations.scale)
     floor = max(equations.scale * math.sqrt(2 * len(values)), 1e-12 * float(np.abs(values).max(initial=0.0)), 1e-300)
     inverse = (vectors / (np.maximum(values, 0.0) + floor if moved is None else np.maximum(moved, floor))) @ vectors.T
-    directions = inverse / np.sqrt(np.maximum(np.diagonal(inverse), 1e-300))[:, np.newaxis]
-    square = max(equations.residual, 1e-12)
-    spread: FloatArray = rounds.mean(
-        "residual_spread", coefficients=sets.coefficients, directions=directions, square=square
-    )
-    return np.maximum(1.0, spread + _ONE_SIDED * rounds.scale)
+    own = inverse / np.sqrt(np.maximum(np.diagonal(inverse), 1e-300))[:, np.newaxis]
+    coefficients = asked.held(np.zeros(rounds.n_coefficients))
+    free, directions = asked.free(len(coefficients)), np.zeros((len(coefficients), len(coefficients)))
+    coefficients[free], directions[np.ix_(free, free)] = found, own
+    unit = 1.0 if asked.fixed is None else math.hypot(1.0, asked.fixed[1])
+    square = max(unit**2 * equations.residual, 1e-12)
+    spread: FloatArray = rounds.mean("residual_spread", coefficients=coefficients, directions=directions, square=square)
+    return np.maximum(1.0, spread[free] + _ONE_SIDED * rounds.scale)
 
 
 def linear_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:

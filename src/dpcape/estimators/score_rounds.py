@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.analyses.regression import COUNT_SHARES, LOGISTIC_SHARES
+from dpcape.analyses.regression import LOGISTIC_SHARES, RATE_SHARES
 from dpcape.arrays import FloatArray
-from dpcape.estimators.regression_rounds import Coefficients, Rounds, shrunken_start, weights_of
+from dpcape.estimators.regression_rounds import Asked, Coefficients, Rounds, shrunken_start, weights_of
 from dpcape.formula import computed
+from dpcape.postprocessing.count_shifts import count_shift
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets
+from dpcape.postprocessing.gamma_ratios import RatioFigures, gamma_shift, ratio_figures
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL
+from dpcape.statistics.family_scores import CLASS_SCORE_WEIGHT, LARGEST_EXCESS, RatioScoreMeans
 from dpcape.statistics.regression_rounds import regressor_bound
 
 _ONE_SIDED = 1.645
@@ -26,6 +29,8 @@ _SCORE_SPREAD = 1.1
 _HIDDEN_EXCESS = 1.5
 # Scores that vary more than this times what the Poisson model says refute it: nothing is said of its coefficients.
 _MOST_DISPERSION = 1.15
+# The derivative of the scores of ratios is not counted as smaller than this before the last round.
+_LEAST_UNCUT = 0.5
 # How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
 _OTHER_CURVATURE, _MOST_CURVATURE = 0.1, 5.0
 # Log-odds of the records that bend the curvature change by this many times their root mean square, or less.
@@ -46,20 +51,42 @@ class ScoreRound:
         By how much the sampling variance of scores may exceed that of the model; infinite if the model is refuted.
     bowl : (p, p) array
         Matrix whose quadratic form is about the mean square change of the linear predictor.
+    weight : float
+        Curvature of the loss, in units of the matrix of the equations.
+    slack : float
+        By how much the unit may be wrong, as a factor of at least 1.
+    caution : float
+        Part of a step that is taken before the last round.
+    constants : tuple of int
+        Places of the coefficients of constants.
     """
 
     equations: NormalEquations
     unit: float
     spread: float
     bowl: FloatArray
+    weight: float = 1.0
+    slack: float = 1.0
+    caution: float = 1.0
+    constants: tuple[int, ...] = (0,)
 
     def limited(self, change: FloatArray) -> FloatArray:
         """Return a change of coefficients that changes the predictor by at most the largest step, in mean square."""
         mean_square = max(float(change @ self.bowl @ change), 0.0)
         return change * min(1.0, _LONGEST_CHANGE / max(math.sqrt(mean_square), 1e-300))
 
+    def narrowed(self, asked: Asked, current: FloatArray) -> ScoreRound:
+        """Return the round with penalties, and without the coefficient that is known."""
+        moment, cross = self.equations.moment, self.equations.cross
+        if asked.penalties is not None:
+            penalties = asked.penalties / self.weight
+            moment, cross = moment + np.diag(penalties), cross - penalties * current / self.unit
+        free = asked.free(len(current))
+        equations = replace(self.equations, moment=moment[np.ix_(free, free)], cross=cross[free])
+        return replace(self, equations=equations, bowl=self.bowl[np.ix_(free, free)])
 
-def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArray | None = None) -> Coefficients:
+
+def logistic_inference(rounds: Rounds, asked: Asked) -> Coefficients:
     """Return log-odds with confidence sets: Newton rounds, the last of which gives the set."""
     reach = computed(regressor_bound(rounds.bound, rounds.intercept))
     # A release has (reach / 4) times the score: its noise is that of an off-diagonal entry times this.
@@ -74,34 +101,112 @@ def logistic_inference(rounds: Rounds, *, confidence: float, direction: FloatArr
         return ScoreRound(equations, unit, _SCORE_SPREAD, 4 * scores.curvature)
 
     start = np.zeros(rounds.n_coefficients)
-    return _by_scores(rounds, ask, start, len(LOGISTIC_SHARES), confidence=confidence, direction=direction)
+    return _by_scores(rounds, ask, start, len(LOGISTIC_SHARES), asked)
 
 
-def count_inference(
-    rounds: Rounds, *, most: float, confidence: float, direction: FloatArray | None = None
-) -> Coefficients:
+def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficients:
     """Return coefficients of the logarithm of a rate with confidence sets, for counts up to ``most``.
 
     A moment gives a start. Scores are bounded, and have mean zero under the Poisson model; where counts vary more than
     it says, by the released squared length of the scores, intervals are wider.
     """
-    start, moment, level = _count_start(rounds, most)
+    start, moment, level = _rate_start(rounds, most)
+    ratio = math.inf
     # A release has sqrt(2) reach / K times the score.
     unit = LARGEST_RESIDUAL / computed(regressor_bound(rounds.bound, rounds.intercept))
 
     def ask(at: FloatArray) -> ScoreRound:
+        nonlocal ratio
         scores = rounds.mean("count_scores", coefficients=at, level=level)
         equations = NormalEquations(
             scores.curvature, scores.score / unit, 0.0, rounds.scale, rounds.share, variance=1 / unit**2
         )
-        spread = _SCORE_SPREAD * _dispersion(scores.square, scores.curvature, rounds.scale)
+        spread, ratio = _dispersion(scores.square, scores.curvature, rounds.scale)
         # The derivative of the mean score is sqrt(level) times the curvature.
-        return ScoreRound(equations, unit / math.sqrt(level), spread, moment)
+        return ScoreRound(equations, unit / math.sqrt(level), _SCORE_SPREAD * spread, moment, weight=level)
 
-    return _by_scores(rounds, ask, start, len(COUNT_SHARES), confidence=confidence, direction=direction)
+    found = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
+    # Counts that vary more are skewed: their clipped residuals say less than their means.
+    return _with_constant(found, (0.0, 0.0, count_shift(ratio, level)), weights_of(rounds.bound, intercept=True)[1])
 
 
-def _count_start(rounds: Rounds, most: float) -> tuple[FloatArray, FloatArray, float]:
+def ratio_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficients:
+    """Return coefficients of the logarithm of a positive mean with confidence sets, for responses up to ``most``.
+
+    Responses are cut off at 2.5 times their mean. If what they vary around it does not depend on the features, slopes
+    stay right; the constant is moved by what a gamma distribution of the released spread loses.
+    """
+    start, _, _ = _rate_start(rounds, most)
+    unit = LARGEST_EXCESS / computed(regressor_bound(rounds.bound, rounds.intercept))
+    seen = RatioFigures(1.0, 1.0, 0.0, 0.0)
+
+    def ask(at: FloatArray) -> ScoreRound:
+        nonlocal seen
+        scores: RatioScoreMeans = rounds.mean("ratio_scores", coefficients=at)
+        reach = computed(regressor_bound(rounds.bound, rounds.intercept))
+        seen = ratio_figures(scores, rounds.scale, rounds.share, reach)
+        equations = NormalEquations(
+            scores.moment,
+            scores.score / unit,
+            0.0,
+            rounds.scale,
+            rounds.share,
+            variance=(seen.square + seen.square_error) / unit**2,
+        )
+        least = seen.uncut - seen.uncut_error
+        return ScoreRound(
+            equations,
+            unit / seen.uncut,
+            _SCORE_SPREAD,
+            scores.moment,
+            weight=seen.uncut,
+            slack=seen.uncut / least if least > 0 else math.inf,
+            caution=min(1.0, seen.uncut / _LEAST_UNCUT),
+        )
+
+    found = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
+    own, least, largest = (gamma_shift(square) for square in seen.squares(found.typical))
+    return _with_constant(found, (own, least, largest), weights_of(rounds.bound, intercept=True)[1])
+
+
+def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: float) -> Coefficients:
+    """Return coefficients whose constant is moved by the first shift, and its interval by the others."""
+    own, least, most = shifts
+    values, shrunken = found.values.copy(), found.shrunken.copy()
+    values[0], shrunken[0] = values[0] + own / b, shrunken[0] + own / b
+    if found.ends is None:
+        return replace(found, values=values, shrunken=shrunken)
+    inner, p = found.ends, len(values)
+
+    def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
+        low, high = (each.copy() for each in inner(quantile))
+        low[0], high[0] = low[0] + least / b, high[0] + most / b
+        low[p:], high[p:] = low[p:] + least, high[p:] + most
+        return low, high
+
+    assert found.quantile is not None
+    low, high = ends(found.quantile)
+    return replace(found, values=values, shrunken=shrunken, low=low, high=high, ends=ends)
+
+
+def class_inference(rounds: Rounds, asked: Asked, *, n_classes: int) -> Coefficients:
+    """Return log-odds of all classes but the first, one block after the other, with confidence sets."""
+    unit = math.sqrt(2) / (CLASS_SCORE_WEIGHT * computed(regressor_bound(rounds.bound, rounds.intercept)))
+    width = rounds.n_coefficients
+    constants = tuple(range(0, width * (n_classes - 1), width))
+
+    def ask(at: FloatArray) -> ScoreRound:
+        scores = rounds.mean("class_scores", coefficients=at)
+        equations = NormalEquations(
+            scores.curvature, scores.score / unit, 0.0, rounds.scale, rounds.share, variance=1 / unit**2
+        )
+        return ScoreRound(equations, unit, _SCORE_SPREAD, 4 * scores.curvature, constants=constants)
+
+    start = np.zeros(width * (n_classes - 1))
+    return _by_scores(rounds, ask, start, len(LOGISTIC_SHARES), asked)
+
+
+def _rate_start(rounds: Rounds, most: float) -> tuple[FloatArray, FloatArray, float]:
     """Return coefficients to start from, the moment of v, and a typical rate, from one release.
 
     For elliptical features the least-squares slope of a count is its mean times that of the logarithm of the rate.
@@ -120,59 +225,68 @@ def _count_start(rounds: Rounds, most: float) -> tuple[FloatArray, FloatArray, f
     return slopes, moment, level
 
 
-def _dispersion(square: float, curvature: FloatArray, scale: float) -> float:
-    """Return an upper estimate of how much scores vary, in units of the model's variance; at least 1.
+def _dispersion(square: float, curvature: FloatArray, scale: float) -> tuple[float, float]:
+    """Return upper estimates of how much scores vary, in units of the model's variance: at least 1, and as released.
 
-    It is infinite if they vary more than the model allows, whatever the noise is. Clipped residuals hide a part of what
-    counts vary more, so an excess is multiplied.
+    The first is infinite if they vary more than the model allows, whatever the noise is. Clipped residuals hide a part
+    of what counts vary more, so an excess is multiplied.
     """
     whole, noise = float(np.trace(curvature)), _ONE_SIDED * scale * math.sqrt(len(curvature))
     own = _ONE_SIDED * scale * LARGEST_RESIDUAL**2
+    ratio = (square + own) / (whole - noise) if whole > noise else math.inf
     if whole + noise > 0 and (square - own) / (whole + noise) > _MOST_DISPERSION:
-        return math.inf
+        return math.inf, ratio
     if whole <= noise:
-        return LARGEST_RESIDUAL**2
-    return 1 + _HIDDEN_EXCESS * max((square + own) / (whole - noise) - 1, 0.0)
+        return LARGEST_RESIDUAL**2, ratio
+    return 1 + _HIDDEN_EXCESS * max(ratio - 1, 0.0), ratio
 
 
 def _by_scores(
-    rounds: Rounds,
-    ask: Callable[[FloatArray], ScoreRound],
-    start: FloatArray,
-    n_rounds: int,
-    *,
-    confidence: float,
-    direction: FloatArray | None,
+    rounds: Rounds, ask: Callable[[FloatArray], ScoreRound], start: FloatArray, n_rounds: int, asked: Asked
 ) -> Coefficients:
     """Take Newton steps, and return the coefficients of the last one with confidence sets."""
-    reach, current = computed(regressor_bound(rounds.bound, rounds.intercept)), start
+    current, free = asked.held(start), asked.free(len(start))
     for _ in range(n_rounds - 1):
-        step = ask(current)
-        current = current + step.limited(step.unit * step.equations.ridge)
-    step = ask(current)
-    equations, unit = step.equations, step.unit
-    quantile = float(ndtri(0.5 + confidence / 2))
-    fits = math.isfinite(step.spread)
-    sets = effect_sets(equations, quantile=quantile, spread=step.spread if fits else 1.0, direction=direction)
-    change = unit * sets.coefficients
-    length = float(np.linalg.norm(change))
-    bend = min(reach * length, _TYPICAL * _typical_change(rounds, equations, change), _MOST_CURVATURE)
-    along = np.abs(change if direction is None else np.append(change, direction @ change))
-    # Few records may determine a coefficient, as those of a rare group do: theirs change by more than is typical.
-    own = np.maximum(bend, np.minimum(reach * along, _MOST_CURVATURE))
-    wider = _missed(own) * along + _OTHER_CURVATURE * bend * length
-    centre = current if direction is None else np.append(current, direction @ current)
+        step = ask(current).narrowed(asked, current)
+        current = current.copy()
+        current[free] += step.caution * step.limited(step.unit * step.equations.ridge)
+    step = ask(current).narrowed(asked, current)
+    equations, fits = step.equations, math.isfinite(step.spread) and math.isfinite(step.slack)
+    quantile, spread = float(ndtri(0.5 + asked.confidence / 2)), step.spread if fits else 1.0
+    direction = None if asked.direction is None else np.atleast_2d(asked.direction)[:, free]
+    change = step.unit * effect_sets(equations, quantile=quantile, spread=spread, direction=direction).coefficients
+    penalty = equations.scale * (math.sqrt(2 * len(change)) + 4)
+    values, shrunken = current.copy(), current.copy()
+    values[free] += change
+    shrunken[free] += step.limited(step.unit * equations.shrunken(penalty))
+    if asked.penalties is not None:
+        return Coefficients(values, values, typical=_typical_change(rounds, step, change), fits=fits)
+    wider = _left_out(rounds, step, change, direction)
 
     def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
         if not fits:
-            return np.full_like(centre, -math.inf), np.full_like(centre, math.inf)
+            unknown = np.full(len(wider), math.inf)
+            return asked.ends(current, -unknown, unknown)
         found = effect_sets(equations, quantile=quantile, spread=step.spread, direction=direction)
-        return centre + unit * found.low - wider, centre + unit * found.high + wider
+        low, high = step.unit * found.low, step.unit * found.high
+        low, high = np.minimum(low * step.slack, low / step.slack), np.maximum(high * step.slack, high / step.slack)
+        return asked.ends(current, low - wider, high + wider)
 
-    penalty = equations.scale * (math.sqrt(2 * len(current)) + 4)
-    shrunken = current + step.limited(unit * equations.shrunken(penalty))
     low, high = ends(quantile)
-    return Coefficients(current + change, shrunken, low, high, ends=ends, fits=fits)
+    typical = _typical_change(rounds, step, change)
+    return Coefficients(values, shrunken, low, high, ends=ends, fits=fits, typical=typical, quantile=quantile)
+
+
+def _left_out(rounds: Rounds, step: ScoreRound, change: FloatArray, direction: FloatArray | None) -> FloatArray:
+    """Return by how much intervals are extended for what the last step leaves out."""
+    # The log-odds of two classes change by at most this much more than one block of coefficients says.
+    reach = computed(regressor_bound(rounds.bound, rounds.intercept)) * math.sqrt(2 if len(step.constants) > 1 else 1)
+    length = float(np.linalg.norm(change))
+    bend = min(reach * length, _TYPICAL * _typical_change(rounds, step, change), _MOST_CURVATURE)
+    along = np.abs(change if direction is None else np.append(change, direction @ change))
+    # Few records may determine a coefficient, as those of a rare group do: theirs change by more than is typical.
+    own = np.maximum(bend, np.minimum(reach * along, _MOST_CURVATURE))
+    return _missed(own) * along + _OTHER_CURVATURE * bend * length
 
 
 def _missed(change: FloatArray) -> FloatArray:
@@ -185,15 +299,17 @@ def _missed(change: FloatArray) -> FloatArray:
     return np.expm1(kept) / kept - 1
 
 
-def _typical_change(rounds: Rounds, equations: NormalEquations, change: FloatArray) -> float:
-    """Return the root mean square change of log-odds over records, each with its weight in the curvature.
+def _typical_change(rounds: Rounds, step: ScoreRound, change: FloatArray) -> float:
+    """Return the root mean square change of the linear predictor over records, each with its weight in the curvature.
 
     What one step leaves out is the mean of p (1 - p) (1 - 2 p) (v.d)^2 v / 2: at most a mean of |v.d|, by the weights
     p (1 - p) of the curvature, times what the step has. Both parts of the ratio err on the larger side of their noise.
     Without a constant the weights are not known: infinite. It says nothing of a coefficient that few records determine.
     """
+    equations = step.equations
     _, b = weights_of(rounds.bound, intercept=rounds.intercept)
-    weight = float(equations.moment[0, 0]) - _ONE_SIDED * equations.scale
+    constants = [float(equations.moment[place, place]) for place in step.constants]
+    weight = min(constants) - _ONE_SIDED * equations.scale
     if b == 0 or weight <= 0:
         return math.inf
     bent = float(change @ equations.moment @ change) + _ONE_SIDED * equations.scale * float(change @ change)

@@ -62,6 +62,11 @@ class NormalEquations:
         return values, vectors
 
     @cached_property
+    def moved(self) -> FloatArray | None:
+        """Eigenvalues plus the shift for the bias of the inverse; None if there is no positive fixed point."""
+        return shifted(self.spectrum[0], self.scale)
+
+    @cached_property
     def ridge(self) -> FloatArray:
         """Coefficients shrunk by a public penalty, about the operator norm of the noise."""
         return self.shrunken(self.scale * math.sqrt(2 * len(self.cross)))
@@ -155,7 +160,7 @@ def effect_sets(
     """
     values, vectors = equations.spectrum
     turned = vectors.T @ equations.cross
-    moved = shifted(values, equations.scale)
+    moved = equations.moved
     known = moved is not None and float(np.min(moved)) > 1e-13 * float(np.max(np.abs(values)))
     used = np.maximum(values, 0.0) if moved is None else moved
     solved = vectors @ (turned / used) if known else equations.ridge

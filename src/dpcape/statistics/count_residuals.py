@@ -35,10 +35,12 @@ def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray
     at_below, at_above = _density(below, rates), _density(above, rates)
     up_to_below, up_to_above = _distribution(below, rates), _distribution(above, rates)
     mean = RESIDUAL_CLIP * (1 - up_to_above - up_to_below) + root * (at_below - at_above)
-    # Sums of y (y - 1), y and 1 over these counts.
-    second = rates**2 * (_distribution(above - 2, rates) - _distribution(below - 2, rates))
-    first = rates * (_distribution(above - 1, rates) - _distribution(below - 1, rates))
-    square = (second + (1 - 2 * rates) * first) / rates + rates * (up_to_above - up_to_below)
+    # Sums of y (y - 1), y and 1 over these counts; F(x - 1) and F(x - 2) follow from F(x) and densities.
+    inside = up_to_above - up_to_below
+    one_less = inside - at_above + at_below
+    two_less = one_less + (at_below * np.maximum(below, 0.0) - at_above * np.maximum(above, 0.0)) / rates
+    second, first = rates**2 * two_less, rates * one_less
+    square = (second + (1 - 2 * rates) * first) / rates + rates * inside
     covariance = RESIDUAL_CLIP * root * (at_below + at_above) + square
     residuals = np.clip((counts - rates) / root, -RESIDUAL_CLIP, RESIDUAL_CLIP) - mean
     return np.clip(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL), np.clip(covariance, 0.0, 1.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -40,6 +41,7 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
 
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
+    two_classes: ClassVar[bool] = True
 
     def __init__(
         self, facts: PublicFacts, intercept: bool, weighted: bool = True, **public: float | str | FloatArray
@@ -50,7 +52,7 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
             if not isinstance(value, bool | np.bool_):
                 raise InvalidParameter(f"{name} must be True or False; got {value!r}. Leave it as it was sent.")
         self._unweighted = not weighted
-        if facts.classes is not None and len(facts.classes) != 2:
+        if self.two_classes and facts.classes is not None and len(facts.classes) != 2:
             raise InvalidParameter(
                 f"Records for a regression must have two classes; got {len(facts.classes)}. "
                 "Merge classes by a public rule, or use NetworkClassifier."
@@ -58,9 +60,14 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
         self._constant = computed(intercept_weight_for(facts.bounds[0])) if intercept else 0.0
 
     @property
+    def n_columns(self) -> int:
+        """Number of entries of v, the constant among them."""
+        return self.facts.n_features + (1 if self._constant else 0)
+
+    @property
     def n_coefficients(self) -> int:
         """Number of coefficients, that of the constant among them."""
-        return self.facts.n_features + (1 if self._constant else 0)
+        return self.n_columns
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -38,7 +38,7 @@ class ScoresAndCurvature(NamedTuple):
 
 
 class CountScoreMeans(NamedTuple):
-    """Means over records of the bounded score of counts, of its curvature, and of the squared length of the score."""
+    """Means over records of the bounded score of counts, of its curvature, and of the squared residual times |v|^2."""
 
     score: FloatArray
     curvature: FloatArray
@@ -104,9 +104,9 @@ class CountScores(AtCoefficients[CountScoreMeans]):
 
     The rate of a record is m = exp(coefficients.v / w), and t the public ``level``. With the centred residual c of the
     count (:mod:`~dpcape.statistics.count_residuals`, \|c\| <= K = 2.125), e = c min(sqrt(m/t), sqrt(t/m)) and W = k
-    min(m/t, 1), k the covariance of that residual, a record contributes (sqrt(2) R / K w e v, W v v', w^2 e^2 |v|^2 /
-    K^2). The mean of e v is zero at the coefficients of a Poisson model, its derivative is sqrt(t) W v v', and its
-    covariance at most W v v', because the covariance k is at least the variance.
+    min(m/t, 1), k the covariance of that residual, a record contributes (sqrt(2) R / K w e v, W v v', c^2 min(m/t, 1)
+    |v|^2 / K^2). The mean of e v is zero at the coefficients of a Poisson model, its derivative is sqrt(t) W v v', and
+    its covariance at most W v v', because the covariance k is at least the variance.
 
     *Diameter.* Let R = 1. Whatever coefficients, level and count are, a, the length of the first part, is at most
     sqrt(2), k = W |v|^2 that of the second at most 1, and the third is between 0 and 1. With g the cosine of two v the
@@ -152,31 +152,38 @@ class CountScores(AtCoefficients[CountScoreMeans]):
         p = self.n_coefficients
         score, curvature, square = np.zeros(p), np.zeros((p, p)), 0.0
         for v, y, weights in self.weighted(records):
-            residuals, bends = self._bounded(v, y, weights)
-            weighted = weights * residuals
-            score += weighted @ v
+            residuals, bends, squares = self._bounded(v, y, weights)
+            score += (weights * residuals) @ v
             curvature += (v * bends[:, np.newaxis]).T @ v
-            square += float(np.sum(weighted**2 * np.einsum("np,np->n", v, v)))
+            square += float(squares @ np.vecdot(v, v))
         scaled = [score * (math.sqrt(2) * self._reach / LARGEST_RESIDUAL), pack(curvature)]
         return np.concatenate([*scaled, [square / LARGEST_RESIDUAL**2]])
 
-    def _bounded(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return e and W, bounded for any coefficients and level; zero where they cannot be computed."""
+    def _bounded(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return e, W and c^2 min(m/t, 1), bounded for any coefficients and level; zero if they cannot be computed."""
         with np.errstate(all="ignore"):
             line = row_products(v, self._coefficients) / weights
             rates = np.exp(np.clip(np.where(np.isnan(line), 0.0, line), -_FARTHEST_RATE, _FARTHEST_RATE))
-            residuals, bends = centred_residuals((y + 1) / 2 * self._most, rates)
+            plain, bends = centred_residuals((y + 1) / 2 * self._most, rates)
             ratio = rates / self._level
-            residuals = residuals * np.sqrt(np.minimum(ratio, 1 / ratio))
-            bends = bends * np.minimum(ratio, 1.0)
-        residuals = np.clip(np.where(np.isfinite(residuals), residuals, 0.0), -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
-        return residuals, np.clip(np.where(np.isfinite(bends), bends, 0.0), 0.0, 1.0)
+            residuals = plain * np.sqrt(np.minimum(ratio, 1 / ratio))
+            bends, squares = bends * np.minimum(ratio, 1.0), plain**2 * np.minimum(ratio, 1.0)
+        return (
+            _within(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL),
+            _within(bends, 0.0, 1.0),
+            _within(squares, 0.0, LARGEST_RESIDUAL**2),
+        )
 
     def unpack(self, packed: FloatArray) -> CountScoreMeans:
         """Return the means in their own units."""
         p = self.n_coefficients
         score = packed[:p] * (LARGEST_RESIDUAL / (math.sqrt(2) * self._reach))
         return CountScoreMeans(score, unpack(packed[p:-1], p), float(packed[-1]) * LARGEST_RESIDUAL**2)
+
+
+def _within(values: FloatArray, low: float, high: float) -> FloatArray:
+    """Return values moved between two ends; zero where they are not finite."""
+    return np.clip(np.where(np.isfinite(values), values, 0.0), low, high)
 
 
 @known

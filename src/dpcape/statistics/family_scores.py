@@ -1,0 +1,230 @@
+"""Scores and curvature of positive responses and of several classes at public coefficients.
+
+Records, weights and bounds are those of :mod:`dpcape.statistics.regression_rounds`: v = w (b, x), no longer than R.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Condition, Number, computed
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.record_blocks import Targets, WeightedBlocks
+from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
+from dpcape.statistics.row_products import row_products
+from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.score_rounds import ScoresAndCurvature
+from dpcape.statistics.statistic import known
+
+RATIO_CLIP = 2.5
+"""Responses count up to this many times their mean under the coefficients."""
+LARGEST_EXCESS = RATIO_CLIP - 1
+"""Largest absolute residual of a positive response, in units of its mean."""
+CLASS_SCORE_WEIGHT = 1 / 3
+"""Weight of the scores of several classes, in units of R, beside their curvature."""
+# Two times 2/9 + (11/9)^2 / 4, and 1/9 + (10/9)^2 / 4, rounded up: see ClassScores.
+_CLASS_DIAMETER, _CLASS_RADIUS = 1.0915, 0.6480
+# Linear predictors are moved into this distance from zero, so that exponentials are finite.
+_FARTHEST = 200.0
+
+
+class RatioScoreMeans(NamedTuple):
+    """Means over records of the bounded score of a positive response, of v v', and of two sums over |v|^2.
+
+    The last two are the mean square of the residual and the mean of the ratios that were not cut off, both weighted by
+    |v|^2.
+    """
+
+    score: FloatArray
+    moment: FloatArray
+    square: float
+    uncut: float
+
+
+@known
+class RatioScores(AtCoefficients[RatioScoreMeans]):
+    r"""Bounded score of positive responses with a logarithmic link at public coefficients, released jointly.
+
+    With m = exp(coefficients.v / w) and g = y / m, moved into [0, 2.5], the residual is e = g - 1, \|e\| <= K = 1.5. A
+    record contributes (sqrt(2) R / K w e v, v v', e^2 |v|^2 / K^2, u |v|^2), u = g / 2.5 where y / m was not moved and
+    0 elsewhere. If y / m is independent of the features, the mean of e v has slopes that vanish at the true slopes, and
+    its derivative is the mean of the ratios that were not moved times the mean of v v'.
+
+    *Diameter.* Let R = 1. Whatever coefficients and response are, the first part is at most a = sqrt(2) r long, r = |v|
+    <= 1, the second is r^2 long, the last two are between 0 and 1. With c the cosine of two v the squared distance of
+    the first two parts is at most 2 r^2 + 2 r'^2 - 4 r r' c + r^4 + r'^4 - 2 r^2 r'^2 c^2 for scores of full length and
+    one sign (else -c for c): it falls with c, so c = -1, where it is (r + r')^2 (2 + (r - r')^2), which grows with the
+    larger of r and r' and is, with that at 1, (1 + t)^2 (2 + (1 - t)^2) <= 8. It is convex in the lengths of the
+    scores, and without one of them at most 2 + 2. The last two parts add at most 2: the diameter is sqrt(10) R^2, and
+    no contribution is longer than sqrt(5) R^2.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records; the response is not negative, and its range begins at 0.
+    intercept : bool
+        Whether the model has a constant.
+    coefficients : (p,) array
+        Where the score is taken.
+    """
+
+    name = "ratio_scores"
+
+    def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
+        super().__init__(facts, intercept, coefficients)
+        if facts.response is None or facts.response[0] != 0:
+            raise InvalidParameter(
+                f"Records for scores of ratios must have a response whose range begins at 0; got {facts.response}. "
+                "Build them with labelled(X, y, bound=..., response=(0, most))."
+            )
+        self._most = float(facts.response[1])
+        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
+        radius = math.sqrt(5) * square
+        rounding = rounding_in_blocks(n_features, radius)
+        return Extent(p + packed_size(p) + 2, math.sqrt(10) * square, radius, rounding)
+
+    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+        p = self.n_coefficients
+        score, moment, square, uncut = np.zeros(p), np.zeros((p, p)), 0.0, 0.0
+        for v, y, weights in self.weighted(records):
+            ratios = self._ratios(v, y, weights)
+            kept = np.minimum(ratios, RATIO_CLIP)
+            lengths = np.vecdot(v, v)
+            score += (weights * (kept - 1)) @ v
+            moment += v.T @ v
+            square += float(((kept - 1) ** 2) @ lengths)
+            uncut += float(np.where(ratios < RATIO_CLIP, kept, 0.0) @ lengths)
+        scaled = [score * (math.sqrt(2) * self._reach / LARGEST_EXCESS), pack(moment)]
+        return np.concatenate([*scaled, [square / LARGEST_EXCESS**2, uncut / RATIO_CLIP]])
+
+    def _ratios(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return y / m, not negative and never NaN; 1 where it cannot be computed."""
+        with np.errstate(all="ignore"):
+            line = row_products(v, self._coefficients) / weights
+            ratios = (y + 1) / 2 * self._most / np.exp(np.clip(line, -_FARTHEST, _FARTHEST))
+        return np.maximum(np.where(np.isnan(ratios), 1.0, ratios), 0.0)
+
+    def unpack(self, packed: FloatArray) -> RatioScoreMeans:
+        """Return the means in their own units."""
+        p = self.n_coefficients
+        score = packed[:p] * (LARGEST_EXCESS / (math.sqrt(2) * self._reach))
+        square, uncut = float(packed[-2]) * LARGEST_EXCESS**2, float(packed[-1]) * RATIO_CLIP
+        return RatioScoreMeans(score, unpack(packed[p:-2], p), square, uncut)
+
+
+@known
+class ClassScores(AtCoefficients[ScoresAndCurvature]):
+    r"""Score and curvature of the multinomial model at public coefficients, released jointly.
+
+    Coefficients are blocks of v, one per class but the first, whose log-odds are zero. With p the probabilities at the
+    coefficients, e the indicator of the class minus p, and G = diag(p) - p p', both without the first class, a record
+    contributes (R/3 w e (x) v, G (x) v v').
+
+    *Diameter.* Let R = 1, s the sum of all squared probabilities. With q the probability of the record's class, \|e\|^2
+    is at most 1 - 2 q + s <= 1 + s. The squared length of G is at most that of the matrix of all classes, s - 2 sum p^3
+    + s^2 <= s - s^2, because s^2 <= sum p^3 (Cauchy-Schwarz with weights p). Two curvatures are positive semidefinite,
+    so their inner product is not negative, and the squared distance of two contributions is at most the sum over both
+    of 2/9 \|e\|^2 + \|G\|^2 <= 2/9 (1 + s) + s - s^2, which is largest at s = 11/18: at most 2 (2/9 + 121/324), the
+    square of 1.0915. A contribution is no longer than the root of (1 + s) / 9 + s - s^2 <= 1/9 + 25/81, 0.6480.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records, which have classes.
+    intercept : bool
+        Whether the model has constants.
+    coefficients : (p,) array
+        Where the score is taken: one block per class but the first.
+    """
+
+    name = "class_scores"
+    two_classes = False
+
+    def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
+        if facts.classes is None:
+            raise InvalidParameter(
+                "Records for scores of classes must have classes; got a numeric response. "
+                "Build them with labelled(X, y, bound=..., classes=[...])."
+            )
+        self._n_others = len(facts.classes) - 1
+        super().__init__(facts, intercept, coefficients)
+        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients of all classes, those of the constants among them."""
+        return self._n_others * self.n_columns
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {**super().numbers, "n_classes": self._n_others + 1}
+
+    @staticmethod
+    def extent(*, n_features: Number, bound: Number, intercept: Condition, n_classes: Number) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
+        p = (n_classes - 1) * n_coefficients(n_features, intercept)
+        square = regressor_bound(bound, intercept) ** 2
+        radius = _CLASS_RADIUS * square
+        return Extent(p + packed_size(p), _CLASS_DIAMETER * square, radius, rounding_in_blocks(n_features, radius))
+
+    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+        width, others = self.n_columns, self._n_others
+        score, curvature = np.zeros((others, width)), np.zeros((others, width, others, width))
+        for v, y, weights in self.weighted(records):
+            chances = self._chances(v, weights)
+            # Codes of the classes were mapped by 2 k - 1.
+            codes = np.rint((y + 1) / 2).astype(np.intp)
+            score += ((codes[:, np.newaxis] == np.arange(1, others + 1)) - chances).T @ (weights[:, np.newaxis] * v)
+            for one in range(others):
+                for other in range(one + 1):
+                    bend = chances[:, one] * ((one == other) - chances[:, other])
+                    part = (v * bend[:, np.newaxis]).T @ v
+                    curvature[one, :, other, :] += part
+                    if other != one:
+                        curvature[other, :, one, :] += part
+        size = others * width
+        scaled = self._reach * CLASS_SCORE_WEIGHT * score.reshape(-1)
+        return np.concatenate([scaled, pack(curvature.reshape(size, size))])
+
+    def _chances(self, v: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the probabilities of all classes but the first."""
+        blocks = self._coefficients.reshape(self._n_others, -1)
+        with np.errstate(all="ignore"):
+            odds = row_products(v, blocks.T) / weights[:, np.newaxis]
+        odds = np.clip(np.where(np.isnan(odds), 0.0, odds), -_FARTHEST, _FARTHEST)
+        largest = np.maximum(odds.max(axis=1), 0.0)
+        heights = np.exp(odds - largest[:, np.newaxis])
+        found: FloatArray = heights / (heights.sum(axis=1) + np.exp(-largest))[:, np.newaxis]
+        return found
+
+    def unpack(self, packed: FloatArray) -> ScoresAndCurvature:
+        """Return the means of scores and curvature, in their own units."""
+        p = self.n_coefficients
+        return ScoresAndCurvature(packed[:p] / (self._reach * CLASS_SCORE_WEIGHT), unpack(packed[p:], p))
+
+
+@known
+class ScaledRatioScores(Scaled[RatioScoreMeans]):
+    """Scores of positive responses, of standardised records."""
+
+    inner = RatioScores
+
+
+@known
+class ScaledClassScores(Scaled[ScoresAndCurvature]):
+    """Scores and curvature of several classes, of standardised records."""
+
+    inner = ClassScores
