@@ -7,11 +7,12 @@ processor's cache.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
 
 import numpy as np
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
 KEY_BYTES = 32
@@ -43,13 +44,12 @@ def masked(
 
 def expand(key: bytes, context: bytes) -> bytes:
     """Return HKDF-Expand (RFC 5869) of a uniform key: one key bound to `context`."""
-    # One block of SHA-256 is all of the 32 bytes.
-    return hmac.digest(key, context + b"\x01", "sha256")
+    return HKDFExpand(hashes.SHA256(), KEY_BYTES, context).derive(key)
 
 
 def extract(secret: bytes, *, salt: bytes, context: bytes) -> bytes:
     """Return HKDF (RFC 5869) of a Diffie-Hellman secret: one key bound to `salt` and `context`."""
-    return expand(hmac.digest(salt, secret, "sha256"), context)
+    return HKDF(hashes.SHA256(), KEY_BYTES, salt, context).derive(secret)
 
 
 def _stream(key: bytes) -> CipherContext:
