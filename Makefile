@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo docs test test-engine test-hostile test-pages test-slow test-torch check format bench league lock clean reproduce-quick
+.PHONY: demo dist docs test test-containers test-dist test-engine test-hostile test-lowest test-newest test-pages sbom test-slow test-torch check format bench league lock clean reproduce-quick
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dpcape needs Python 3.11 or newer; got " + sys.version'
@@ -20,7 +20,47 @@ demo: $(VENV)/.ready
 	$(BIN)/dpcape demo --out demo
 
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 -m "not slow and not engine and not hostile and not browser and not torch" --ignore=tests/hostile
+	$(BIN)/pytest -n 2 -m "not slow and not engine and not hostile and not browser and not torch and not dist" --ignore=tests/hostile
+
+# Wheel and source distribution, in dist/.
+dist: $(VENV)/.ready
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+
+# Both are built, installed into fresh environments from a file, and used there.
+test-dist: $(VENV)/.ready
+	$(BIN)/pytest -m dist tests/dist
+
+# What the locked environment of a site holds, as CycloneDX, beside the distributions.
+sbom: $(VENV)/.ready
+	$(PYTHON) -m venv $(VENV)-sbom
+	$(VENV)-sbom/bin/pip install --quiet "cyclonedx-bom>=7"
+	$(VENV)-sbom/bin/cyclonedx-py requirements requirements/engine.txt --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/sbom.cdx.json
+
+# The image is built and a study played with the compose file; needs podman or docker, and root for the folders' owner.
+CONTAINER ?= docker
+test-containers: dist
+	$(CONTAINER) build --file deploy/Containerfile --tag dpcape .
+	sudo --preserve-env env "PATH=$$PATH" CONTAINER=$(CONTAINER) deploy/rehearse out/containers
+
+# The lowest versions that pyproject.toml allows, and the newest of this day; each in an environment of its own.
+VERSIONS = tests/study/test_run.py tests/study/test_readers.py tests/planning tests/ica/test_ica_neuro.py \
+	tests/flow/test_commands.py tests/laws/test_records.py tests/laws/test_schema.py tests/site_folder/test_chain.py
+$(VENV)-lowest/.ready: requirements/lowest.txt
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/pip install --quiet --require-hashes --requirement requirements/lowest.txt
+	$(VENV)-lowest/bin/pip install --quiet --no-deps --no-build-isolation --editable . --editable papers
+	touch $@
+
+# Old libraries warn of what is deprecated in newer ones that they use.
+test-lowest: $(VENV)-lowest/.ready
+	$(VENV)-lowest/bin/pytest -n 2 -W ignore::DeprecationWarning -m "not slow and not engine and not torch" $(VERSIONS)
+
+test-newest:
+	$(PYTHON) -m venv --clear $(VENV)-newest
+	$(VENV)-newest/bin/pip install --quiet --upgrade --editable ".[dev,fast,neuro,parquet]" ./papers
+	$(VENV)-newest/bin/pytest -n 2 -m "not slow and not engine and not torch" $(VERSIONS)
 
 # NVIDIA FLARE is installed on demand: its versions are locked against the others'.
 $(VENV)/.engine-ready: requirements/engine.txt $(VENV)/.ready
@@ -87,6 +127,7 @@ league: $(VENV)/.ready
 COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --no-emit-index-url --no-header
 lock:
 	$(COMPILE) --generate-hashes --extra dev -o requirements/dev.txt
+	$(COMPILE) --generate-hashes --extra dev --resolution lowest-direct -o requirements/lowest.txt
 	$(COMPILE) --generate-hashes --extra engine -c requirements/dev.txt -o requirements/engine.txt
 	$(COMPILE) --generate-hashes --extra pages -c requirements/dev.txt -o requirements/pages.txt
 	$(COMPILE) --extra torch -c requirements/dev.txt -o requirements/torch.txt
@@ -97,4 +138,4 @@ reproduce-quick: $(VENV)/.ready
 	$(BIN)/dpcape reproduce --all --quick --out out
 
 clean:
-	rm -rf $(VENV) demo out dist build docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest $(VENV)-sbom demo out dist build docs/_build docs/gallery docs/api/generated

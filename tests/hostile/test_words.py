@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 
 import msgspec
@@ -13,8 +14,8 @@ from rich.console import Console
 from dpcape import Cape, Federation, Independent, in_process, rows
 from dpcape.engines.flare.live_table import table
 from dpcape.errors import ProtocolError
+from dpcape.site.vault.log_lines import VaultFormatter
 from dpcape.site.vault.processes import pass_on
-from dpcape.site.vault.server import RowFormatter
 from dpcape.transport.messages import Open, Refused, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
@@ -81,16 +82,16 @@ def test_a_note_of_a_site_is_not_markup() -> None:
     assert "[/red] [link=http://x]here[/link]" in console.file.getvalue()
 
 
-def test_an_entry_of_the_vaults_log_begins_with_its_time_and_nothing_else_does() -> None:
-    formatter = RowFormatter("%(asctime)s %(levelname)s %(message)s")
+def test_an_entry_of_the_vaults_log_is_one_line_whatever_it_says() -> None:
     try:
         raise ValueError(SPOOF)
     except ValueError as error:
         record = logging.LogRecord(
             "x", logging.ERROR, "", 0, "refused %s", (SPOOF,), (ValueError, error, error.__traceback__)
         )
-    first, *rest = formatter.format(record).split("\n")
-    assert "ERROR refused" in first
-    assert rest
-    assert all(line.startswith("| ") for line in rest)
-    assert all(is_plain(line) for line in (first, *rest))
+    line = VaultFormatter().format(record)
+    assert is_plain(line)
+    entry = json.loads(line)
+    assert entry["message"].startswith("refused")
+    assert (entry["level"], entry["may_speak_of_data"]) == ("error", True)
+    assert all(is_plain(part) for part in entry["traceback"])

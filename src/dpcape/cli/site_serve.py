@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from dpcape.site.vault.accounts import Accounts
+    from dpcape.site.vault.log_lines import Form, ServiceLog
     from dpcape.site.vault.modes import Mode
 
 
@@ -52,12 +53,41 @@ if TYPE_CHECKING:
     help="Where the engine's work folders are made; best on another disk than the site's folder.",
 )
 @click.option(
+    "--log",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How lines of the log are written, on standard error.",
+)
+@click.option(
     "--replay-for-tests",
     type=int,
     default=None,
     help="Seed of replayable noise. For tests alone: every guarantee then says 'no protection'.",
 )
-def serve(
+def serve(form: Form, **options: Any) -> None:
+    """Serve approved studies in the foreground, until stopped.
+
+    Nothing runs here that was not approved with 'dpcape site approve'. Records, ledger and keys stay in a process of
+    their own, the vault; the engine runs in a sandbox that is tested at every start.
+    """
+    from dpcape.errors import DpcapeError
+    from dpcape.site.vault.log_lines import ServiceLog
+
+    log = ServiceLog(form, lambda line: click.echo(line, err=True))
+    try:
+        _serve(log, **options)
+    except DpcapeError as error:
+        if form == "text":
+            raise
+        log.fail(str(error))
+        sys.exit(2)
+
+
+def _serve(
+    log: ServiceLog,
+    *,
     folder: Path,
     kit: Path,
     data: str | None,
@@ -68,11 +98,6 @@ def serve(
     work: Path | None,
     replay_for_tests: int | None,
 ) -> None:
-    """Serve approved studies in the foreground, until stopped.
-
-    Nothing runs here that was not approved with 'dpcape site approve'. Records, ledger and keys stay in a process of
-    their own, the vault; the engine runs in a sandbox that is tested at every start.
-    """
     _require_linux()
     from dpcape.engines.flare.workspace import ENVIRONMENT, SiteKit
     from dpcape.site.vault.accounts import accounts_for
@@ -110,15 +135,11 @@ def serve(
         packages=tuple(facts.packages),
         most_abi=cap,
     )
-    _say(f"{facts.name} serves approved studies. Identity {facts.fingerprint}. Ctrl-C ends it.")
+    log.say(f"{facts.name} serves approved studies. Identity {facts.fingerprint}. Ctrl-C ends it.")
     os.umask(0o077)
     # Compiled modules would be readable by this account alone, and the engine's account would compile them every time.
     sys.dont_write_bytecode = True
-    sys.exit(Supervisor(serving, engine, _say).run())
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
+    sys.exit(Supervisor(serving, engine, log.say, log.warn).run())
 
 
 def _require_linux() -> None:

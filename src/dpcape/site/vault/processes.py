@@ -8,16 +8,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from dpcape.site.vault.log_lines import ENGINE_MARK, Say
 from dpcape.transport.plain_text import one_line
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LINE_BYTES = 2000
 _LINES_PER_MINUTE = 2000
-_MARK = "engine: "
 _PASSES = 50
 
 
@@ -72,7 +71,7 @@ def reap() -> list[int]:
         ended.append(pid)
 
 
-def pass_on(stream: IO[bytes], write: Callable[[str], None]) -> threading.Thread:
+def pass_on(stream: IO[bytes], write: Say) -> threading.Thread:
     """Pass lines of an engine on as plain text, marked as its own, and not too many.
 
     Its logs are written by others. They may hold anything, for instance what looks like a line of the supervisor.
@@ -83,11 +82,11 @@ def pass_on(stream: IO[bytes], write: Callable[[str], None]) -> threading.Thread
         while line := stream.readline(_LINE_BYTES):
             if time.monotonic() - begun > 60:
                 if n_lines > _LINES_PER_MINUTE:
-                    write(f"{_MARK}({n_lines - _LINES_PER_MINUTE} lines were left out)")
+                    write(f"{ENGINE_MARK}({n_lines - _LINES_PER_MINUTE} lines were left out)")
                 begun, n_lines = time.monotonic(), 0
             n_lines += 1
             if n_lines <= _LINES_PER_MINUTE:
-                write(_MARK + one_line(line.decode("utf-8", "replace").rstrip("\r\n")))
+                write(ENGINE_MARK + one_line(line.decode("utf-8", "replace").rstrip("\r\n")))
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()

@@ -24,6 +24,7 @@ import msgspec
 
 from dpcape.site.vault.client import LAST_REPLY, REPLY_LENGTH_BYTES
 from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.log_lines import VaultFormatter
 from dpcape.site.vault.sandbox import Confinement, Sandbox, confine, hide_memory
 from dpcape.site.vault.seccomp import Filter
 
@@ -228,17 +229,6 @@ def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
     line.sendall(reply)
 
 
-class RowFormatter(logging.Formatter):
-    """One row per entry, and marked rows for the rest: words of others cannot pass for an entry of the log."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return an entry."""
-        from dpcape.transport.plain_text import one_line
-
-        first, *rest = super().format(record).splitlines() or [""]
-        return "\n".join([one_line(first), *(f"| {one_line(line)}" for line in rest)])
-
-
 def study_opener(
     folder: SiteFolder, settings: VaultSettings, workers: Workers | None = None
 ) -> Callable[[str, str], Callable[[bytes], bytes]]:
@@ -297,7 +287,7 @@ def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
     temporary.mkdir(mode=0o700, exist_ok=True)
     os.environ["TMPDIR"] = str(temporary)
     log = logging.handlers.RotatingFileHandler(folder / LOG_FILE, maxBytes=2**20, backupCount=1, encoding="utf-8")
-    log.setFormatter(RowFormatter("%(asctime)s %(levelname)s %(message)s"))
+    log.setFormatter(VaultFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[log])
     confinement = confine(vault_sandbox(folder, _keys_of(folder).resolve()))
 

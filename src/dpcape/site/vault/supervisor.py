@@ -27,6 +27,7 @@ from dpcape.site.page_port import page_port
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import LINE_VARIABLE
 from dpcape.site.vault.launch import GO, Launch, Report
+from dpcape.site.vault.log_lines import Say
 from dpcape.site.vault.modes import NONE, Mode
 from dpcape.site.vault.processes import adopt_descendants, end_descendants, pass_on, reap
 from dpcape.site.vault.sandbox import clean_environment
@@ -119,12 +120,12 @@ class Supervisor:
     ----------
     serving, engine : Serving, Engine
         What is served and how, and the engine to start in the sandbox.
-    say : callable
-        Told what happens, one line at a time; lines of the engine included.
+    say, warn : callable
+        Told what happens, lines of the engine included; and what went wrong (``say`` if there is no ``warn``).
     """
 
-    def __init__(self, serving: Serving, engine: Engine, say: Callable[[str], None]) -> None:
-        self._serving, self._engine, self._say = serving, engine, say
+    def __init__(self, serving: Serving, engine: Engine, say: Say, warn: Say | None = None) -> None:
+        self._serving, self._engine, self._say, self._warn = serving, engine, say, warn or say
         self._ending = False
         self._is_tested = False
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -143,7 +144,7 @@ class Supervisor:
                     return 0
                 if time.monotonic() - begun > _CALM_SECONDS:
                     pause = _FIRST_PAUSE
-                self._say(f"{what}; vault and engine start again in {pause:g} s")
+                self._warn(f"{what}; vault and engine start again in {pause:g} s")
                 self._rest(pause)
                 if self._is_over():
                     return 0
@@ -216,7 +217,7 @@ class Supervisor:
                 options=_options(serving.accounts.vault),
                 packages=() if serving.mode is NONE else serving.packages,
                 probes=elsewhere.probes,
-                say=self._say,
+                say=self._warn,
             )
         return vault
 
