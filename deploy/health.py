@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tell whether what a container serves is alive: exit code 0 or 1, and one line. Standard library alone, nothing is opened.
+"""Tell whether what a container serves is alive: exit code 0 or 1, and one line. Opens neither ledger nor data.
 
 ``dpcape-health`` looks at the processes: a site has a vault and an engine, a coordinator has FLARE's server.
 ``dpcape-health --port 8002`` asks in addition whether the server accepts connections on this machine.

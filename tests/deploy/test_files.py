@@ -1,4 +1,4 @@
-"""Image, compose file, workflows and locks, as far as they can be checked without running them (deploy/rehearse does)."""
+"""Image, compose file, workflows and locks, as far as they can be checked without running (deploy/rehearse does)."""
 
 from __future__ import annotations
 
