@@ -24,6 +24,9 @@ _WHERE = {
     "Exact": "protocols",
     "Replay": "noise",
     "Quantile": "analyses.scaling",
+    "Atlas": "statistics.bases",
+    "Cosines": "statistics.cosines",
+    "Template": "statistics.bases",
     "Ledger": "privacy",
     "Mean": "estimators",
     "PCA": "estimators",
@@ -83,13 +86,17 @@ if TYPE_CHECKING:
     from dpcape.records.readers.sql import sql
     from dpcape.schema import Schema
     from dpcape.site.in_process import in_process
+    from dpcape.statistics.bases import Atlas, Template
+    from dpcape.statistics.cosines import Cosines
 
 __all__ = [
     "CCA",
     "PCA",
     "PLS",
+    "Atlas",
     "Cape",
     "Correlation",
+    "Cosines",
     "Dealer",
     "Exact",
     "Federation",
@@ -115,6 +122,7 @@ __all__ = [
     "Schema",
     "SecureSum",
     "Summary",
+    "Template",
     "TopicModel",
     "TorchClassifier",
     "__version__",

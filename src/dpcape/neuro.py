@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import BoolArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.records import Subjects, subjects
 from dpcape.records.readers.nifti import voxel_names
@@ -88,13 +88,47 @@ def nifti_subjects(
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
 
 
+def read_mask(mask: str | Path) -> BoolArray:
+    """Return a public mask as an array of Booleans, for :class:`dpcape.Cosines`.
+
+    Parameters
+    ----------
+    mask : str or Path
+        Path of the mask, a 3D NIfTI image.
+    """
+    image = np.asarray(_nibabel().load(str(mask)).dataobj)
+    if image.ndim != 3:
+        raise InvalidParameter(f"mask must be a 3D image; got shape {image.shape}. Use one volume.")
+    inside: BoolArray = image != 0
+    return inside
+
+
+def mask_labels(parcels: str | Path, *, mask: str | Path) -> IntArray:
+    """Return the number of the parcel of each voxel of a mask, for :class:`dpcape.Atlas`.
+
+    Parameters
+    ----------
+    parcels : str or Path
+        Path of a public image of whole numbers on the grid of the mask, 0 outside.
+    mask : str or Path
+        Path of the mask.
+    """
+    atlas, inside = _nibabel().load(str(parcels)), read_mask(mask)
+    _parcel_numbers(atlas)
+    if atlas.shape != inside.shape:
+        raise InvalidParameter(
+            f"parcels must be on the grid of the mask, {inside.shape}; got {atlas.shape}. Resample them first."
+        )
+    return np.asarray(atlas.dataobj)[inside].astype(np.int64)
+
+
 def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> None:
     """Write maps as one 4D NIfTI image.
 
     Parameters
     ----------
     mixing : array of shape (voxels, components)
-        Maps, such as ``JointICA.mixing_``.
+        Maps, such as ``JointICA.mixing_`` or ``PCA.components_.T``.
     path : str or Path
         File to write.
     mask : str or Path

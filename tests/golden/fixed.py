@@ -52,6 +52,7 @@ STUDIES: list[tuple[str, str, str]] = [
     ("mean", "", ROWS),
     ("pca", "n_components = 3", ROWS),
     ("pca", 'n_components = "auto"\ncenter = true', ROWS),
+    ("pca", 'n_components = 2\nbasis = ["cosines", [2, 3], [2, 2]]\nmaps = true', ROWS),
     ("correlation", "", ROWS),
     ("correlation", 'confidence = 0.9\nscale = "none"', RESPONSE),
     ("cca", "n_components = 2", VIEWS),

@@ -42,6 +42,11 @@ def _studies() -> list[Study]:
         add("scaled-cca", widths, bounds, n_components=1)
         add("pls", widths, bounds, n_components=1)
         add("scaled-pls", widths, bounds, n_components=1)
+    for name in ("wide-pca", "wide-pca-maps"):
+        add(name, [60], [1.0], n_components=3, n_basis=20)
+        add(name, [76_800], [1.25], n_components=20, n_basis=891)
+        add(name, [500], [2.0], n_components=2)
+        add(name, [30], [1.0], n_components=5, n_basis=4)
     for width, bound in ((1, 1.0), (12, 3.0), (90, 0.5)):
         add("correlation", [width], [bound])
         add("correlation-as-given", [width], [bound])

@@ -17,6 +17,7 @@ import dpcape
 from dpcape import PCA, Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows, views
 from dpcape.errors import InvalidParameter, SiteLost
 from dpcape.estimators import CCA, FederatedEstimator
+from dpcape.estimators.model_files import plain_value
 from dpcape.protocols import Protocol
 
 from .estimator_case import EstimatorCase, all_estimators
@@ -37,8 +38,8 @@ def fitted(case: EstimatorCase) -> Any:
 
 
 def plain(params: dict[str, Any]) -> str:
-    """Return parameters as text; arrays come back from files as lists."""
-    return json.dumps(params, default=lambda value: np.asarray(value).tolist())
+    """Return parameters as text; arrays and bases come back from files as lists."""
+    return json.dumps(params, default=plain_value)
 
 
 def test_every_public_estimator_has_a_case() -> None:

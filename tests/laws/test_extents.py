@@ -23,6 +23,7 @@ from dpcape.statistics import (
     whitened_third_moment,
 )
 from dpcape.statistics import statistic as base
+from dpcape.statistics.bases import basis_from
 from dpcape.statistics.gradients import outputs_for
 from dpcape.statistics.polynomials import loss_numbers
 
@@ -58,6 +59,13 @@ def _subjects(facts: PublicFacts, public: Public) -> dict[str, Any]:
 
 def _words(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_features": facts.n_features, "n_words": len(public["words"]), "clip": public["clip"]}
+
+
+def _in_basis(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    return {
+        "n_features": facts.n_features,
+        "n_columns": basis_from(public["basis"], public["columns"]).n_columns,
+    }
 
 
 def _enclosed(facts: PublicFacts, public: Public) -> dict[str, Any]:
@@ -150,6 +158,21 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "noise_variance": public["noise_variance"],
         "radius": public["radius"],
     },
+    "basis_moments": lambda facts, public: _in_basis(facts, public) | {"bound": math.hypot(*facts.bounds)},
+    "centred_basis_moments": lambda facts, public: (
+        _in_basis(facts, public) | {"bound": math.hypot(*facts.bounds), "mean_weight": public["mean_weight"]}
+    ),
+    "scaled_basis_moments": lambda facts, public: _in_basis(facts, public) | {"bound": 1.0},
+    "scaled_centred_basis_moments": lambda facts, public: (
+        _in_basis(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"]}
+    ),
+    **{
+        f"{scaled}residual_maps": lambda facts, public: {
+            "n_features": facts.n_features,
+            "n_components": public["scores"].shape[1],
+        }
+        for scaled in ("", "scaled_")
+    },
     "absolute_deviations": lambda facts, public: {"n_features": facts.n_features},
     "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
     "scaled_first_moments": lambda facts, public: _scaled(facts),
@@ -237,6 +260,12 @@ RECORDED = {
     "second_moment-3x2.5": (6, 8.838834764831844, 6.25, 1.7943979635504093e-09),
     "centred_moments-3x2.5-weight0.50": (9, 9.943689110435825, 6.987712429686843, 2.0061979125929523e-09),
     "centred_moments-3x2.5-weight1.41": (9, 17.677669529663685, 10.825317547305485, 3.1079884418674357e-09),
+    "basis_moments-cosines": (4, 4.087077195258244, 2.8899999999999997, 8.348632896115759e-10),
+    "centred_basis_moments-template": (6, 4.597961844665525, 3.231118227487196, 9.334055337452889e-10),
+    "residual_maps-template": (6, 2.0, 1.0, 2.871036741680655e-10),
+    "scaled_basis_moments-rows": (4, 1.4142135623730951, 1.0, 2.8888003100746573e-10),
+    "scaled_centred_basis_moments-rows": (6, 1.590990257669732, 1.118033988749895, 3.2297769333747024e-10),
+    "scaled_residual_maps-rows": (6, 2.0, 1.0, 2.871036741680655e-10),
     "histogram-three-classes": (3, 1.4142135623730951, 1.0, 2.871036741680655e-10),
     "cluster_sums-three-clusters": (12, 4.0, 2.8284271247461903, 8.120518196312485e-10),
     "regression_moment-bound1-constant0": (10, 2.107178207935912, 1.49, 4.2778447451041757e-10),

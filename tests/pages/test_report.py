@@ -73,6 +73,7 @@ RESPONSE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nresponse
 CLASSES = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b"]'
 THREE = 'kind = "labelled"\nfeatures = 5\nbound = 1.0\ntarget = "y"\nclasses = ["a", "b", "c"]'
 DOCUMENTS = 'kind = "documents"\nfeatures = 20'
+VOXELS = 'kind = "rows"\nbound = 1.0\nfeatures = 80'
 SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
 TABLE = (
     'kind = "table"\n[data.columns]\nage = { range = [18, 90] }\n"<b>left</b>" = { levels = ["no", "yes"] }\n'
@@ -101,6 +102,13 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     "harmonised": ("harmonise", 'site = "scanner"', COHORT, ("Sites",), 1),
     "mean": ("mean", "", ROWS, ("Means",), 2),
     "pca": ("pca", "n_components = 3", ROWS, ("Strength of the components", "Components"), 3),
+    "wide": (
+        "pca",
+        'n_components = 2\nbasis = ["cosines", [4, 5, 4], [2, 2, 2]]\nmaps = true',
+        VOXELS,
+        ("Strength of the components", "Components"),
+        3,
+    ),
     "correlation": ("correlation", "", ROWS, ("Correlations",), 2),
     "cca": (
         "cca",

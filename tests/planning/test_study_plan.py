@@ -92,6 +92,8 @@ EXACT = [
     (CCA(1, **PRIVACY, center=True, scale="private"), "views", "scaled-cca"),
     (LinearRegression(**PRIVACY), "response", "linear-regression"),
     (LogisticRegression(**PRIVACY, fit_intercept=False), "classes", "logistic-regression"),
+    (PCA(2, **PRIVACY, basis=np.eye(5, 4)), "rows", "wide-pca"),
+    (PCA(2, **PRIVACY, basis=np.eye(5, 4), maps=True), "rows", "wide-pca-maps"),
     (KMeans(2, **PRIVACY, n_iter=3), "rows", "kmeans"),
     (NetworkClassifier(3, **PRIVACY, n_iter=2, clip=0.7), "classes", "network-classifier"),
     (TopicModel(2, **PRIVACY, design="full"), "documents", "topic-model"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
-from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
+from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling
+from dpcape.analyses.wide import BASIS, MAPS, N_BASIS, basis_columns, columns_of, map_releases, refused_maps
+from dpcape.formula import given, negation
 
 CENTER = Parameter("center", FLAG, False)
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
 ONE_MOMENT = (
     "one second moment, sensitivity sqrt(2) B^2 / N; if centred, mean and radius first, then mean and moment of the "
-    "recentred rows jointly"
+    "recentred rows jointly; in a public basis the same, and maps of what it leaves out, sensitivity 2 / N in units of "
+    "their clip radii"
 )
 
 
@@ -20,16 +23,26 @@ _ALREADY = (
     "Leave clip out."
 )
 
+_WIDE_NOTE = "The expected error is about what the basis contains; what it leaves out is not part of it."
+# A basis of one of three columns, for the audit.
+_SMALL = ["cosines", [3], [1]]
+
 
 def _schedule(p: Public) -> Steps:
-    if not p.center:
+    yield from refused_maps(p)
+    if p.center:
+        yield Refusal(p.clip is not None, _ALREADY)
+        # Two views would be divided by a radius each, which changes their relative units.
+        asked = p.kind != "views"
+        plan = yield from scaling(p, wanted=asked, keep_units=True)
+    else:
+        asked = p.clip is not None
         plan = yield from clipping(p)
-        yield from scaled_release(plan, "second_moment", {"n_features": p.n_features, "bound": plan.bound})
-        return
-    yield Refusal(p.clip is not None, _ALREADY)
-    # Two views would be divided by a radius each, which changes their relative units.
-    plan = yield from scaling(p, wanted=p.kind != "views", keep_units=True)
-    yield from scaled_release(plan, "centred_moments", {"n_features": p.n_features, "bound": plan.bound})
+    name, wide = ("centred_", given(p.n_basis)) if p.center else ("", given(p.n_basis))
+    whole = {"n_features": p.n_features, "bound": plan.bound}
+    plain = "centred_moments" if p.center else "second_moment"
+    yield from only(scaled_release(plan, plain, whole), negation(wide))
+    yield from map_releases(p, plan, f"{name}basis_moments", asked=asked)
 
 
 PCA = Analysis(
@@ -44,18 +57,36 @@ PCA = Analysis(
             "n_components",
             WHOLE,
             least=1,
-            most=lambda p: p.n_features,
+            most=columns_of,
             words=("auto",),
             planned=5,
             title="Components",
         ),
         CENTER,
         CLIP,
+        BASIS,
+        MAPS,
     ),
+    facts=(N_BASIS,),
+    derived=basis_columns,
     schedule=_schedule,
     variants=(
         Variant("pca", "Principal components", ("n_components",), {"center": False}),
         Variant("centred-pca", "Principal components, centred", ("n_components",), {"center": True}),
+        Variant(
+            "wide-pca",
+            "Principal components of wide rows, in a public basis",
+            ("n_components", "n_basis"),
+            {"center": False, "maps": False},
+            note=_WIDE_NOTE,
+        ),
+        Variant(
+            "wide-pca-maps",
+            "Principal components of wide rows, with maps beyond the basis",
+            ("n_components", "n_basis"),
+            {"center": False, "maps": True},
+            note=_WIDE_NOTE,
+        ),
     ),
     measure="energy_lost",
     sections=("spectrum", "components"),
@@ -64,6 +95,7 @@ PCA = Analysis(
         AuditCase("pca", {"n_components": 1}, "rows", 3),
         AuditCase("centred-pca", {"n_components": 1, "center": True}, "rows", 3),
         AuditCase("clipped-pca", {"n_components": 1, "clip": (0.9, 0.05)}, "rows", 3),
+        AuditCase("wide-pca", {"n_components": 1, "basis": _SMALL, "maps": True}, "rows", 3),
     ),
     standing=VERIFIED,
     reason=ONE_MOMENT,

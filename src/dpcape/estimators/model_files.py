@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from dpcape.errors import InvalidParameter
+from dpcape.statistics.basis import Basis
 
 FORMAT = "dpcape model 1"
 # What reading a damaged file of arrays raises besides Python's usual errors.
@@ -55,9 +56,11 @@ def _unrecognised(path: str | Path) -> InvalidParameter:
 
 
 def plain_value(value: object) -> object:
-    """Return a NumPy value as one that JSON can represent."""
+    """Return a NumPy value or a basis as one that JSON can represent."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, Basis):
+        return value.listed()
     raise TypeError(f"a parameter of type {type(value).__name__} cannot be saved")

@@ -21,6 +21,7 @@ from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.renamed import renamed_attribute
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.estimators.scores import ScoringEstimator
+from dpcape.estimators.wide_moments import maps_or_warned, released_moments, with_maps
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, noise_norm
@@ -28,6 +29,8 @@ from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.privacy.calibration import plan_release
 from dpcape.statistics import centred_moments, second_moment
+from dpcape.statistics.bases import as_basis
+from dpcape.statistics.basis import Basis
 from dpcape.statistics.moments import MEAN_WEIGHT
 
 if TYPE_CHECKING:
@@ -54,6 +57,13 @@ class PCA(ScoringEstimator):
     clip : Quantile or None
         Without centring, rows are clipped to this quantile of their lengths, which is found by a release of its own
         inside the same allowance; None clips them to their bound alone.
+    basis : Basis, array_like or None
+        For wide rows, such as the voxels of images: a public basis in which they are analysed,
+        :class:`~dpcape.Cosines`, :class:`~dpcape.Atlas`, :class:`~dpcape.Template` or a matrix of orthonormal columns,
+        most important first. Noise grows with the columns of the basis instead of those of the rows.
+    maps : bool
+        Whether what the basis leaves out is released too, as one map per component at full resolution. If noise would
+        hide the maps, judging from public numbers, the whole allowance goes to the basis.
 
     Attributes
     ----------
@@ -73,6 +83,10 @@ class PCA(ScoringEstimator):
     interval_ : array of shape (2, n_components)
         Lower and upper end for each eigenvalue of the sample's clipped rows, at 95% for all together. Centred rows are
         clipped around the mean that is released first, of which ``mean_`` is a correction. Sampling is not part of it.
+    n_kept_ : int
+        Number of the first columns of the basis that are used, chosen afterwards; without a basis, all columns.
+    left_out_ : float
+        Mean squared length of what the basis leaves of the rows; 0 without a basis.
     radius_ : float
         Length to which rows (minus the mean, if centred) were clipped; the bound if none was released.
 
@@ -82,8 +96,10 @@ class PCA(ScoringEstimator):
     x x' of the rows divided by the length found and clipped to 1 (sqrt(2), whatever was found). With ``center`` three:
     the mean (2 B), a histogram of the lengths of the rows minus that mean (sqrt(2)), and jointly the mean and second
     moment of these rows, divided by a radius and clipped to 1 (diameter 1.59 whatever the mean and the radius are).
-    With so few records that no radius can be found, one: jointly (B x / 2, x x') (diameter 1.59 B^2). Everything else
-    is post-processing.
+    With so few records that no radius can be found, one: jointly (B x / 2, x x') (diameter 1.59 B^2). With a basis x is
+    replaced by its coordinates in these releases, and the energy of what is left is part of them at no cost. With
+    ``maps`` one more: what the basis leaves of a row times scores of the row, both clipped to 1 (diameter 2). All of
+    these hold for any basis, scores and scale. Everything else is post-processing.
 
     Notes
     -----
@@ -95,6 +111,7 @@ class PCA(ScoringEstimator):
     ==============================  ==================================================
     noise above every eigenvalue    components are returned, and judged "not determined"
     one site                        centralised private PCA (Dwork et al. 2014)
+    maps that noise would hide      not released; UtilityWarning
     "auto" and nothing but noise    one component
     ==============================  ==================================================
 
@@ -113,6 +130,7 @@ class PCA(ScoringEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
+    mean_: FloatArray
     _fitted: ClassVar[tuple[str, ...]] = (
         "components_",
         "explained_variance_",
@@ -122,6 +140,8 @@ class PCA(ScoringEstimator):
         "p_values_",
         "interval_",
         "radius_",
+        "n_kept_",
+        "left_out_",
     )
 
     _renamed: ClassVar[Mapping[str, str]] = {"explained_": "explained_variance_"}
@@ -135,14 +155,21 @@ class PCA(ScoringEstimator):
         delta: float,
         center: bool = False,
         clip: Quantile | None = None,
+        basis: Basis | ArrayLike | None = None,
+        maps: bool = False,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.center = center
         self.clip = clip
+        self.basis = basis
+        self.maps = maps
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        if self.basis is not None:
+            self._fit_wide(federation, private, as_basis(self.basis))
+            return
         covariance, noise, share_scale = self._covariance(federation, private)
         self.noise_norm_, self.noise_scale_ = noise_norm(noise.scale, federation.n_features), noise.scale
         wanted = check_components(self.n_components, federation.n_features)
@@ -151,6 +178,7 @@ class PCA(ScoringEstimator):
         if wanted is None:
             wanted = max(1, int(np.sum(found <= LEVEL)))
         values = values[:wanted].copy()
+        self.n_kept_, self.left_out_ = federation.n_features, 0.0
         self.p_values_ = found[:wanted]
         self.components_ = vectors[:, :wanted].T.copy()
         self.explained_variance_ = values
@@ -160,13 +188,30 @@ class PCA(ScoringEstimator):
         self.interval_ = np.maximum(np.stack([values - error, high]), 0.0)
         self.verdicts_ = of_tests(numbered("component", wanted), self.p_values_)
 
+    def _fit_wide(self, federation: Federation, private: Allowance, basis: Basis) -> None:
+        """Fit in a public basis, and beyond it if maps are asked for and noise does not hide them."""
+        public = self.public(federation)
+        found = self._scaling(federation, private)
+        self.radius_ = math.hypot(*federation.facts.bounds) if found is None else float(found.radius[0])
+        moments = released_moments(federation, private, basis, found, center=self.center)
+        wanted = check_components(self.n_components, basis.n_columns)
+        result = moments.components(wanted)
+        share_scale = private.counted.scale
+        if maps_or_warned(public, scaled=found is not None):
+            result = with_maps(federation, private, moments, result)
+        self.components_, self.explained_, self.p_values_ = result.components, result.values, result.p_values
+        self.mean_, self.n_kept_, self.left_out_ = moments.mean_row, result.n_kept, moments.left_out
+        self.noise_norm_ = noise_norm(moments.noise.scale, result.n_kept)
+        self.interval_ = moments.interval(len(result.values), share_scale)
+        self.verdicts_ = of_tests(numbered("component", len(result.values)), self.p_values_)
+
     def _covariance(self, federation: Federation, private: Allowance) -> tuple[FloatArray, MomentNoise, float]:
         """Return the released matrix, its noise, and the noise of the share of valid records; set mean and radius."""
         facts = federation.facts
         found = self._scaling(federation, private)
         self.radius_ = math.hypot(*facts.bounds) if found is None else float(found.radius[0])
         unit = 1.0 if found is None else self.radius_
-        self.mean_: FloatArray = np.zeros(federation.n_features)
+        self.mean_ = np.zeros(federation.n_features)
         if self.center:
             statistic = scaled(facts, found, "centred_moments", mean_weight=MEAN_WEIGHT)
             mean, moment = private.mean(statistic)

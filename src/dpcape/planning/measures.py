@@ -33,6 +33,7 @@ from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
 from dpcape.statistics import polynomial_coefficients
 from dpcape.statistics.adjusted_products import length_of_outcomes
+from dpcape.statistics.bases import as_basis
 from dpcape.statistics.feature_maps import n_inputs
 from dpcape.statistics.grouped_counts import n_groups_of
 from dpcape.statistics.packing import packed_size4
@@ -135,14 +136,19 @@ def _groups_of(facts: PublicFacts, by: object) -> int:
 
 
 def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    spectrum, square = declared.spectrum(facts.n_features), math.hypot(*facts.bounds) ** 2
-    wanted = checked_components(options["n_components"], facts.n_features)
+    width = _n_columns(facts, options)
+    spectrum, square = declared.spectrum(width), math.hypot(*facts.bounds) ** 2
+    wanted = checked_components(options["n_components"], width)
+    # Releases up to that of the moments, if rows are recentred or clipped to a quantile; maps are one more.
+    n_moments = 3 if options.get("center") else 1 if options.get("clip") is None else 2
+    in_basis = options.get("basis") is not None or options.get("n_basis") is not None
 
     def lost(scales: Sequence[float]) -> float:
-        # Recentred rows, the last of several releases, are at most 1 long.
-        return 1 - kept_energy(spectrum * (square if len(scales) == 1 else 1.0), wanted, scales[-1])
+        last = len(scales) - (bool(options.get("maps")) and len(scales) > n_moments)
+        # Recentred rows, read after other releases, are at most 1 long.
+        return 1 - kept_energy(spectrum * (square if last == 1 else 1.0), wanted, scales[last - 1])
 
-    return Measure("captured energy lost to noise", "share", lost)
+    return Measure(f"captured energy{' inside the basis' if in_basis else ''} lost to noise", "share", lost)
 
 
 def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -333,7 +339,7 @@ def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declar
 def _n_columns(facts: PublicFacts, options: Mapping[str, object]) -> int:
     basis = options.get("basis")
     if basis is not None:
-        return int(np.asarray(basis).shape[1])
+        return as_basis(basis).n_columns
     return facts.n_features if options.get("n_basis") is None else _whole(options, "n_basis")
 
 

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from dpcape.analyses.description import Analysis
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
-from dpcape.report.map_plots import plot_slices
+from dpcape.report.map_plots import plot_maps, plot_slices
 from dpcape.report.page import Picture, ReportSection, Table
+from dpcape.statistics.bases import as_basis
 from dpcape.statistics.scaling import views_of
 
 
@@ -136,6 +137,38 @@ def maps(model: FittedModel, names: Sequence[str], inside: BoolArray | None = No
         )
         section.pictures = [picture]
     return section
+
+
+def components(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    """Return the section about components: images if they were found in a basis on an image, otherwise weights."""
+    weights = np.asarray(getattr(model, "components_", ()))
+    if weights.ndim != 2:
+        return None
+    basis = getattr(model, "basis", None)
+    inside = None if basis is None else as_basis(basis).inside
+    if inside is None or inside.ndim == 1:
+        return weights_section(weights, names, "Components")
+    return map_section(weights, inside, "Components")
+
+
+def map_section(weights: FloatArray, inside: BoolArray, title: str) -> ReportSection:
+    """Return a section that draws rows of weights as images of two or three dimensions."""
+    shown = weights[:10]
+    if inside.ndim == 3:
+        axes, words = plot_slices(shown.T, inside), "the slice in which its map is strongest"
+    else:
+        whole = np.zeros((len(shown), *inside.shape))
+        whole[:, inside] = shown
+        height, width = inside.shape
+        axes, words = plot_maps({"": whole.reshape(len(shown), -1).T}, (height, width), n_shown=len(shown)), "its map"
+    picture = Picture(
+        figure_of(axes),
+        f"Maps of {len(shown)} components on an image of {' x '.join(map(str, inside.shape))} voxels.",
+        f"For each component, {words}. Each map has its own scale; red is positive, blue negative.",
+        wide=True,
+    )
+    text = [f"The first {len(shown)} of {len(weights)} are shown."] if len(weights) > len(shown) else []
+    return ReportSection(title, text=text, pictures=[picture])
 
 
 def names_of(names: Sequence[str], width: int) -> Sequence[str]:

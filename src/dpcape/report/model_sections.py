@@ -17,6 +17,7 @@ from dpcape.report.contrast_table import HEADER, FittedContrasts, contrast_notes
 from dpcape.report.loading_sections import (
     FittedModel,
     Maker,
+    components,
     directions,
     figure_of,
     loading_section,
@@ -102,6 +103,11 @@ def _spectrum_tables(model: FittedModel, values: FloatArray) -> list[Table]:
         )
     ]
     caption = "Intervals are at 95% for all eigenvalues together, of the sample's clipped rows."
+    if getattr(model, "basis", None) is not None:
+        caption += (
+            f" They are wider by what the basis leaves out, {float(model.left_out_):.4g} on average; "
+            f"{int(model.n_kept_)} columns of it are used."
+        )
     return [Table(["component", "eigenvalue", "interval", "p-value"], rows[:_SHOWN_MEANS], caption)]
 
 
@@ -339,7 +345,7 @@ SECTIONS: dict[str, Maker] = {
     "coefficients": coefficients,
     "means": _mean,
     "sizes": _sizes,
-    "components": loading_section("components_", "Components"),
+    "components": components,
     "component_means": loading_section("means_", "Means of the components"),
     "centres": loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
     "x_directions": directions("x_weights_", "Directions in the first view", second=False),

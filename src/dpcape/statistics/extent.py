@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpcape.formula import Number, ceil, computed, maximum
+from dpcape.formula import Number, ceil, choose, computed, maximum
 
 BLOCK_ROWS = 1024
 """Rows per block when totals are accumulated; part of the rounding analysis below."""
+
+WIDE_ENTRIES = 2**24
+"""Numbers per block of rows that are too wide for 1024 of them: 128 MiB."""
 
 UNIT_ROUNDOFF = 2.0**-53
 """Largest relative error of one operation in double precision."""
@@ -77,6 +80,11 @@ class Extent:
         the radius exceeds the diameter, it counts.
         """
         return maximum(self.diameter, self.radius) + 2 * self.rounding(n_records)
+
+
+def block_rows(n_features: Number) -> Number:
+    """Return the rows per block: fewer where rows are so wide that 1024 of them would fill the memory of a site."""
+    return choose(n_features * BLOCK_ROWS > WIDE_ENTRIES, maximum(1, WIDE_ENTRIES // n_features), BLOCK_ROWS)
 
 
 def rounding_in_blocks(

@@ -15,8 +15,8 @@ from scipy.linalg.blas import dsyrk
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number, sqrt
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.formula import Number, computed, sqrt
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import LabelledBlocks, RowBlocks
 from dpcape.statistics.statistic import MeanT_co, Statistic, known
@@ -74,11 +74,12 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
     def extent(*, n_features: Number, bound: Number) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         radius = bound * math.sqrt(1.25)
-        return Extent(2 * n_features, 2 * bound, radius, rounding_in_blocks(n_features, radius))
+        rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
+        return Extent(2 * n_features, 2 * bound, radius, rounding)
 
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros((2, self._width))
-        for block in records.feature_blocks(BLOCK_ROWS):
+        for block in records.feature_blocks(int(computed(block_rows(self._width)))):
             result[0] += block.sum(axis=0)
             result[1] += np.einsum("ij,ij->j", block, block)
         result[1] /= 2 * self._bound

@@ -18,10 +18,10 @@ import numpy as np
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number, sqrt
+from dpcape.formula import Number, computed, sqrt
 from dpcape.statistics.clipped_means import ClippedMeans, Means
 from dpcape.statistics.clusters import ClusterMeans, ClusterSums
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import CentredMoments, FirstMoments, SecondMoment
 from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix
@@ -308,7 +308,8 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
     def extent(*, n_features: Number, n_views: Number) -> Extent:
         """Return the extent for rows of ``n_features`` columns in ``n_views`` views."""
         radius = sqrt(n_views)
-        return Extent(N_BINS * n_views, math.sqrt(2) * radius, radius, rounding_in_blocks(n_features, radius))
+        rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
+        return Extent(N_BINS * n_views, math.sqrt(2) * radius, radius, rounding)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -320,7 +321,7 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
 
     def total(self, records: RowBlocks) -> FloatArray:
         counts = np.zeros(self.shape)
-        for block in records.feature_blocks(BLOCK_ROWS):
+        for block in records.feature_blocks(int(computed(block_rows(self.facts.n_features)))):
             with np.errstate(all="ignore"):
                 rows = (block - self._centre) / self._scale
             for view, columns in enumerate(views_of(self.facts.widths)):

@@ -266,13 +266,17 @@ const MEASURES = {
   noise_of_sizes: (study) => (scales) => Math.SQRT2 * scales[0] * (study.options.n_groups || 1),
   noise_of_mean: (study) => (scales) => scales[0] / Math.hypot(...study.bounds),
   energy_lost: (study, declared) => {
-    const width = sum(study.widths);
+    const { fixed } = CONSTANTS.analyses[study.analysis];
+    const width = study.options.n_basis || sum(study.widths);
     const bound = Math.hypot(...study.bounds);
     const spectrum = spectrumOf(declared, width);
     checkComponents(study.options.n_components, width);
-    // Recentred rows, the last of several releases, are at most 1 long.
-    return (scales) => 1 - keptEnergy(spectrum.map((value) => value * (scales.length === 1 ? bound ** 2 : 1)),
-      study.options.n_components, scales[scales.length - 1]);
+    return (scales) => {
+      // Maps are released after the moments; recentred rows, read after other releases, are at most 1 long.
+      const last = scales.length - (fixed.maps && scales.length > (fixed.center ? 3 : 1) ? 1 : 0);
+      return 1 - keptEnergy(spectrum.map((value) => value * (last === 1 ? bound ** 2 : 1)),
+        study.options.n_components, scales[last - 1]);
+    };
   },
   // For columns of equal variance and rows of the usual lengths.
   noise_of_correlations: (study) => (scales) => scales.at(-1) / Math.SQRT2 * sum(study.widths) * CONSTANTS.usual_length ** 2,

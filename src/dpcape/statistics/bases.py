@@ -1,0 +1,173 @@
+"""Public bases of wide rows: means over an atlas, templates, and how a basis is read from lists and messages."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpcape.arrays import AnyArray, FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
+from dpcape.statistics.cosines import Cosines, mask_of_runs
+from dpcape.statistics.row_products import row_products
+
+
+class Atlas(Basis):
+    """Mean over each parcel of a public atlas: one column per parcel, in the order of their numbers.
+
+    Parameters
+    ----------
+    labels : array_like of int
+        Number of the parcel of each column of a row; 0 for none.
+
+    Examples
+    --------
+    >>> Atlas([1, 1, 2, 0, 2])
+    Atlas(n_features=5, n_columns=2)
+    """
+
+    kind: ClassVar[str] = "atlas"
+
+    def __init__(self, labels: ArrayLike) -> None:
+        given = np.asarray(labels)
+        whole = given.ndim == 1 and given.size > 0 and given.dtype.kind in "iu" and (given >= 0).all() and given.any()
+        numbers = np.unique(given[given > 0]) if whole else np.empty(0, dtype=np.int64)
+        if not 1 <= len(numbers) <= MOST_COLUMNS:
+            raise InvalidParameter(
+                f"labels must be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones; got "
+                f"{len(numbers)} in an array of shape {given.shape}. Use the atlas of the voxels of the mask."
+            )
+        self._labels: IntArray = given.astype(np.int64)
+        self.n_features, self.n_columns = len(given), len(numbers)
+        self._at = np.flatnonzero(given > 0)
+        self._codes = np.searchsorted(numbers, given[self._at])
+        self._by_parcel = self._at[np.argsort(self._codes, kind="stable")]
+        sizes = np.bincount(self._codes)
+        self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self._weights: FloatArray = 1 / np.sqrt(sizes)
+
+    @property
+    def array(self) -> IntArray:
+        """The labels."""
+        return self._labels
+
+    def listed(self) -> Listed:
+        """Return the basis as plain lists."""
+        return [self.kind, [int(label) for label in self._labels]]
+
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Return Q'x of each row."""
+        result = np.empty((len(rows), self.n_columns))
+        for at, row in enumerate(rows):
+            result[at] = np.add.reduceat(row[self._by_parcel], self._starts)
+        result *= self._weights
+        return result
+
+    def expanded(self, coordinates: FloatArray) -> FloatArray:
+        """Return Qy of each row of coordinates."""
+        result = np.zeros((len(coordinates), self.n_features))
+        result[:, self._at] = (coordinates * self._weights)[:, self._codes]
+        return result
+
+
+class Template(Basis):
+    """Columns of a public matrix, such as the components of an open data set; the most important first.
+
+    Parameters
+    ----------
+    columns : array_like
+        Orthonormal columns, (n_features, n_columns).
+
+    Examples
+    --------
+    >>> Template(np.eye(6, 2))
+    Template(n_features=6, n_columns=2)
+    """
+
+    kind: ClassVar[str] = "template"
+
+    def __init__(self, columns: ArrayLike) -> None:
+        try:
+            given = np.asarray(columns, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.full((), np.nan)
+        if given.ndim != 2 or not 1 <= given.shape[1] <= min(MOST_COLUMNS, given.shape[0]):
+            raise InvalidParameter(
+                f"A template must be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}; "
+                f"got shape {given.shape}. Use a matrix with one row per column of the records."
+            )
+        if not np.isfinite(given).all() or np.abs(given.T @ given - np.eye(given.shape[1])).max() > 1e-8:
+            raise InvalidParameter(
+                "A template must have finite orthonormal columns; got columns that are not. Use "
+                "numpy.linalg.qr(columns)[0]."
+            )
+        self._columns: FloatArray = np.ascontiguousarray(given)
+        self.n_features, self.n_columns = given.shape
+
+    @property
+    def array(self) -> FloatArray:
+        """The columns."""
+        return self._columns
+
+    def listed(self) -> Listed:
+        """Return the basis as plain lists."""
+        rows: list[list[float]] = self._columns.tolist()
+        return [self.kind, rows]
+
+    def cuts(self, least: int) -> list[int]:
+        """Return how many of the first columns may be kept without the others, ascending."""
+        return list(range(min(least, self.n_columns), self.n_columns + 1))
+
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Return Q'x of each row."""
+        return row_products(rows, self._columns)
+
+    def expanded(self, coordinates: FloatArray) -> FloatArray:
+        """Return Qy of each row of coordinates."""
+        return row_products(coordinates, self._columns.T)
+
+
+def as_basis(given: object) -> Basis:
+    """Return a basis from what a user wrote: a basis, its plain lists, or a matrix of orthonormal columns."""
+    if isinstance(given, Basis):
+        return given
+    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
+        return Template(given)  # type: ignore[arg-type]  # refused there if it is no matrix
+    kind, *lists = given
+    try:
+        if kind == "cosines" and len(lists) in (2, 3):
+            shape = tuple(int(side) for side in lists[0])
+            return Cosines(
+                np.ones(shape, dtype=np.bool_) if len(lists) == 2 else mask_of_runs(shape, lists[2]), lists[1]
+            )
+        if kind == "atlas" and len(lists) == 1:
+            return Atlas(lists[0])
+        if kind == "template" and len(lists) == 1:
+            return Template(lists[0])
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidParameter):
+            raise
+    raise InvalidParameter(
+        f"basis must be ['cosines', shape, counts], with the runs of a mask if there is one, ['atlas', labels] or "
+        f"['template', columns]; got {kind!r} and {len(lists)} lists. Write what listed() of a basis returns."
+    )
+
+
+def basis_from(kind: str, array: AnyArray) -> Basis:
+    """Return a basis from what a message carries; refuses what is not one."""
+    given = np.asarray(array)
+    if kind == "atlas":
+        return Atlas(given)
+    if kind == "template":
+        return Template(given)
+    if kind != "cosines" or given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
+        raise InvalidParameter(
+            f"A basis must be cosines, an atlas or a template; got {kind!r}. Install the same version of dpcape "
+            "everywhere."
+        )
+    n_axes = int(given[0])
+    head = 1 + 2 * max(n_axes, 0)
+    shape = tuple(int(side) for side in given[1 : 1 + n_axes])
+    return Cosines(mask_of_runs(shape, given[head:]), [int(few) for few in given[1 + n_axes : head]])

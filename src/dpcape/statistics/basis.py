@@ -1,0 +1,83 @@
+"""Public bases of wide rows, as operators: cosines on a mask, means over an atlas, and templates.
+
+Wide rows (the voxels of an image) are analysed by their coordinates y = Q'x in a public basis of fewer columns, and
+by what is left, r = x - Qy. A basis is applied without writing Q down: with 200,000 columns and 1,000 cosines it
+would take 1.6 GB. Q is orthonormal up to rounding, which makes y and r what they are called; no diameter relies on
+it.
+
+Each row is computed as if it were alone, by products of the same shapes, so that its coordinates do not depend on how
+many rows stand before it (``row_products.py`` says why that matters).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from dpcape.arrays import BoolArray, FloatArray, IntArray
+
+MOST_COLUMNS = 4096
+"""Most columns of a basis: the release of their second moment then has 8.4 million numbers."""
+
+Listed: TypeAlias = "list[str | list[int] | list[list[float]]]"
+"""A basis as plain lists, as study files and stored models have it."""
+
+
+class Basis(ABC):
+    """Orthonormal columns Q that are public, the first of them being the most important.
+
+    Attributes
+    ----------
+    kind : str
+        Name in messages and study files.
+    n_features : int
+        Length of a row.
+    n_columns : int
+        Number of columns.
+    """
+
+    kind: ClassVar[str]
+    n_features: int
+    n_columns: int
+
+    @property
+    @abstractmethod
+    def array(self) -> FloatArray | IntArray:
+        """What a message carries, from which ``bases.basis_from`` makes the same basis."""
+
+    @abstractmethod
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Return Q'x of each row, (rows, n_columns)."""
+
+    @abstractmethod
+    def expanded(self, coordinates: FloatArray) -> FloatArray:
+        """Return Qy of each row of coordinates, (rows, n_features)."""
+
+    @abstractmethod
+    def listed(self) -> Listed:
+        """Return the basis as plain lists, for study files and stored models."""
+
+    @property
+    def inside(self) -> BoolArray | None:
+        """Mask of the image whose voxels the columns of a row are, in C order; None if there is no image."""
+        return None
+
+    @property
+    def used(self) -> BoolArray:
+        """Which columns are not zero."""
+        return np.ones(self.n_columns, dtype=np.bool_)
+
+    def cuts(self, least: int) -> list[int]:
+        """Return how many of the first columns may be kept without the others, at least ``least``, ascending."""
+        return [self.n_columns]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Basis) and self.kind == other.kind and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.n_features, self.n_columns))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_features={self.n_features}, n_columns={self.n_columns})"

@@ -1,0 +1,224 @@
+"""Low-frequency cosines on the voxels of a mask, applied side by side instead of as a matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpcape.arrays import BoolArray, FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
+from dpcape.statistics.row_products import row_products
+
+# A cosine that keeps less than this share of its energy beside those before it adds nothing inside the mask.
+_LEAST_PIVOT = 1e-6
+# Entries of volumes that are transformed together.
+_VOLUME_ENTRIES = 1 << 22
+_MOST_AXES = 3
+
+
+class Cosines(Basis):
+    """Low-frequency cosines on the voxels of a public mask, lowest frequency first.
+
+    Inside the mask the products of cosines along the sides are made orthonormal in the order of their frequency, so
+    that the first of them span what the first products do. One that adds nothing inside the mask is zero.
+
+    Parameters
+    ----------
+    mask : array_like of bool
+        Public mask of an image of up to three dimensions; columns of a row are its voxels inside, in C order. For a
+        whole image ``numpy.ones(shape, bool)``.
+    counts : sequence of int
+        Number of cosines along each side.
+
+    Examples
+    --------
+    >>> Cosines(np.ones((10, 12, 10), bool), (3, 4, 3))
+    Cosines(n_features=1200, n_columns=36)
+    """
+
+    kind: ClassVar[str] = "cosines"
+
+    def __init__(self, mask: ArrayLike, counts: Sequence[int]) -> None:
+        inside: BoolArray = np.asarray(mask, dtype=np.bool_)
+        if not 1 <= inside.ndim <= _MOST_AXES or not inside.any():
+            raise InvalidParameter(
+                f"mask must have one to three sides and voxels inside; got shape {inside.shape} and {inside.sum()} "
+                "voxels. Use the public mask of the images."
+            )
+        given = np.asarray(counts)
+        fits = given.shape == (inside.ndim,) and given.dtype.kind in "iu" and (given >= 1).all()
+        if not fits or (given > inside.shape).any() or math.prod(map(int, given)) > min(MOST_COLUMNS, inside.sum()):
+            raise InvalidParameter(
+                f"counts must be one whole number per side, from 1 to its length, and their product at most "
+                f"{min(MOST_COLUMNS, int(inside.sum()))}; got {' '.join(str(counts).split())} for {inside.shape}."
+            )
+        self._inside = inside
+        self._counts = tuple(int(count) for count in given)
+        self.n_features, self.n_columns = int(inside.sum()), math.prod(self._counts)
+        padding = (1,) * (_MOST_AXES - inside.ndim)
+        self._sides = padding + inside.shape
+        self._axes = [_cosines(side, few) for side, few in zip(self._sides, (*padding, *self._counts), strict=True)]
+        self._order = _by_frequency(self._sides, (*padding, *self._counts))
+
+    @property
+    def inside(self) -> BoolArray:
+        """Mask of the image."""
+        return self._inside
+
+    @property
+    def array(self) -> IntArray:
+        """Number of sides, their lengths, their counts, and the lengths of runs outside and inside the mask."""
+        head = [self._inside.ndim, *self._inside.shape, *self._counts]
+        return np.concatenate([np.array(head, dtype=np.int64), _runs(self._inside)])
+
+    def listed(self) -> Listed:
+        """Return the basis as plain lists; runs are left out where the mask is the whole image."""
+        lists: Listed = [self.kind, list(self._inside.shape), list(self._counts)]
+        return lists if self._inside.all() else [*lists, [int(run) for run in _runs(self._inside)]]
+
+    @property
+    def used(self) -> BoolArray:
+        """Which columns are not zero."""
+        return np.ones(self.n_columns, dtype=np.bool_) if self._factor is None else self._factor[1]
+
+    def cuts(self, least: int) -> list[int]:
+        """Return numbers of the lowest frequencies that may be kept without the others, ascending."""
+        smallest = min(max(least, 8), self.n_columns)
+        steps = max(1, math.ceil(6 * math.log2(self.n_columns / smallest)))
+        return sorted({round(n) for n in np.geomspace(smallest, self.n_columns, steps + 1)})
+
+    @cached_property
+    def _factor(self) -> tuple[FloatArray, BoolArray] | None:
+        """Inverse of the triangular factor of the cosines' products inside the mask; None for a whole image."""
+        if self._inside.all():
+            return None
+        return _inverse_factor(
+            self._sides, tuple(axis.shape[1] for axis in self._axes), np.packbits(self._inside).tobytes()
+        )
+
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Return Q'x of each row."""
+        result = np.empty((len(rows), self.n_columns))
+        for some in self._some(len(rows)):
+            result[some] = self._analysed(self._volumes(rows[some]))
+        if self._factor is None:
+            return result
+        made = row_products(result, self._factor[0].T)
+        made[:, ~self.used] = 0.0
+        return made
+
+    def expanded(self, coordinates: FloatArray) -> FloatArray:
+        """Return Qy of each row of coordinates."""
+        given = coordinates if self._factor is None else row_products(coordinates * self.used, self._factor[0])
+        result = np.empty((len(given), self.n_features))
+        for some in self._some(len(given)):
+            volumes = self._synthesised(given[some])
+            result[some] = volumes if self._factor is None else volumes[:, self._inside.ravel()]
+        return result
+
+    def _some(self, n_rows: int) -> Iterator[slice[int, int, None]]:
+        step = max(1, _VOLUME_ENTRIES // self._inside.size)
+        return (slice(start, start + step) for start in range(0, n_rows, step))
+
+    def _volumes(self, rows: FloatArray) -> FloatArray:
+        """Return rows as whole images, zero outside the mask."""
+        if self._factor is None:
+            return rows
+        volumes = np.zeros((len(rows), self._inside.size))
+        volumes[:, self._inside.ravel()] = rows
+        return volumes
+
+    def _analysed(self, volumes: FloatArray) -> FloatArray:
+        """Return the products of images with the cosines in order of frequency, one image at a time."""
+        n, (x, y, z) = len(volumes), self._axes
+        along = np.matmul(np.ascontiguousarray(volumes).reshape(n, -1, len(z)), z)
+        along = np.matmul(y.T, along.reshape(n * len(x), len(y), -1))
+        along = np.matmul(x.T, along.reshape(n, len(x), -1))
+        ordered: FloatArray = along.reshape(n, -1)[:, self._order]
+        return ordered
+
+    def _synthesised(self, coordinates: FloatArray) -> FloatArray:
+        """Return images from the weights of the cosines, one image at a time."""
+        n, (x, y, z) = len(coordinates), self._axes
+        given = np.empty_like(coordinates)
+        given[:, self._order] = coordinates
+        along = np.matmul(x, given.reshape(n, x.shape[1], -1))
+        along = np.matmul(y, along.reshape(n * len(x), y.shape[1], -1))
+        volumes: FloatArray = np.matmul(along.reshape(n, -1, z.shape[1]), z.T).reshape(n, -1)
+        return volumes
+
+
+def mask_of_runs(shape: tuple[int, ...], runs: ArrayLike) -> BoolArray:
+    """Return a mask from the lengths of its runs, outside first."""
+    lengths = np.asarray(runs)
+    whole = lengths.ndim == 1 and lengths.dtype.kind in "iu" and (lengths >= 0).all()
+    sides = 1 <= len(shape) <= _MOST_AXES and all(1 <= side <= 1 << 20 for side in shape)
+    if not whole or not sides or sum(map(int, lengths)) != math.prod(shape) or math.prod(shape) > 1 << 28:
+        raise InvalidParameter(
+            f"The runs of a mask must be whole numbers that add up to its voxels; got {lengths.size} runs for the "
+            f"shape {shape}. Write what the method listed() of a basis returns."
+        )
+    flat: BoolArray = np.repeat(np.arange(lengths.size) % 2 == 1, lengths)
+    return flat.reshape(shape)
+
+
+def _runs(inside: BoolArray) -> IntArray:
+    """Return the lengths of the runs of a mask, outside first."""
+    flat = inside.ravel()
+    changes = np.flatnonzero(np.diff(flat)) + 1
+    ends = np.concatenate([[0], changes, [flat.size]])
+    lengths = np.diff(ends).astype(np.int64)
+    return np.concatenate([np.zeros(1, dtype=np.int64), lengths]) if flat[0] else lengths
+
+
+def _cosines(side: int, few: int) -> FloatArray:
+    """Return the low-frequency cosines of one side as orthonormal columns."""
+    columns = np.cos(np.outer(np.pi * (np.arange(side) + 0.5) / side, np.arange(few)))
+    normed: FloatArray = np.ascontiguousarray(columns / np.linalg.norm(columns, axis=0))
+    return normed
+
+
+def _by_frequency(sides: Sequence[int], counts: Sequence[int]) -> NDArray[np.intp]:
+    """Return the order of products of cosines from the lowest frequency to the highest."""
+    squares = [(np.arange(few) / side) ** 2 for side, few in zip(sides, counts, strict=True)]
+    total = squares[0][:, None, None] + squares[1][None, :, None] + squares[2][None, None, :]
+    return np.argsort(total.ravel(), kind="stable")
+
+
+@lru_cache(maxsize=8)
+def _inverse_factor(sides: tuple[int, ...], counts: tuple[int, ...], mask: bytes) -> tuple[FloatArray, BoolArray]:
+    """Return the inverse of the triangular factor of the products inside a mask, and which of them are used."""
+    flat = np.unpackbits(np.frombuffer(mask, dtype=np.uint8), count=math.prod(sides)).astype(np.float64)
+    pairs = []
+    for side, few in zip(sides, counts, strict=True):
+        axis = _cosines(side, few)
+        pairs.append((axis[:, :, None] * axis[:, None, :]).reshape(side, -1))
+    x, y, z = pairs
+    along = flat.reshape(-1, sides[2]) @ z
+    along = np.matmul(y.T, along.reshape(sides[0], sides[1], -1))
+    gram = (x.T @ along.reshape(sides[0], -1)).reshape(*(count for few in counts for count in (few, few)))
+    square = gram.transpose(0, 2, 4, 1, 3, 5).reshape(math.prod(counts), -1)
+    order = _by_frequency(sides, counts)
+    factor, used = _factored(square[np.ix_(order, order)])
+    inverse: FloatArray = np.asarray(np.linalg.solve(factor, np.eye(len(factor))), dtype=np.float64)
+    inverse.setflags(write=False)
+    return inverse, used
+
+
+def _factored(gram: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return the triangular factor of a matrix of products; columns that the ones before them contain are unused."""
+    n = len(gram)
+    factor, used = np.zeros((n, n)), np.ones(n, dtype=np.bool_)
+    for j in range(n):
+        column = gram[j:, j] - factor[j:, :j] @ factor[j, :j]
+        if column[0] > _LEAST_PIVOT * gram[j, j]:
+            factor[j:, j] = column / math.sqrt(column[0])
+        else:
+            used[j], factor[j, :j], factor[j, j] = False, 0.0, 1.0
+    return factor, used
