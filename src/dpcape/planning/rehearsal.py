@@ -16,6 +16,7 @@ import numpy as np
 from dpcape.errors import DpcapeWarning, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import ValidShare
 from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.planning.estimator import Estimator
 from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
@@ -145,6 +146,7 @@ class RecordingAllowance(Allowance):
         self._stated: list[str] = []
         self.statistics: list[AnyStatistic] = []
         self._on_release = None
+        self.counted = ValidShare()
         self.releases: list[ReleaseRecord] = []
 
     @property
