@@ -157,5 +157,5 @@ def test_what_cannot_work_is_refused_before_anything_is_charged(parameters: dict
 def test_auto_keeps_the_components_that_the_test_finds() -> None:
     data, _ = volumes(6000, 2)
     model = fitted(data, 4, n_components="auto", epsilon=5.0)
-    assert len(model.explained_) >= 3
+    assert len(model.explained_variance_) >= 3
     assert (model.p_values_[:3] <= 0.05).all()

@@ -107,22 +107,22 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "PCA-wide": (
         lambda e, d: PCA(2, epsilon=e, delta=d, basis=Cosines(np.ones(4), [3])),
         _rows,
-        {"components_": 1e-1, "explained_": 1e-2, "left_out_": 1e-1},
+        {"components_": 1e-1, "explained_variance_": 1e-2, "left_out_": 1e-1},
     ),
     "PCA-wide-maps": (
         lambda e, d: PCA(1, epsilon=e, delta=d, basis=Cosines(np.ones((2, 2)), (2, 1)), maps=True),
         _many_rows,
-        {"components_": 1e-1, "explained_": 2e-2},
+        {"components_": 1e-1, "explained_variance_": 2e-2},
     ),
     "PCA-wide-centred-maps": (
         lambda e, d: PCA(1, epsilon=e, delta=d, basis=Atlas([1, 1, 2, 0]), maps=True, center=True),
         _many_rows,
-        {"components_": 1e-1, "explained_": 3e-2, "mean_": 5e-2},
+        {"components_": 1e-1, "explained_variance_": 3e-2, "mean_": 5e-2},
     ),
     "PCA-wide-clipped": (
         lambda e, d: PCA(2, epsilon=e, delta=d, basis=Template(np.eye(4, 3)), clip=Quantile(0.9, share=0.1)),
         _rows,
-        {"components_": 1e-1, "explained_": 1e-2},
+        {"components_": 1e-1, "explained_variance_": 1e-2},
     ),
     "Correlation": (lambda e, d: Correlation(epsilon=e, delta=d), _many_rows, {"correlations_": 5e-2}),
     "Correlation-as-given": (

@@ -199,7 +199,8 @@ class PCA(ScoringEstimator):
         share_scale = private.counted.scale
         if maps_or_warned(public, scaled=found is not None):
             result = with_maps(federation, private, moments, result)
-        self.components_, self.explained_, self.p_values_ = result.components, result.values, result.p_values
+        self.components_, self.p_values_ = result.components, result.p_values
+        self.explained_variance_ = result.values
         self.mean_, self.n_kept_, self.left_out_ = moments.mean_row, result.n_kept, moments.left_out
         self.noise_norm_ = noise_norm(moments.noise.scale, result.n_kept)
         self.interval_ = moments.interval(len(result.values), share_scale)
