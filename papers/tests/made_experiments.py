@@ -34,6 +34,16 @@ def squares(data: DataFolder, *, seed: int, log: str, methods: Sequence[str] = (
     ]  # fmt: skip
 
 
+class Silent:
+    """Progress that nobody follows."""
+
+    def begin(self, *told: object) -> None: ...
+
+    def advance(self, *told: object) -> None: ...
+
+    def end(self, *told: object) -> None: ...
+
+
 def slow(data: DataFolder, *, seed: int, log: str) -> list[Row]:
     """Take a while, long enough for two processes to work at the same time."""
     time.sleep(0.7)

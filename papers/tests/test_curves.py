@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dpcape_papers.experiments.curves import Look, draw_curves
-from dpcape_papers.experiments.results import VERIFIED, CurvePoints
+from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, CurvePoints
+from dpcape_papers.figures.panel_grid import Line, draw_by_method
 
 
 def labels(x: list[float]) -> list[str]:
@@ -36,3 +37,17 @@ def test_long_numbers_are_powers() -> None:
     found = labels([1e-9, 1.0])
     assert found
     assert all("10^" in label for label in found)
+
+
+def test_a_figure_whose_methods_are_all_pooled_has_panels() -> None:
+    x = np.array([0.1, 1.0])
+
+    def curve(name: str, kind: str) -> CurvePoints:
+        return CurvePoints(name, kind, x, x, 0 * x, x, x)
+
+    shown = [curve("pooled", NON_PRIVATE), curve("pooled", PUBLISHED), curve("pooled", VERIFIED)]
+    figure = draw_by_method([Line("a", shown, Look("epsilon", "index"))])
+    assert [axes.get_title() for axes in figure.axes] == ["pooled"]
+    assert len(figure.axes[0].lines) >= 3
+    figure = draw_by_method([Line("a", [*shown, curve("CAPE", VERIFIED)], Look("epsilon", "index"))])
+    assert [axes.get_title() for axes in figure.axes] == ["CAPE"]

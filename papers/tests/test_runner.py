@@ -141,14 +141,21 @@ def test_two_processes_work_at_the_same_time_with_one_thread_each(tmp_path: Path
     assert {threads for _, _, threads in lines} == {"1"}
 
 
+# Workers run this file's top level too, so that nothing is imported there: pytest and this module cost each of them
+# most of its start.
 INTERRUPTED = """
 import sys
-from pathlib import Path
 sys.path.append({here!r})
-from made_experiments import endless, made
-from test_runner import go
 if __name__ == "__main__":
-    go([made("dissertation-0.1", endless, Path({folder!r}) / "log")], Path({folder!r}), jobs=2)
+    from pathlib import Path
+    from made_experiments import Silent, endless, made
+    from dpcape_papers.experiments.data import DataFolder
+    from dpcape_papers.experiments.experiment import RunSetting
+    from dpcape_papers.experiments.runner import run
+    folder = Path({folder!r})
+    experiment = made("dissertation-0.1", endless, folder / "log")
+    setting = RunSetting(quick=False, data=DataFolder(folder))
+    run([experiment], setting, folder / "out", cache=folder / "cache", jobs=2, progress=Silent())
 """
 
 
@@ -156,8 +163,9 @@ def test_an_interrupt_loses_only_what_is_being_computed(tmp_path: Path) -> None:
     script, log = tmp_path / "script.py", tmp_path / "log"
     script.write_text(INTERRUPTED.format(here=str(Path(__file__).parent), folder=str(tmp_path)))
     process = subprocess.Popen([sys.executable, script], stderr=subprocess.PIPE, start_new_session=True)
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 90
     while not (log.exists() and len(log.read_text().splitlines()) == 3 and len(kept(tmp_path)) == 2):
+        assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < give_up
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)

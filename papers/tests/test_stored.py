@@ -26,6 +26,14 @@ def test_means_spreads_and_runs_are_kept(tmp_path: Path) -> None:
     assert load("g", tmp_path) == []
 
 
+def test_verified_points_on_the_authors_data_are_kept_apart(tmp_path: Path) -> None:
+    verified = [{**r, "original": "8.1"} for r in rows(5.0, 7.0, kind=VERIFIED)]
+    store("f", [*rows(1.0, 2.0, 3.0), *verified], tmp_path)
+    assert [(point.mean, point.calibration) for point in load("f", tmp_path)] == [(2.0, REPLICA), (6.0, VERIFIED)]
+    found = recheck("f", [*rows(1.0, 2.0, 3.0), *verified], tmp_path)
+    assert (found.n_points, found.n_agreeing) == (2, 2)
+
+
 @pytest.mark.parametrize(("shift", "agree"), [(0.0, 1), (2.4, 1), (2.5, 0), (-2.5, 0)])
 def test_a_fresh_run_agrees_within_three_standard_errors(tmp_path: Path, shift: float, agree: int) -> None:
     """Spread 1, three runs on both sides: three standard errors are 3 sqrt(2/3) = 2.449."""

@@ -28,7 +28,10 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
     colours = colours_of(curves)
     for line, panel in zip(grid, panels, strict=True):
         look = replica.panels[panel]
-        shown = [r for r in original.where(panel=panel) if r["measure"] == look.y or r["calibration"] == REAL]
+        # The real loss of verified coefficients stands where the figure shows another quantity.
+        shown = [
+            r for r in original.where(panel=panel) if r["measure"] == look.y or r["calibration"] in (REAL, VERIFIED)
+        ]
         rows = Results([*shown, *_moved(replica.verified(own, panel))])
         for axes, curve in zip(line, curves, strict=True):
             _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
@@ -53,7 +56,7 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
         shade = "black" if one.calibration == PAPER else colour
         axes.plot(
             one.x, mean, linestyle=_DASHES[one.calibration], marker=_MARKERS[one.calibration], markersize=3.2,
-            color=shade, label=_LABELS[one.calibration], lw=1.6,
+            color=shade, label=_label(one.calibration, magnitude=magnitude), lw=1.6,
         )  # fmt: skip
         if np.any(one.spread > 0) and not look.log_y:
             axes.fill_between(one.x, mean - one.spread, mean + one.spread, color=shade, alpha=0.15, lw=0)
@@ -68,6 +71,11 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
 
 
 _LABELS = {PAPER: "paper", REPLICA: REPLICA, REAL: REAL, VERIFIED: "verified"}
+
+
+def _label(calibration: str, *, magnitude: bool) -> str:
+    """Name a curve; where the figure does not show the loss, the verified curve does, and says so."""
+    return "verified, real loss" if magnitude and calibration == VERIFIED else _LABELS[calibration]
 
 
 def _share_height(line: Sequence[Axes]) -> None:

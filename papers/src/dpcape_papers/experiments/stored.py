@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcape_papers.experiments.replica import REPLICA
-from dpcape_papers.experiments.results import Row, number
+from dpcape_papers.experiments.results import VERIFIED, Row, number
 
 FOLDER = Path(__file__).parents[1] / "stored"
 
@@ -31,11 +31,12 @@ class StoredPoint(NamedTuple):
     mean: float
     spread: float
     n_runs: int
+    calibration: str = REPLICA
 
     @property
-    def place(self) -> tuple[str, str, str, str]:
+    def place(self) -> tuple[str, str, str, str, str]:
         """What two runs of the same point share."""
-        return self.panel, self.curve, self.measure, self.x
+        return self.panel, self.curve, self.measure, self.x, self.calibration
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,16 @@ class Recheck:
 
 
 def points_of(rows: Iterable[Row]) -> list[StoredPoint]:
-    """Return the points of the rows that repeat what the authors ran."""
-    values: dict[tuple[str, str, str, str], list[float]] = {}
+    """Return the points of the rows that repeat what the authors ran, with their noise or with verified noise."""
+    values: dict[tuple[str, str, str, str, str], list[float]] = {}
     for r in rows:
-        if r["calibration"] == REPLICA:
-            key = (str(r["panel"]), str(r["curve"]), str(r["measure"]), f"{number(r, 'x'):.5g}")
+        kind = str(r["calibration"])
+        if kind == REPLICA or (kind == VERIFIED and r.get("original")):
+            key = (str(r["panel"]), str(r["curve"]), str(r["measure"]), f"{number(r, 'x'):.5g}", kind)
             values.setdefault(key, []).append(number(r, "value"))
     return [
-        StoredPoint(*key, float(f"{np.mean(found):.6g}"), _spread(found), len(found)) for key, found in values.items()
+        StoredPoint(panel, curve, measure, x, float(f"{np.mean(found):.6g}"), _spread(found), len(found), kind)
+        for (panel, curve, measure, x, kind), found in values.items()
     ]
 
 
@@ -85,7 +88,15 @@ def load(name: str, folder: Path = FOLDER) -> list[StoredPoint]:
     with path.open(newline="", encoding="utf-8") as file:
         return [
             StoredPoint(
-                r["panel"], r["curve"], r["measure"], r["x"], float(r["mean"]), float(r["spread"]), int(r["n_runs"])
+                panel=r["panel"],
+                curve=r["curve"],
+                measure=r["measure"],
+                x=r["x"],
+                mean=float(r["mean"]),
+                spread=float(r["spread"]),
+                n_runs=int(r["n_runs"]),
+                # Files of figures without verified points lack the column.
+                calibration=r.get("calibration") or REPLICA,
             )
             for r in csv.DictReader(file)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,8 +43,12 @@ def draw_by_method(lines: Sequence[Line]) -> Figure:
     """Draw every panel as a line of small ones: each method in its own, with the curves to compare with."""
     import matplotlib.pyplot as plt
 
-    methods = list(dict.fromkeys(one.curve for line in lines for one in line.series if not _is_reference(one)))
-    colours = colours_of([one.curve for line in lines for one in line.series])
+    series = [one for line in lines for one in line.series]
+    # A figure may have nothing but what others are compared with: the poster's methods are all pooled.
+    methods = _names(one for one in series if not _is_reference(one)) or _names(
+        one for one in series if one.calibration != NON_PRIVATE
+    )
+    colours = colours_of([one.curve for one in series])
     size = (2.6 * len(methods) + 0.5, 2.15 * len(lines) + 1.6)
     figure, grid = plt.subplots(len(lines), len(methods), figsize=size, squeeze=False, layout="constrained")
     for row, line in zip(grid, lines, strict=True):
@@ -61,6 +65,10 @@ def draw_by_method(lines: Sequence[Line]) -> Figure:
             axes.tick_params(axis="y", which="both", labelleft=False)
     legend_below(figure)
     return figure
+
+
+def _names(series: Iterable[CurvePoints]) -> list[str]:
+    return list(dict.fromkeys(one.curve for one in series))
 
 
 def _is_reference(one: CurvePoints) -> bool:

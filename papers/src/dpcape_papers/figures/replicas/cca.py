@@ -18,6 +18,7 @@ from numpy.random import Generator  # published algorithms for comparison: nothi
 from dpcape.arrays import FloatArray
 from dpcape.datasets import smooth_maps
 from dpcape.metrics import correlation_error
+from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.fusion import CORRELATIONS
@@ -25,6 +26,7 @@ from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, Repl
 from dpcape_papers.experiments.results import VERIFIED, Results, Row, row
 from dpcape_papers.figures.cca.methods import CH as OWN_CH
 from dpcape_papers.figures.cca.methods import separation
+from dpcape_papers.figures.replicas.verified import SCHEMES, noise_scale, with_noise
 from dpcape_papers.published.cca import canonical_directions
 from dpcape_papers.published.pca import moment_scale, symmetric_noise
 
@@ -156,12 +158,16 @@ def compute(
             views = _images(data, setting.n_records, run)
         else:
             views = _speech(data, rng) if fixed.dataset == "XRMB" else _people(data, setting.n_records, rng)
-        for curve, value in _indices(views, setting, n_judged, rng):
+        drawn = [(curve, REPLICA, value) for curve, value in _indices(views, setting, n_judged, rng)]
+        if fixed.dataset != "MNIST":
+            fresh = np.random.default_rng([73, run, round(1e7 * point)])  # protects nothing
+            drawn += [(curve, VERIFIED, value) for curve, value in _verified_indices(views, setting, n_judged, fresh)]
+        for curve, calibration, value in drawn:
             found.append(
                 row(
                     panel=panel,
                     curve=curve,
-                    calibration=REPLICA,
+                    calibration=calibration,
                     x=point,
                     measure=_measure(fixed.dataset),
                     value=value,
@@ -203,6 +209,24 @@ def _indices(views: TwoViews, setting: CcaSetting, n_judged: int, rng: Generator
         noisy = moment + symmetric_noise(rng, len(moment), scale) if scale else moment
         held = counted // setting.n_sites if own else counted
         found.append((curve, _index(views, noisy, held, last if own and not whole else rows, n_judged, rng)))
+    return found
+
+
+def _verified_indices(views: TwoViews, setting: CcaSetting, n_judged: int, rng: Generator) -> list[tuple[str, float]]:
+    """Return the indices with verified noise; copies of a person are not people, and the noise does not shrink."""
+    rows, n_sites = views.stacked, setting.n_sites
+    # Rows of the joint moment: its diameter is sqrt(2) times the square of their length.
+    diameter = math.sqrt(2) * float(np.square(rows).sum(axis=1).max())
+    mu = mu_of(setting.epsilon, setting.delta)
+    last = rows[-(len(rows) // n_sites) :]
+    found = []
+    for curve in SCHEMES:
+        used = last if curve == "local" else rows
+        scale = noise_scale(curve, diameter, mu, n_records=len(rows), n_sites=n_sites)
+        counted = len(used) * setting.copies
+        found.append(
+            (curve, _index(views, with_noise(used.T @ used / len(used), scale, rng), counted, used, n_judged, rng))
+        )
     return found
 
 

@@ -19,11 +19,14 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from dpcape.arrays import FloatArray
+from dpcape_papers.experiments.comparison import Task, compare
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import Cell, RunSetting
+from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting
 from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, ComparedPoint, PaperPoint, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import Results, Row, number, row
+from dpcape_papers.experiments.results import VERIFIED, Results, Row, number, row
 from dpcape_papers.experiments.verdict import Outcome, Verdict
+from dpcape_papers.figures.regression.methods import error, loss, papers_methods
+from dpcape_papers.figures.replicas.verified import SCHEMES
 from dpcape_papers.published.regression import classical_multiplier
 from dpcape_papers.verdicts import as_good
 
@@ -45,6 +48,7 @@ _DELTAS = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2)
 _FILES = {source: f"authors/data/fm_{source}.npz" for source in ("synth20", "synth50", "crime", "twitter")}
 _NAMES = {"synth20": "synthetic, D = 20", "synth50": "synthetic, D = 50", "crime": "Crime", "twitter": "Twitter"}
 _SCALES = (1.0, 4.0, math.sqrt(2))
+_QUICK_VERIFIED = 3
 
 
 class FmPanel(NamedTuple):
@@ -179,8 +183,10 @@ def effective_delta(epsilon: float, nominal: float) -> float:
     return float(2 * norm.sf((epsilon - q / 2) / math.sqrt(q)))
 
 
-def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float], run: int) -> list[Row]:
-    """Return the plotted quantity and the real loss of every scheme at these points."""
+def compute(
+    data: DataFolder, *, figure: str, panel: str, points: Sequence[float], run: int, verified: bool
+) -> list[Row]:
+    """Return the plotted quantity and the real loss of every scheme at these points; ``verified`` adds dpcape's own."""
     fixed = next(one for one in PANELS[figure] if one.panel == panel)
     found: list[Row] = []
     for point in points:
@@ -204,7 +210,25 @@ def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float
                 )
                 for name, value in kept.items()
             ]  # fmt: skip
+        if verified:
+            found += verified_rows(held, figure=figure, panel=panel, x=x, epsilon=epsilon, delta=delta, run=run)
     return found
+
+
+def verified_rows(
+    held: FmData, *, figure: str, panel: str, x: float, epsilon: float, delta: float, run: int
+) -> list[Row]:
+    """Return the real loss, or the error of coefficients, of dpcape's regression on the same records."""
+    each = len(held.rows) // N_SITES
+    parts = {f"site {i}": slice(i * each, (i + 1) * each) for i in range(N_SITES)}
+    sites = {name: (held.rows[part], held.response[part]) for name, part in parts.items()}
+    task = Task(sites, delta, {} if held.truth is None else {"truth": held.truth})
+    name, measure = (ERROR, error) if figure == "8.3" else (LOSS, loss)
+    methods = [one for one in papers_methods() if one.calibration == VERIFIED and one.curve in SCHEMES]
+    drawn = compare(
+        task, methods, panel=panel, epsilons=[epsilon], run=run, seed=800 + run, measures={name: measure}, x=x
+    )
+    return [{**r, "original": figure} for r in drawn]
 
 
 def fits(held: FmData, epsilon: float, delta: float, rng: Generator) -> list[tuple[str, FloatArray, float]]:
@@ -314,7 +338,8 @@ def _cells(figure: str, setting: RunSetting) -> list[Cell]:
             continue
         for run in setting.run_numbers(10 if panel.source == "synth20" else 5):
             options = {"figure": figure, "panel": panel.panel, "points": list(_points(panel, setting)), "run": run}
-            cells.append(Cell(compute, options, [_FILES[panel.source]]))
+            verified = not setting.quick or run % RUNS_PER_SEED < _QUICK_VERIFIED
+            cells.append(Cell(compute, {**options, "verified": verified}, [_FILES[panel.source]]))
     return cells
 
 

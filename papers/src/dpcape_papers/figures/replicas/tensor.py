@@ -15,10 +15,12 @@ import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
 from dpcape.arrays import FloatArray
+from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import Row, row
+from dpcape_papers.experiments.results import VERIFIED, Row, row
+from dpcape_papers.figures.replicas.verified import SCHEMES, noise_scale, with_noise
 from dpcape_papers.published.pca import symmetric_noise
 from dpcape_papers.published.tensor import symmetric_tensor_noise
 
@@ -42,12 +44,18 @@ _TOLERANCE, _MOST_ITERATIONS = 1e-6, 1000
 
 
 class SiteMoments(NamedTuple):
-    """Moments of every site, the true components as columns, and the sensitivities times the number of records."""
+    """Moments of every site, the true components as columns, and the sensitivities times the number of records.
+
+    ``diameters`` are those of a record's contributions to both moments, for rows of norm at most 1 and a public noise
+    variance v. Two words: sqrt(2), and three as well. A mixture: |xx' - yy'| <= sqrt(2), and for the third moment
+    |x^3 - y^3| <= 2 plus v |x - y| sqrt(3 D + 6), the length of the three ways to place x - y beside the identity.
+    """
 
     second: FloatArray
     third: FloatArray
     truth: FloatArray
     sensitivities: tuple[float, float]
+    diameters: tuple[float, float]
 
 
 class TensorPanel(NamedTuple):
@@ -93,7 +101,7 @@ def moments(data: DataFolder, model: str, width: int, site_size: int) -> SiteMom
     if (width, site_size) == (10, 10_000) and data.has(MIXTURE):
         with np.load(data.file(MIXTURE)) as held:
             variance = float(held["noise_variance_last_site"][0])
-            return SiteMoments(held["M2"], held["M3"], held["means"], (1.0, 2 + 6 * width * variance))
+            return SiteMoments(held["M2"], held["M3"], held["means"], *_reaches(width, variance))
     return _drawn_mixture(data, width, site_size)
 
 
@@ -101,7 +109,18 @@ def _topic_moments(data: DataFolder, width: int, site_size: int) -> SiteMoments:
     name = f"STM_data_K_{_N_COMPONENTS[width]}_D_{width}_N_{N_SITES * site_size // 1000}k"
     with np.load(data.file(TOPICS)) as held:
         third = held[f"{name}__counts3"].astype(np.float64) / site_size
-        return SiteMoments(third.sum(axis=3), third, held[f"{name}__topics"], (math.sqrt(2), math.sqrt(2)))
+        return SiteMoments(
+            third.sum(axis=3),
+            third,
+            held[f"{name}__topics"],
+            (math.sqrt(2), math.sqrt(2)),
+            (math.sqrt(2), math.sqrt(2)),
+        )
+
+
+def _reaches(width: int, variance: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the authors' sensitivities of a mixture's moments, and the diameters."""
+    return (1.0, 2 + 6 * width * variance), (math.sqrt(2), 2 + 2 * variance * math.sqrt(3 * width + 6))
 
 
 def _drawn_mixture(data: DataFolder, width: int, site_size: int) -> SiteMoments:
@@ -120,8 +139,7 @@ def _drawn_mixture(data: DataFolder, width: int, site_size: int) -> SiteMoments:
         second, third, variance = mixture_moments(means.T[which] + noise)
         seconds.append(second)
         thirds.append(third)
-    sensitivities = (1.0, 2 + 6 * width * variance)
-    return SiteMoments(np.array(seconds), np.array(thirds), means, sensitivities)
+    return SiteMoments(np.array(seconds), np.array(thirds), means, *_reaches(width, variance))
 
 
 def mixture_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -176,7 +194,7 @@ def nearest_error(found: FloatArray, truth: FloatArray, model: str) -> float:
 
 
 def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float], runs: Sequence[int]) -> list[Row]:
-    """Return the errors of every scheme at these points, for all runs."""
+    """Return the errors of every scheme at these points for all runs, with the authors' noise and with verified."""
     fixed = next(one for one in PANELS[figure] if one.panel == panel)
     found = []
     for point in points:
@@ -185,18 +203,30 @@ def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float
         delta = point if fixed.by == "δ" else fixed.delta
         held = moments(data, fixed.model, fixed.width, size)
         for run in runs:
-            rng = np.random.default_rng([53, run, round(1e6 * point)])  # protects nothing
-            for curve, second, third in noisy_moments(held, size, epsilon, delta, rng):
-                vectors = components(second, third, _N_COMPONENTS[fixed.width], rng)
-                value = nearest_error(vectors, held.truth, fixed.model)
-                found.append(_row(figure, panel, curve, point, value, run))
+            for kind, seed, noisy in ((REPLICA, 53, noisy_moments), (VERIFIED, 54, verified_moments)):
+                rng = np.random.default_rng([seed, run, round(1e6 * point)])  # protects nothing
+                for curve, second, third in noisy(held, size, epsilon, delta, rng):
+                    vectors = components(second, third, _N_COMPONENTS[fixed.width], rng)
+                    value = nearest_error(vectors, held.truth, fixed.model)
+                    found.append(
+                        row(panel=panel, curve=curve, calibration=kind, x=point, measure=_ERROR, value=value, run=run,
+                            original=figure)
+                    )  # fmt: skip
     return found
 
 
-def _row(figure: str, panel: str, curve: str, x: float, value: float, run: int) -> Row:
-    return row(
-        panel=panel, curve=curve, calibration=REPLICA, x=x, measure=_ERROR, value=value, run=run, original=figure
-    )
+def verified_moments(
+    held: SiteMoments, size: int, epsilon: float, delta: float, rng: Generator
+) -> list[tuple[str, FloatArray, FloatArray]]:
+    """Return every scheme's moments with verified noise: mu of (epsilon, delta), half of mu^2 for each of the two."""
+    mu = mu_of(epsilon, delta) * math.sqrt(0.5)
+    found = []
+    for curve in SCHEMES:
+        scales = [noise_scale(curve, one, mu, n_records=N_SITES * size, n_sites=N_SITES) for one in held.diameters]
+        of_site = curve == "local"
+        second, third = (sites[-1] if of_site else sites.mean(axis=0) for sites in (held.second, held.third))
+        found.append((curve, with_noise(second, scales[0], rng), with_noise(third, scales[1], rng)))
+    return found
 
 
 def noisy_moments(
