@@ -7,6 +7,8 @@ are fixed).
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import warnings
 from pathlib import Path
@@ -247,6 +249,9 @@ def test_several_classes_are_saved_and_named(tmp_path: Path) -> None:
     loaded = GeneralizedLinearModel.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(loaded.predict(x[:5]), model.predict(x[:5]))
     assert loaded.classes_.tolist() == names
+    listed = [(row["quantity"], row["group"]) for row in csv.DictReader(io.StringIO(model.to_csv()))]
+    assert [group for quantity, group in listed if quantity == "coefficient"] == ["some"] * 3 + ["many"] * 3
+    assert [group for quantity, group in listed if quantity == "intercept"] == names[1:]
 
 
 @pytest.mark.parametrize(("rate", "factor"), [(2.0, 1.05), (2.0, 1.2), (4.0, 1.1), (30.0, 1.2)])

@@ -19,6 +19,8 @@ from dpcape.report.table_figures import (
     table_one_figures,
 )
 
+_PREPARED = "coefficient of the prepared column"
+
 
 def _means(model: FittedModel, names: Sequence[str]) -> list[Result]:
     if not hasattr(model, "original_interval_") or not hasattr(model, "variance_"):
@@ -39,37 +41,45 @@ def _means(model: FittedModel, names: Sequence[str]) -> list[Result]:
 
 
 def _coefficients(model: FittedModel, names: Sequence[str]) -> list[Result]:
-    values = getattr(model, "coef_", None)
-    if values is None or np.ndim(values) != 1:
+    values = np.asarray(getattr(model, "coef_", ()))
+    several = values.ndim == 2 and hasattr(model, "intercept_")
+    if values.size == 0 or (values.ndim != 1 and not several):
         return []
-    units, labels = model.units_, names_of(names, len(values))
-    ends = np.asarray(getattr(model, "interval_", np.full((2, len(values)), NAN)))
-    p_values = np.asarray(getattr(model, "p_values_", np.full(len(values), NAN)))
+    units, labels, shape = model.units_, names_of(names, values.shape[-1]), values.shape
+    # One linear predictor, or one for each class but the first.
+    groups = [str(label) for label in model.classes_[1:]] if several else [""]
+    ends = np.reshape(getattr(model, "interval_", np.full((2, *shape), NAN)), (2, len(groups), -1))
+    p_values = np.reshape(getattr(model, "p_values_", np.full(shape, NAN)), (len(groups), -1))
     rows = []
-    for name, value, low, high, p_value, unit in zip(
-        labels, *floats(units.slopes(values), *units.slopes(ends), p_values), units.names, strict=True
-    ):
-        per = f"per {unit}" if unit else ""
-        rows.append(
-            Result(quantity="coefficient", name=name, estimate=value, low=low, high=high, p_value=p_value, unit=per)
-        )
-    if units.known:
-        rows += [
-            Result(quantity="coefficient of the prepared column", name=name, estimate=value, low=low, high=high)
-            for name, value, low, high in zip(labels, *floats(values, *ends), strict=True)
-        ]
-    return rows + _intercepts(model, units)
+    for at, (group, slopes) in enumerate(zip(groups, np.atleast_2d(values), strict=True)):
+        for name, value, low, high, p_value, unit in zip(
+            labels, *floats(units.slopes(slopes), *units.slopes(ends[:, at]), p_values[at]), units.names, strict=True
+        ):
+            own = {"name": name, "group": group, "unit": f"per {unit}" if unit else ""}
+            rows.append(Result(quantity="coefficient", estimate=value, low=low, high=high, p_value=p_value, **own))
+        if units.known:
+            rows += [
+                Result(quantity=_PREPARED, name=name, group=group, estimate=value, low=low, high=high)
+                for name, value, low, high in zip(labels, *floats(slopes, *ends[:, at]), strict=True)
+            ]
+    return rows + _intercepts(model, units, groups)
 
 
-def _intercepts(model: FittedModel, units: Any) -> list[Result]:
-    """Return the intercept at the middle of the ranges, with its interval, and that at zero."""
+def _intercepts(model: FittedModel, units: Any, groups: Sequence[str]) -> list[Result]:
+    """Return the intercepts at the middle of the ranges, with their intervals, and those at zero."""
     if not hasattr(model, "intercept_"):
         return []
-    low, high = (float(end) for end in np.ravel(getattr(model, "intercept_interval_", (NAN, NAN))))
+    unknown = np.full((2, len(groups)), NAN)
+    ends = np.reshape(getattr(model, "intercept_interval_", unknown), (2, len(groups)))
     part = "middle of the ranges" if units.known else ""
-    rows = [Result(quantity="intercept", part=part, estimate=float(model.intercept_), low=low, high=high)]
-    if units.known:
-        rows.append(Result(quantity="intercept", part="all at 0", estimate=float(model.original_intercept_)))
+    rows = []
+    for at, (group, value, low, high) in enumerate(
+        zip(groups, *floats(np.ravel(model.intercept_), *ends), strict=True)
+    ):
+        rows.append(Result(quantity="intercept", part=part, group=group, estimate=value, low=low, high=high))
+        if units.known:
+            zero = float(np.ravel(model.original_intercept_)[at])
+            rows.append(Result(quantity="intercept", part="all at 0", group=group, estimate=zero))
     return rows
 
 
