@@ -302,6 +302,18 @@ class PCA(ScoringEstimator):
         padded = np.concatenate([values, np.zeros(federation.n_features + 1 - values.size)])
         return _bounds(padded, wanted, scale, failure)
 
+    def plot_components(self, shape: tuple[int, int]) -> Axes:
+        """Draw the components side by side, as images of this shape; columns are pixels in C order."""
+        from dpcape.report.map_plots import plot_maps
+
+        check_is_fitted(self, "guarantee_")
+        if len(shape) != 2 or math.prod(shape) != self.components_.shape[1]:
+            raise InvalidParameter(
+                f"shape must have one pixel per column ({self.components_.shape[1]}); got {tuple(shape)}. For "
+                "three-dimensional maps use dpcape.neuro.write_maps."
+            )
+        return plot_maps({"": self.components_.T}, shape, n_shown=min(8, len(self.components_)))
+
     def plot_scree(self, ax: Axes | None = None) -> Axes:
         """Draw the eigenvalues and the noise level."""
         from dpcape.report.plots import scree

@@ -80,6 +80,7 @@ class DataPlan:
     subject: str | None = None
     rows_per_subject: int | None = None
     mask: Path | None = None
+    shape: tuple[int, ...] = ()
     pattern: str | None = None
     invalid: str = "zero"
     files: tuple[Path, ...] = field(default=(), compare=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any, cast
 
 import msgspec
@@ -168,7 +169,9 @@ def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
         if bound is None:
             raise InvalidParameter(
                 f"{subject} must have a bound where not all columns have public ranges; got a table without both. "
-                "Choose a bound from public knowledge, or state ranges for all columns."
+                "State ranges for all columns, such as ranges=(0, 255), and leave the bound out. Or choose a bound "
+                "from public knowledge, near the length of a typical row: the usual size of an entry times the square "
+                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound."
             )
         return bound
     cap = longest_row(len(schema.columns))
@@ -182,8 +185,14 @@ def _schema_for(table: Table, ranges: Ranges | None, missing: object) -> Schema 
     if ranges is None:
         schema = as_it_is(table.names, n_columns=table.shape[1])
     else:
-        schema = Schema.of(ranges, names=() if isinstance(ranges, Mapping | Schema) else table.names)
+        pairs = [ranges] * table.shape[1] if _is_one_range(ranges) else ranges
+        schema = Schema.of(pairs, names=() if isinstance(pairs, Mapping | Schema) else table.names)
     return schema.with_missing(missing)
+
+
+def _is_one_range(ranges: Ranges) -> bool:
+    """Tell whether one (low, high) stands for all columns."""
+    return isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges)
 
 
 def _selection(table: Table, schema: Schema | None) -> list[int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
@@ -128,15 +129,37 @@ def maps(model: FittedModel, names: Sequence[str], inside: BoolArray | None = No
         return None
     mixing = np.asarray(model.mixing_)
     section = weights_section(mixing.T, names, "Maps of the sources", row="source")
-    if inside is not None and int(inside.sum()) == len(mixing):
-        picture = Picture(
-            figure_of(plot_slices(mixing, inside)),
-            f"Slices of the mask with the maps of {min(10, mixing.shape[1])} sources.",
-            "For each source, the slice in which its map is strongest. Each map has its own scale.",
+    section.pictures = images(mixing.T, inside, (), row="source") or section.pictures
+    return section
+
+
+def images(
+    weights: FloatArray, inside: BoolArray | None, shape: Sequence[int], *, row: str = "component"
+) -> list[Picture]:
+    """Return rows of weights drawn as images, if their columns are the voxels of a mask or the pixels of a shape."""
+    width = weights.shape[1]
+    if inside is None and len(shape) == 3 and math.prod(shape) == width:
+        inside = np.ones(shape, dtype=np.bool_)
+    if inside is not None and inside.ndim == 3 and int(inside.sum()) == width:
+        return [
+            Picture(
+                figure_of(plot_slices(weights.T, inside)),
+                f"Slices of the mask with the maps of {min(10, len(weights))} {row}s.",
+                f"For each {row}, the slice in which its map is strongest. Each map has its own scale.",
+                wide=True,
+            )
+        ]
+    if len(shape) != 2 or math.prod(shape) != width:
+        return []
+    n_shown = min(8, len(weights))
+    return [
+        Picture(
+            figure_of(plot_maps({"": weights.T}, (shape[0], shape[1]), n_shown=n_shown)),
+            f"Images of {n_shown} {row}s of {len(weights)}.",
+            "Red is positive, blue negative; each image has its own scale.",
             wide=True,
         )
-        section.pictures = [picture]
-    return section
+    ]
 
 
 def components(model: FittedModel, names: Sequence[str]) -> ReportSection | None:

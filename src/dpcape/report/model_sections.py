@@ -20,6 +20,7 @@ from dpcape.report.loading_sections import (
     components,
     directions,
     figure_of,
+    images,
     loading_section,
     maps,
     names_of,
@@ -38,10 +39,18 @@ _VERDICTS = (
     "do not interpret it. The verdicts follow from what was released and cost no privacy."
 )
 MAPS = "maps"
+# Sections about rows of weights that are images where columns are pixels: the array, whether maps are its columns, and
+# what a map is of.
+_IMAGES = {
+    MAPS: ("mixing_", True, "source"),
+    "components": ("components_", False, "component"),
+    "centres": ("cluster_centers_", False, "cluster"),
+    "component_means": ("means_", False, "component"),
+}
 
 
 def model_sections(
-    model: FittedModel, feature_names: Sequence[str], *, inside: BoolArray | None = None
+    model: FittedModel, feature_names: Sequence[str], *, inside: BoolArray | None = None, shape: Sequence[int] = ()
 ) -> list[ReportSection]:
     """Return the report sections about a fitted model.
 
@@ -53,13 +62,20 @@ def model_sections(
         Names of the prepared columns; may be empty.
     inside : array of bool or None
         Public mask, for maps of voxels.
+    shape : sequence of int
+        Public shape of the image that the columns form; empty if they form none.
     """
     names = list(feature_names)
     described = model.analysis
     # A model without a description gets every section for which it has the attributes.
     wanted = [*SECTIONS, MAPS] if described is None else described.sections
-    sections = [maps(model, names, inside) if name == MAPS else SECTIONS[name](model, names) for name in wanted]
-    return [section for section in sections if section is not None]
+    found = {name: maps(model, names, inside) if name == MAPS else SECTIONS[name](model, names) for name in wanted}
+    for name, (attribute, by_column, row) in _IMAGES.items():
+        section = found.get(name)
+        if section is not None:
+            array = np.asarray(getattr(model, attribute))
+            section.pictures = images(array.T if by_column else array, inside, shape, row=row) or section.pictures
+    return [section for section in found.values() if section is not None]
 
 
 def verdict_section(verdicts: Sequence[Verdict]) -> list[ReportSection]:

@@ -56,7 +56,8 @@ class RunFolder:
     ----------
     ======================================  ===============================================
     finished                                ``is_finished``; it is not run again
-    ended before anything was charged       started again in the same folder
+    refused before anything was charged     the folder is removed
+    stopped before anything was charged     started again in the same folder
     ended after a charge, result not saved  refused, unless ``resume`` continues or ``again`` opens a new folder
     ended after the result was saved        the report is written, nothing is computed again
     two processes at once                   the second is refused
@@ -151,6 +152,15 @@ class RunFolder:
                     f"The run failed because another process is using {str(self.path)!r}. Wait, or choose --out."
                 ) from error
             yield
+
+    def discard_if_refused(self) -> None:
+        """Remove the folder of a first attempt that ended before a site was charged or an engine was asked."""
+        untouched = {event["event"] for event in self.events()} <= {"begun", "formed"}
+        if untouched and not self.has_result and not self.is_charged:
+            shutil.rmtree(self.path, ignore_errors=True)
+            with suppress(OSError):
+                # The folder of all runs, if this was the only one.
+                self.path.parent.rmdir()
 
     @property
     def is_finished(self) -> bool:

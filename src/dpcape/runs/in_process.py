@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def run_in_process(
     run = RunFolder.begin(out, study, again=again, rehearsal=rehearse, resume=resume)
     if run.is_finished and not rehearse and not resume:
         return run
-    with run.locked():
+    with run.locked(), _discarded_if_refused(run):
         source = OsNoise() if noise is None else noise
         if resume:
             if not run.has_result or not run.is_readable():
@@ -94,7 +95,7 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
     run = RunFolder.begin(out, study, again=again, resume=resume)
     if run.is_finished and not resume:
         return run
-    with run.locked():
+    with run.locked(), _discarded_if_refused(run):
         if resume and run.is_charged:
             if not run.has_result or not run.is_readable():
                 _resume_on_engine(run, study)
@@ -103,6 +104,16 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
             _run_on_engine(run, study)
         finish(run)
     return run
+
+
+@contextmanager
+def _discarded_if_refused(run: RunFolder) -> Iterator[None]:
+    """Leave no folder behind when a run is refused before anything was charged."""
+    try:
+        yield
+    except DpcapeError:
+        run.discard_if_refused()
+        raise
 
 
 def _run_on_engine(run: RunFolder, study: Study) -> None:

@@ -51,7 +51,7 @@ def write_run_page(run: RunFolder) -> None:
             *_warned(model),
             *_repeats(run, guarantee),
             *verdict_section(model.verdicts_),
-            *model_sections(model, names, inside=_mask(run)),
+            *model_sections(model, names, inside=_mask(run), shape=study.data.shape),
             *round_sections(model.releases_),
         ],
         details=[

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -123,6 +124,11 @@ class Schema(SchemaTransformer):
             return ranges
         if isinstance(ranges, Mapping):
             return _of_mapping(ranges)
+        if isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges):
+            raise InvalidParameter(
+                f"ranges of a schema must name every column; got one range, {ranges!r}. Write one (low, high) per "
+                "column, or give rows() the one range for all."
+            )
         if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
             raise InvalidParameter(
                 f"ranges must be a list of (low, high) pairs, a mapping from column name, or a Schema; got {ranges!r}. "

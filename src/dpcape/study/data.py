@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -30,10 +31,26 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan |= _target(section)
     if kind == "subjects":
         plan |= _subjects(section, folder, files)
+    if "shape" in section:
+        plan["shape"] = _shape(section, plan["tables"])
     if "invalid" in section:
         plan["invalid"] = section.choice("invalid", ("zero", "refuse"))
     section.finish()
     return DataPlan(**plan, files=tuple(files))
+
+
+def _shape(section: TomlTable, tables: Sequence[Columns]) -> tuple[int, ...]:
+    """Return the public shape of the image that the columns form, in C order."""
+    given = section.value("shape")
+    shape = tuple(given) if isinstance(given, list) else ()
+    is_whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape)
+    if len(tables) != 1 or not is_whole or len(shape) not in (2, 3):
+        section.fail(
+            "shape", "two or three positive whole numbers, for records of one table", "Write shape = [28, 28]."
+        )
+    if math.prod(shape) != tables[0].n_columns:
+        section.fail("shape", f"a shape with as many pixels as there are columns ({tables[0].n_columns})")
+    return shape
 
 
 def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
