@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter
 from dpcape.study import Study
+from dpcape.study.remedies import instructs
 
 from .texts import ANALYSES, text_of
 
@@ -102,6 +103,12 @@ def test_mistakes_are_named_where_they_stand(
     message = str(caught.value)
     assert message.startswith(f"mine.toml, line {place[0]}, column {place[1]}: "), message
     assert words in message
+    # Each is answered with what to do, in its last sentence or two.
+    assert instructs(message), message
+
+
+def test_there_are_many() -> None:
+    assert len(MISTAKES) >= 55
 
 
 def test_tables_that_are_missing_or_no_tables() -> None:

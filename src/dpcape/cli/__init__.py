@@ -24,6 +24,7 @@ _COMMANDS = {
     "plan": ("plan", "Estimate a study's noise without spending budget."),
     "report": ("run", "Write the report of a run again, from its folder."),
     "run": ("run", "Run a study, in process or on the federation it names."),
+    "schema": ("schema", "Propose a schema file from a REDCap data dictionary."),
     "site": ("site", "Manage a site: identity, data sets, ceilings, approvals, ledger."),
 }
 # Commands of other distributions, and the distribution that has the one people look for.

@@ -14,6 +14,7 @@ from dpcape.cli.output import show
 from dpcape.cli.site_check import check
 from dpcape.cli.site_page import serve_page
 from dpcape.cli.site_serve import serve
+from dpcape.cli.site_snapshot import snapshot
 
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder
@@ -29,6 +30,7 @@ def site() -> None:
 site.add_command(check)
 site.add_command(serve)
 site.add_command(serve_page)
+site.add_command(snapshot)
 
 
 _folder_option = click.option(

@@ -12,6 +12,7 @@ from typing import NoReturn, TypeGuard, TypeVar
 
 from dpcape.errors import InvalidParameter
 from dpcape.files import NAME_RULE, is_name
+from dpcape.study.remedies import instructs, remedy_for
 from dpcape.study.toml_positions import Path as KeyPath
 from dpcape.study.toml_positions import positions
 
@@ -99,7 +100,8 @@ class TomlTable:
             field = typed[0] if typed else key
             got = f"it is missing, but there is a field {field!r}" if typed else "it is missing"
         text = f"{key} of {self.title} must be {requirement}; {_short(got)}."
-        self.source.fail((*self.path, field), f"{text} {remedy}".rstrip(), at_key=field != key)
+        remedy = remedy or remedy_for(key, requirement)
+        self.source.fail((*self.path, field), f"{text} {remedy}", at_key=field != key)
 
     def value(self, key: str) -> object:
         """Return a field of any type."""
@@ -188,7 +190,8 @@ class TomlTable:
             subject = re.split(r"[^A-Za-z0-9_]", str(error), maxsplit=1)[0]
             field = subject if subject in self._content else key
             path = self.path if field is None else (*self.path, field)
-            raise self.source.error(path, str(error)) from error
+            remedy = "" if field is None or instructs(str(error)) else f" {remedy_for(field)}"
+            raise self.source.error(path, f"{error}{remedy}") from error
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -1,0 +1,33 @@
+"""``dpcape schema``: a schema file from a public data dictionary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dpcape.cli.output import show
+
+
+@click.command()
+@click.argument("dictionary", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("schema.toml"),
+    show_default=True,
+    help="Schema file to write.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def schema(dictionary: Path, out: Path, as_json: bool) -> None:
+    """Propose ranges and levels from a REDCap data dictionary, which is public; no record is read."""
+    from dpcape.errors import InvalidParameter
+    from dpcape.schema.redcap import read_dictionary
+
+    found = read_dictionary(dictionary)
+    # Refused now if it is no schema.
+    found.schema()
+    if out.exists():
+        raise InvalidParameter(f"{str(out)!r} exists. Choose another name with --out.")
+    out.write_text(found.toml(), encoding="utf-8")
+    show({"schema": str(out), "columns": len(found.columns), "left_out": len(found.left_out)}, as_json)

@@ -1,0 +1,194 @@
+"""Copies of remote sources and queries: made by a reader process, before a data set is registered.
+
+The vault has no network, and reads only local files. A reader process copies what a source file describes into one
+local file. It connects to the one host that the file declares, then gives up network, other files and other programs
+(Landlock and seccomp), and only then reads what the host sends or runs the query. It never sees ledger or keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dpcape.errors import InvalidParameter, nearest_name
+from dpcape.site.reader_process import ReaderTask
+from dpcape.site.vault.sandbox import clean_environment
+
+FORMATS = ("csv", "tsv", "parquet", "npz", "npy")
+_REMOTE = ("url", "token_file", "redcap", "ca_file", "most_megabytes")
+_QUERY = ("query", "tables", "database")
+_SECONDS = 3600
+_MOST_MEGABYTES = 4096
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """Content of a source file, checked; paths are those of the file's folder.
+
+    Attributes
+    ----------
+    url : str
+        Address of a file to copy, or of REDCap's API; empty for a query.
+    redcap : bool
+        Whether the address is REDCap's API, which is asked for all records, raw, as CSV.
+    token_file, ca_file : Path or None
+        File with the token to send, and certificates of the authority that vouches for the host.
+    query : str
+        One SELECT statement over local ``tables`` or a local ``database``.
+    """
+
+    url: str = ""
+    redcap: bool = False
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    most_megabytes: int = _MOST_MEGABYTES
+    query: str = ""
+    tables: dict[str, Path] = field(default_factory=dict)
+    database: Path | None = None
+
+    @classmethod
+    def load(cls, path: Path) -> SourceFile:
+        """Read a source file: ``[source]`` with ``url``, or with ``query`` and ``tables`` or ``database``."""
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidParameter(
+                f"The source file {str(path)!r} could not be read because it is missing or not valid TOML. Correct it."
+            ) from error
+        source = content.get("source")
+        if set(content) != {"source"} or not isinstance(source, dict):
+            raise InvalidParameter("A source file must hold one table, [source]; got a different one. Write [source].")
+        for key in source:
+            if key not in (*_REMOTE, *_QUERY):
+                near = nearest_name(key, (*_REMOTE, *_QUERY))
+                raise InvalidParameter(f"{key!r} is not a field of [source]. {near or 'Remove it.'}")
+        if ("url" in source) == ("query" in source):
+            raise InvalidParameter("[source] must have url or query; got both, or one is missing. Write one of them.")
+        return cls._of_url(source, path.parent) if "url" in source else cls._of_query(source, path.parent)
+
+    @classmethod
+    def _of_url(cls, source: dict[str, Any], folder: Path) -> SourceFile:
+        parts = urlsplit(str(source["url"]))
+        if parts.scheme != "https" or not parts.hostname or parts.username is not None:
+            raise InvalidParameter(
+                "url of [source] must be https://HOST/PATH without a user name; got a different one. Use https, and "
+                "token_file for a token."
+            )
+        most = source.get("most_megabytes", _MOST_MEGABYTES)
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise InvalidParameter(f"most_megabytes of [source] must be a whole number from 1; got {most!r}.")
+        token, authority = (_path(source, key, folder) for key in ("token_file", "ca_file"))
+        if source.get("redcap", False) is True and token is None:
+            raise InvalidParameter("token_file of [source] is missing: REDCap's API needs one. Write token_file.")
+        return cls(
+            url=str(source["url"]),
+            redcap=source.get("redcap", False) is True,
+            token_file=token,
+            ca_file=authority,
+            most_megabytes=most,
+        )
+
+    @classmethod
+    def _of_query(cls, source: dict[str, Any], folder: Path) -> SourceFile:
+        tables = source.get("tables", {})
+        if not isinstance(tables, dict) or not all(isinstance(entry, str) for entry in tables.values()):
+            raise InvalidParameter("tables of [source] must map names to files; got a different value.")
+        database = _path(source, "database", folder)
+        if (database is None) == (not tables):
+            raise InvalidParameter("[source] must have tables or database beside query; got both, or one is missing.")
+        files = {name: (folder / entry).absolute() for name, entry in tables.items()}
+        return cls(query=str(source["query"]), tables=files, database=database)
+
+
+def _path(source: dict[str, Any], key: str, folder: Path) -> Path | None:
+    if key not in source:
+        return None
+    path = (folder / str(source[key])).absolute()
+    if not path.is_file():
+        raise InvalidParameter(f"{key} of [source] must be an existing file; got {source[key]!r}. Correct the path.")
+    return path
+
+
+def snapshot(source: SourceFile, target: Path, *, replace: bool = False) -> int:
+    """Copy what a source describes into a local file, readable by this account alone; return its size in bytes.
+
+    Parameters
+    ----------
+    source : SourceFile
+        What to copy.
+    target : Path
+        The local file; its name says the format. A query gives CSV.
+    replace : bool
+        Whether a file of this name may be replaced.
+    """
+    kind = target.name.rpartition(".")[2].lower()
+    allowed = FORMATS if source.url and not source.redcap else ("csv",)
+    if kind not in allowed:
+        raise InvalidParameter(f"The snapshot's name must end in {', '.join(allowed)}; got {target.name!r}. Rename it.")
+    if target.exists() and not replace:
+        raise InvalidParameter(f"{str(target)!r} exists. Choose another name, or replace it with --replace.")
+    place = Path(tempfile.mkdtemp(prefix=".snapshot-", dir=target.absolute().parent))
+    try:
+        part = place / f"part.{kind}"
+        _read_in_process(_task(source, part))
+        part.chmod(0o600)
+        size = part.stat().st_size
+        os.replace(part, target)
+        return size
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _task(source: SourceFile, part: Path) -> ReaderTask:
+    parts = urlsplit(source.url)
+    token = "" if source.token_file is None else source.token_file.read_text(encoding="utf-8").strip()
+    return ReaderTask(
+        out=str(part),
+        host=parts.hostname or "",
+        port=parts.port or 443,
+        path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+        token=token,
+        redcap=source.redcap,
+        authority="" if source.ca_file is None else source.ca_file.read_text(encoding="utf-8"),
+        most_bytes=source.most_megabytes * 2**20,
+        query=source.query,
+        tables={name: str(path) for name, path in source.tables.items()},
+        database="" if source.database is None else str(source.database),
+    )
+
+
+def _read_in_process(task: ReaderTask) -> None:
+    """Run the reader process; raise what it says went wrong."""
+    command = [sys.executable, "-I", "-c", "from dpcape.site.reader_process import main; main()"]
+    try:
+        done = subprocess.run(
+            command,
+            # The token and the query come by a pipe: other accounts can read command lines.
+            input=msgspec.json.encode(task),
+            capture_output=True,
+            env=clean_environment(),
+            cwd=Path(task.out).parent,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InvalidParameter("The snapshot failed because the reader took over an hour. Ask for less.") from error
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    if done.returncode == 0:
+        return
+    try:
+        reason = str(json.loads(lines[-1])["error"])[:500]
+    except (IndexError, ValueError, KeyError, TypeError):
+        reason = f"the reader process ended with code {done.returncode}"
+    raise InvalidParameter(f"The snapshot failed because {reason}. Nothing was copied. Correct the source file.")
