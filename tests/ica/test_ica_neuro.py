@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcape import Exact, Federation, JointICA, in_process
+from dpcape import PCA, Atlas, Cosines, Exact, Federation, JointICA, in_process
 from dpcape.errors import InvalidParameter
-from dpcape.neuro import nifti_subjects, write_maps
+from dpcape.neuro import mask_labels, nifti_subjects, read_mask, write_maps
 
 nibabel = pytest.importorskip("nibabel", reason="the extra 'neuro' is not installed")
 pytest.importorskip("nilearn", reason="the extra 'neuro' is not installed")
@@ -94,3 +94,22 @@ def test_other_grids_and_empty_folders_are_refused(folder):
         nifti_subjects(folder / "empty", mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500)
     with pytest.raises(InvalidParameter, match="one row per voxel of the mask"):
         write_maps(np.ones((5, 2)), folder / "maps.nii.gz", mask=folder / "mask.nii.gz")
+
+
+def test_masks_and_atlases_become_bases_of_wide_rows(folder):
+    inside = read_mask(folder / "mask.nii.gz")
+    parcels = np.arange(24).reshape(SHAPE) // 6
+    nibabel.save(nibabel.Nifti1Image(parcels.astype(np.int16), np.eye(4)), folder / "parcels.nii.gz")
+    labels = mask_labels(folder / "parcels.nii.gz", mask=folder / "mask.nii.gz")
+    np.testing.assert_array_equal(labels, parcels[inside])
+    federation = Federation(in_process({"lyon": read(folder, unit="record")}), protocol=Exact())
+    for basis in (Cosines(inside, (2, 2, 2)), Atlas(labels)):
+        model = PCA(2, epsilon=1.0, delta=1e-5, basis=basis, maps=True).fit(federation)
+        write_maps(model.components_.T, folder / "maps.nii.gz", mask=folder / "mask.nii.gz")
+        maps = np.asarray(nibabel.load(folder / "maps.nii.gz").dataobj)
+        np.testing.assert_allclose(maps[inside], model.components_.T, rtol=1e-5, atol=1e-6)
+    nibabel.save(nibabel.Nifti1Image(parcels[:2].astype(np.int16), np.eye(4)), folder / "few.nii.gz")
+    with pytest.raises(InvalidParameter, match="on the grid of the mask"):
+        mask_labels(folder / "few.nii.gz", mask=folder / "mask.nii.gz")
+    with pytest.raises(InvalidParameter, match="3D image"):
+        read_mask(folder / "maps.nii.gz")

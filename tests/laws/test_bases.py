@@ -47,7 +47,7 @@ def test_a_row_has_the_same_coordinates_wherever_it_stands(basis: Basis) -> None
 
 @each_basis
 def test_a_basis_travels_as_an_array_and_as_lists(basis: Basis) -> None:
-    for again in (basis_from(basis.kind, basis.array), as_basis(basis.listed())):
+    for again in (basis_from(basis.kind, basis.sent_array), as_basis(basis.listed())):
         assert again == basis
         np.testing.assert_array_equal(
             again.coordinates(np.ones((1, basis.n_features))), basis.coordinates(np.ones((1, basis.n_features)))
@@ -77,7 +77,7 @@ class Hostile(Basis):
         self.n_features, self.n_columns, self._size = n_features, 2, np.float64(size)
 
     @property
-    def array(self) -> Vector:
+    def sent_array(self) -> Vector:
         return np.eye(self.n_features, 2)
 
     def listed(self) -> list[str | list[int] | list[list[float]]]:

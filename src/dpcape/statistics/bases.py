@@ -49,7 +49,7 @@ class Atlas(Basis):
         self._weights: FloatArray = 1 / np.sqrt(sizes)
 
     @property
-    def array(self) -> IntArray:
+    def sent_array(self) -> IntArray:
         """The labels."""
         return self._labels
 
@@ -107,7 +107,7 @@ class Template(Basis):
         self.n_features, self.n_columns = given.shape
 
     @property
-    def array(self) -> FloatArray:
+    def sent_array(self) -> FloatArray:
         """The columns."""
         return self._columns
 

@@ -44,7 +44,7 @@ class Basis(ABC):
 
     @property
     @abstractmethod
-    def array(self) -> FloatArray | IntArray:
+    def sent_array(self) -> FloatArray | IntArray:
         """What a message carries, from which ``bases.basis_from`` makes the same basis."""
 
     @abstractmethod
@@ -74,7 +74,9 @@ class Basis(ABC):
         return [self.n_columns]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Basis) and self.kind == other.kind and np.array_equal(self.array, other.array)
+        if not isinstance(other, Basis):
+            return NotImplemented
+        return self.kind == other.kind and np.array_equal(self.sent_array, other.sent_array)
 
     def __hash__(self) -> int:
         return hash((self.kind, self.n_features, self.n_columns))

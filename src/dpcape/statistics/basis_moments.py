@@ -279,4 +279,4 @@ class ScaledResidualMaps(Scaled[FloatArray]):
 
 def of_basis(basis: Basis) -> dict[str, PublicValue]:
     """Return a basis as the public values of a statistic."""
-    return {"basis": basis.kind, "columns": basis.array}
+    return {"basis": basis.kind, "columns": basis.sent_array}

@@ -72,7 +72,7 @@ class Cosines(Basis):
         return self._inside
 
     @property
-    def array(self) -> IntArray:
+    def sent_array(self) -> IntArray:
         """Number of sides, their lengths, their counts, and the lengths of runs outside and inside the mask."""
         head = [self._inside.ndim, *self._inside.shape, *self._counts]
         return np.concatenate([np.array(head, dtype=np.int64), _runs(self._inside)])
