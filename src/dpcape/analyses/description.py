@@ -236,6 +236,11 @@ class Analysis:
         return self.estimator.partition(":")[2]
 
     @property
+    def spelling(self) -> str:
+        """Name as commands, plans and study files write it: with hyphens."""
+        return self.name.replace("_", "-")
+
+    @property
     def has_many_views(self) -> bool:
         """Whether its records may be three or more views in plans."""
         return self.records == "views" and self.most_views > 2

@@ -94,7 +94,7 @@ def audit(
         sys.exit(refuted)
     if site is not None or run_folder is not None:
         raise InvalidParameter("--site and --run need a study file. Write: dpcape audit STUDY.toml.")
-    # Study files write linear_regression.
+    # Hyphens and underscores mean the same, as in study files.
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:

@@ -51,7 +51,7 @@ def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
     return decorated
 
 
-@click.command()
+@click.command(context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
 @click.option("--analysis", type=click.Choice(tuple(variants())), default=None, help="Analysis to plan.")
 @click.option("--features", default=None, help="Number of columns; of views one number each: 60,40 (one is split).")
 @click.option("--records", type=click.IntRange(min=1), default=None, help="Number of records, over all sites.")

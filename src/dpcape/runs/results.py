@@ -31,7 +31,7 @@ def write_results(run: RunFolder) -> None:
     content = {
         "format": "dpcape results 1",
         "study": study.name,
-        "analysis": study.analysis,
+        "analysis": study.description.spelling,
         "rehearsal": run.is_rehearsal,
         "epsilon": None if guarantee.status == NONE else guarantee.epsilon,
         "delta": None if guarantee.status == NONE else guarantee.delta,

@@ -34,7 +34,7 @@ from dpcape.study.federation_table import read_federation
 from dpcape.study.other_packages import Describe, known_analyses, read_enclosure
 from dpcape.study.protocol_table import protocol_of, read_protocol
 from dpcape.study.sites import StudySite, read_members
-from dpcape.study.study_table import read_head
+from dpcape.study.study_table import read_head, spell_analysis
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
 # Assumed number of records of a site where only the names of statistics matter.
@@ -174,6 +174,7 @@ class Study:
         """
         where = Path(path)
         source = TomlSource(text, where.name)
+        spell_analysis(source.content)
         for key in source.content:
             if key not in TABLES:
                 message = f"the tables of a study must be {', '.join(TABLES)}; got {key!r}. Remove or rename it."

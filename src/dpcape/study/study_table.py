@@ -8,6 +8,7 @@ from typing import Any
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import REQUIRED, Parameter
+from dpcape.analyses.registry import own_analyses
 from dpcape.privacy.terms import check_epsilons
 from dpcape.study.sites import StudySite
 from dpcape.study.toml_reader import TomlTable, is_number, without_dates
@@ -15,7 +16,9 @@ from dpcape.study.toml_reader import TomlTable, is_number, without_dates
 
 def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mapping[str, Analysis]) -> dict[str, Any]:
     """Return the content of the [study] table, checked."""
-    description = known[section.choice("analysis", tuple(sorted(known)))]
+    named = section.value("analysis")
+    spellings = tuple(sorted(entry.spelling for entry in known.values()))
+    description = known[named if isinstance(named, str) and named in known else section.choice("analysis", spellings)]
     epsilon = _epsilon(section, members)
     head: dict[str, Any] = {"name": section.name("name"), "analysis": description.name, "epsilon": epsilon}
     delta = section.number("delta")
@@ -35,6 +38,17 @@ def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mappi
             section.fail(name, "a string, a number, true, false, or a list of these")
     section.finish()
     return {**head, "delta": delta, "parameters": given, "description": description}
+
+
+def spell_analysis(content: Mapping[str, Any]) -> None:
+    """Write the name of an analysis of dpcape as it is known inside: hyphens and underscores mean the same.
+
+    It is done before anything reads the name, so that a study has one digest and one meaning under both spellings.
+    """
+    head = content.get("study")
+    named = head.get("analysis") if isinstance(head, dict) else None
+    if isinstance(head, dict) and isinstance(named, str) and named.replace("-", "_") in own_analyses():
+        head["analysis"] = named.replace("-", "_")
 
 
 def _given(section: TomlTable, parameter: Parameter) -> object:

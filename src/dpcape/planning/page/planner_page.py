@@ -139,7 +139,7 @@ def _analysis(name: str) -> dict[str, object]:
     assert measure is not None
     return {
         "title": variant.title,
-        "study": analysis.name,
+        "study": analysis.spelling,
         "python": analysis.python,
         "kind": analysis.records,
         "many_views": analysis.has_many_views,
