@@ -49,7 +49,8 @@ def draw_by_method(lines: Sequence[Line]) -> Figure:
         one for one in series if one.calibration != NON_PRIVATE
     )
     colours = colours_of([one.curve for one in series])
-    size = (2.6 * len(methods) + 0.5, 2.15 * len(lines) + 1.6)
+    # A single column is as wide as two, so that its letters are not larger than those of other figures.
+    size = (2.6 * max(2, len(methods)) + 0.5, 2.15 * len(lines) + 1.6)
     figure, grid = plt.subplots(len(lines), len(methods), figsize=size, squeeze=False, layout="constrained")
     for row, line in zip(grid, lines, strict=True):
         for axes, method in zip(row, methods, strict=True):
