@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 from dpcape import Cape, Federation, SecureSum
+from dpcape.cli import main
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.protocols.secure_session import session_config
 from dpcape.secure_sum.graph import masking_graph
@@ -99,3 +104,21 @@ def test_with_few_sites_left_all_share_masks() -> None:
     terms = open_allowance(line_of(MANY), SecureSum(n_colluding=1, minimum_sites=29, n_neighbours=28))._terms
     assert session_config(terms, terms.sites, 0).n_neighbours == 28
     assert session_config(terms, terms.sites[:29], 0).n_neighbours == 0
+
+
+PLAN = "plan --analysis pca --features 20 --records 10000 --sites 200 --colluding 2 --protocol cape --epsilon 1"
+
+
+def test_the_planner_takes_the_number_and_the_noise_stays(tmp_path: Path) -> None:
+    def planned(*more: str) -> Result:
+        return CliRunner().invoke(main, [*PLAN.split(), "--delta", "1e-5", "--json", *more])
+
+    sparse, complete = (json.loads(planned(*more).stdout) for more in (("--neighbours", "20"), ()))
+    assert sparse.pop("n_neighbours") == 20
+    assert "at most 20 others" in sparse.pop("assumptions")[-1]
+    del complete["assumptions"]
+    assert sparse == complete
+    refused = planned("--neighbours", "6")
+    assert refused.exit_code != 0
+    assert "n_neighbours must be at least 8 with 200 sites" in f"{refused.output}{refused.exception}"
+    assert planned("--neighbours", "20", "--html", str(tmp_path / "plan.html")).exit_code != 0

@@ -67,6 +67,12 @@ def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
     help="Variance of a site's cancelling draw over n times that of its own noise, for n sites.",
 )
 @click.option(
+    "--neighbours",
+    type=click.IntRange(min=4),
+    default=None,
+    help="Sites that a site shares masks with, for hundreds of sites; all by default. Noise does not depend on it.",
+)
+@click.option(
     "--parameter",
     "parameters",
     multiple=True,
@@ -121,6 +127,7 @@ def _planned(
     colluding: int,
     protocol: str,
     minimum_sites: int | None,
+    neighbours: int | None,
     delta: float,
     parameters: Sequence[str],
 ) -> dict[str, object]:
@@ -130,7 +137,11 @@ def _planned(
 
     widths, bounds = _shape(analysis, features, bound)
     scheme = make_protocol(
-        protocol, n_colluding=colluding, minimum_sites=minimum_sites, cancelling_ratio=cancelling_ratio
+        protocol,
+        n_colluding=colluding,
+        minimum_sites=minimum_sites,
+        cancelling_ratio=cancelling_ratio,
+        n_neighbours=neighbours,
     )
     sizes = planning.equal_sites(records, sites)
     consortium = Consortium(sizes, scheme, epsilon, delta)
@@ -145,6 +156,7 @@ def _planned(
         "analysis": analysis,
         "features": list(widths),
         **result,
+        **({} if neighbours is None else {"n_neighbours": neighbours}),
         **{key: text for key, text in more.items() if text},
     }
 
@@ -180,6 +192,11 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
     if given["cancelling_ratio"] != USUAL_RATIO:
         raise click.UsageError(
             f"The planner page always uses --cancelling-ratio {USUAL_RATIO:g}. Leave out --cancelling-ratio or --html."
+        )
+    if given["neighbours"] is not None:
+        raise click.UsageError(
+            "The planner page has no control for --neighbours, on which the noise does not depend. Add n_neighbours to "
+            "the study file, and leave out --neighbours or --html."
         )
     # The page's controls, by their names there.
     start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}

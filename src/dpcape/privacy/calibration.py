@@ -153,17 +153,17 @@ def worst_exposures(
     order = np.lexsort((np.arange(n_sites), scheme.cover(own_scales, shared_scales)))
     least = [int(site) for site in order[:n_honest]]
     covered = set(least)
-    result = np.empty(n_sites)
     # Sites with the same noise are left with others of the same noise: those that cover least, or all but one of them.
     seen: dict[tuple[float, float, bool], float] = {}
-    for site in range(n_sites):
-        is_least = site in covered
-        key = (float(own_scales[site]), float(shared_scales[site]), is_least)
+    keys = [
+        (own, shared, site in covered)
+        for site, (own, shared) in enumerate(zip(own_scales.tolist(), shared_scales.tolist(), strict=True))
+    ]
+    for site, key in enumerate(keys):
         if key not in seen:
-            honest = least if is_least else [site, *least[: n_honest - 1]]
+            honest = least if key[-1] else [site, *least[: n_honest - 1]]
             seen[key] = scheme.exposure(site, honest, own_scales, shared_scales)
-        result[site] = seen[key]
-    return result
+    return np.array([seen[key] for key in keys])
 
 
 def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
