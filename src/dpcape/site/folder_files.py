@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def _check_private(path: Path) -> None:
     """Refuse a key that others on the machine can read."""
     if not path.is_file():
         raise InvalidParameter(f"The identity key is not at {str(path)!r}. Mount the disk that holds it.")
-    if path.stat().st_mode & 0o077:
+    # Windows has lists of rights instead of modes, and serves no site.
+    if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerRefused(
             f"The identity key must be readable only by its owner; got wider permissions. Run: chmod 600 {path}."
         )
