@@ -14,8 +14,10 @@ from dpcape import (
     PLS,
     Cape,
     Correlation,
+    Cox,
     Federation,
     GeneralizedLinearModel,
+    Harmonise,
     KaplanMeier,
     MassUnivariate,
     MultiCCA,
@@ -218,6 +220,52 @@ def models() -> None:
             show(title, times["ours"] / times["peer"], "<= 1.5")
 
 
+COVARIATES = [f"x{number}" for number in range(5)]
+
+
+def with_covariates(n_records: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n_records, len(COVARIATES)))
+    time = rng.exponential(1500, n_records) * np.exp(-values @ [0.4, -0.3, 0.2, 0.0, 0.1])
+    end = rng.uniform(300, 2500, n_records)
+    seen = {"days": np.minimum(time, end), "died": (time <= end).astype(int)}
+    return pd.DataFrame({**seen, **dict(zip(COVARIATES, values.T, strict=True))})
+
+
+def our_ratios(frames: list[pd.DataFrame]) -> Cox:
+    columns = {"survival": FOLLOWED["survival"], **dict.fromkeys(COVARIATES, (-4, 4))}
+    held = {f"site-{at}": table(part, columns=columns) for at, part in enumerate(frames)}
+    model = Cox(COVARIATES, epsilon=1.0, delta=1e-5)
+    return model.fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
+
+
+def peer_ratios(frames: list[pd.DataFrame]) -> object:
+    from lifelines import CoxPHFitter
+
+    return CoxPHFitter().fit(pd.concat(frames), "days", "died")
+
+
+def scanned(n_records: int, site: int) -> pd.DataFrame:
+    rng = np.random.default_rng(site)
+    values = rng.normal(0.2 * site, 1, (n_records, len(NUMBERS)))
+    return pd.DataFrame({**dict(zip(NUMBERS, values.T, strict=True)), "site": site})
+
+
+def our_sites(frames: list[pd.DataFrame]) -> list[dict[str, np.ndarray]]:
+    columns = {**dict.fromkeys(NUMBERS, (-5, 5)), "site": {"levels": list(range(4))}}
+    held = {f"site-{at}": table(part, columns=columns) for at, part in enumerate(frames)}
+    federation = Federation(in_process(held), protocol=Cape(n_colluding=1))
+    model = Harmonise("site", epsilon=1.0, delta=1e-5).fit(federation)
+    return [model.transform(part) for part in frames]
+
+
+def pooled_sites(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return records with the location and scale of their site taken away, pooled."""
+    pooled = pd.concat(frames)
+    grouped = pooled.groupby("site")[NUMBERS]
+    return (pooled[NUMBERS] - grouped.transform("mean")) / grouped.transform("std")
+
+
 def main() -> None:
     warnings.simplefilter("ignore", DpcapeWarning)
     for n_records in (25_000, 250_000):
@@ -242,6 +290,12 @@ def main() -> None:
         show(
             f"MassUnivariate, 68 outcomes, four sites of {n_records} / numpy", times["ours"] / times["numpy"], "<= 1.5"
         )
+    for n_records in (2500, 25_000):
+        frames = [scanned(n_records, site) for site in range(4)]
+        times = cpu_times(
+            {"ours": lambda frames=frames: our_sites(frames), "pandas": lambda frames=frames: pooled_sites(frames)}
+        )
+        show(f"Harmonise, 5 columns, four sites of {n_records} / pandas", times["ours"] / times["pandas"], "<= 1.5")
     survival()
     models()
 
@@ -258,6 +312,11 @@ def survival() -> None:
             {"ours": lambda frames=frames: our_curves(frames), "peer": lambda frames=frames: peer_curves(frames)}
         )
         show(f"KaplanMeier by group, four sites of {n_records} / lifelines", times["ours"] / times["peer"], "<= 1.5")
+        frames = [with_covariates(n_records, seed) for seed in range(4)]
+        times = cpu_times(
+            {"ours": lambda frames=frames: our_ratios(frames), "peer": lambda frames=frames: peer_ratios(frames)}
+        )
+        show(f"Cox, 5 columns, four sites of {n_records} / lifelines", times["ours"] / times["peer"], "<= 1.5")
 
 
 if __name__ == "__main__":

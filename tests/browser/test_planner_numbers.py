@@ -120,6 +120,8 @@ STUDIES: list[dict[str, Any]] = [
     {"analysis": "poisson-model", "widths": [10], "bounds": [1.4]},
     {"analysis": "multinomial-model", "widths": [7], "bounds": [1.0], "options": {"n_classes": 4}},
     {"analysis": "harmonise", "widths": [45], "bounds": [1.0], "options": {"n_sites": 15}},
+    {"analysis": "heterogeneity", "widths": [3], "bounds": [1.0], "options": {"n_sites": 15}},
+    {"analysis": "cox", "widths": [1], "bounds": [1.0], "options": {"n_covariates": 6}},
     {"analysis": "mass-univariate", "widths": [68], "bounds": [1.0], "options": {"n_sites": 20, "n_covariates": 0}},
     {"analysis": "mean", "widths": [40], "bounds": [2.0]},
     {"analysis": "pca", "widths": [100], "bounds": [1.0], "options": {"n_components": 5}},

@@ -104,6 +104,9 @@ STUDIES: list[tuple[str, str, str]] = [
     ("kaplan_meier", 'by = ["sex"]\nhorizon = 800', TABLE),
     ("log_rank", 'by = ["sex"]\nbins = 8', TABLE),
     ("log_rank", 'by = ["dead"]', TABLE),
+    ("cox", 'columns = ["age", "sex"]\nhorizon = 800', TABLE),
+    ("cox", 'columns = ["dead"]', TABLE),
+    ("heterogeneity", 'site = "sex"\ncolumns = ["age"]', TABLE),
     ("harmonise", 'site = "sex"\ncolumns = ["age"]\nscale = false', TABLE),
 ]
 PROTOCOLS = {

@@ -30,8 +30,11 @@ def _studies() -> list[Study]:
         add("summary", [width], [1.0], n_groups=groups)
         add("kaplan-meier", [width], [1.0], n_groups=groups)
         add("log-rank", [width], [1.0], n_groups=groups)
+    for covariates in (1, 12):
+        add("cox", [1], [1.0], n_covariates=covariates)
     for width, sites in ((1, 4), (45, 15)):
         add("harmonise", [width], [1.0], n_sites=sites)
+        add("heterogeneity", [width], [1.0], n_sites=sites)
     for width, sites, covariates in ((1, 4, 2), (68, 20, 3), (1000, 1, 0)):
         variant = "group-contrast" if width == 1 else "mass-univariate"
         add(variant, [width], [1.0], n_sites=sites, n_covariates=covariates)

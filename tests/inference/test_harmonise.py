@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,3 +162,14 @@ def test_small_studies_warn() -> None:
     federation = Federation(in_process({"all": records}, noise=Replay(2)), protocol=Independent())
     with pytest.warns(DpcapeWarning, match="determined"):
         Harmonise("site", epsilon=0.2, delta=1e-5).fit(federation)
+
+
+def test_location_and_scale_are_written_and_drawn(tmp_path: Path) -> None:
+    rows, site = experiment.simulated(3, 2000, 2, np.random.default_rng(4))
+    _, model = experiment.harmonised(rows, site, 5.0, 4)
+    written = list(csv.DictReader(io.StringIO(model.to_csv(tmp_path / "results.csv"))))
+    found = {(row["group"], row["name"]): float(row["estimate"]) for row in written if row["quantity"] == "location"}
+    assert found["1", "x1"] == pytest.approx(model.location_[1, 1])
+    assert "Sites explain" in model.to_text()
+    labels = [text.get_text() for text in model.plot_sites().get_yticklabels()]
+    assert labels == ["0", "1", "2"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import GroupContrast, Harmonise, KaplanMeier, LogRank, MassUnivariate, Summary, table
+from dpcape import Cox, GroupContrast, Harmonise, Heterogeneity, KaplanMeier, LogRank, MassUnivariate, Summary, table
 
 SITES = ("ava", "bob", "cid", "dot")
 COLUMNS = {"age": (20, 80), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}, "arm": ["new", "old"]}
@@ -71,6 +71,22 @@ def _followed() -> dict[str, Any]:
     return {site: table(followed(300 + 10 * at, at), columns=FOLLOWED) for at, site in enumerate(SITES)}
 
 
+COVARIATES = {"age": (20, 80), "stage": ["i", "ii", "iii"]}
+
+
+def _followed_with_covariates() -> dict[str, Any]:
+    made = {}
+    for at, site in enumerate(SITES):
+        n_rows, generator = 2000 + 10 * at, np.random.default_rng(40 + at)
+        age = people(n_rows, at)["age"]
+        stage = generator.choice(np.array(["i", "ii", "iii"], dtype=object), n_rows)
+        relative = np.exp(0.03 * (np.nan_to_num(age, nan=48) - 48) + 0.5 * (stage == "iii"))
+        time, end = generator.exponential(700 / relative), generator.uniform(300, 1500, n_rows)
+        held = {"days": np.minimum(time, end), "died": (time <= end).astype(int), "age": age, "stage": stage}
+        made[site] = table(held, columns={"survival": FOLLOWED["survival"], **COVARIATES})
+    return made
+
+
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Summary": (lambda e, d: Summary(epsilon=e, delta=d), _tables, {"table_": 1e-2}),
     "Summary-by-group": (
@@ -88,10 +104,20 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _patients,
         {"location_": 2e-2, "scale_": 2e-2},
     ),
+    "Heterogeneity": (
+        lambda e, d: Heterogeneity("scanner", epsilon=e, delta=d, columns=["volume", "area"]),
+        _patients,
+        {"mean_": 2e-2, "pooled_": 2e-2, "site_means_": 2e-2},
+    ),
     "MassUnivariate": (
         lambda e, d: MassUnivariate("age", epsilon=e, delta=d, site="scanner", outcomes=["volume", "area", "depth"]),
         _patients,
         {"d_": 2e-2},
+    ),
+    "Cox": (
+        lambda e, d: Cox(["age", "stage"], epsilon=e, delta=d),
+        _followed_with_covariates,
+        {"coef_": 2e-2},
     ),
     "KaplanMeier": (lambda e, d: KaplanMeier(epsilon=e, delta=d, bins=16), _followed, {"survival_": 1e-2}),
     "KaplanMeier-by-group": (

@@ -174,6 +174,7 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "count_weight": float(10 ** generator.uniform(-2, 1)),
         "n_cells": int(generator.integers(1, 10**5)),
         "n_sites": int(generator.integers(1, 100)),
+        "n_numbers": int(generator.integers(0, 50)),
         "n_outcomes": int(generator.integers(1, 10**4)),
         "width": int(generator.integers(1, 50)),
         "n_groups": int(generator.integers(1, 10**3)),

@@ -99,7 +99,15 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
     "many": ("mass_univariate", 'contrast = "arm"\nsite = "scanner"', COHORT, ("Adjusted differences",), 2),
     "curves": ("kaplan_meier", 'by = ["arm"]', COHORT, ("Survival", "Log-rank test"), 2),
     "compared": ("log_rank", 'by = ["arm"]', COHORT, ("Log-rank test",), 1),
-    "harmonised": ("harmonise", 'site = "scanner"', COHORT, ("Sites",), 1),
+    "ratios": ("cox", 'columns = ["weight", "arm"]', COHORT, ("Hazard ratios",), 3),
+    "harmonised": ("harmonise", 'site = "scanner"', COHORT, ("Sites",), 2),
+    "heterogeneous": (
+        "heterogeneity",
+        'site = "scanner"\ncolumns = ["weight"]',
+        COHORT,
+        ("Differences between sites",),
+        2,
+    ),
     "mean": ("mean", "", ROWS, ("Means",), 2),
     "pca": ("pca", "n_components = 3", ROWS, ("Strength of the components", "Components"), 3),
     "wide": (

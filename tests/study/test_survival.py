@@ -15,7 +15,7 @@ STUDY = """
 [study]
 name = "curves"
 analysis = "{analysis}"
-by = ["arm"]
+{parameters}
 epsilon = 8.0
 delta = 1e-6
 
@@ -56,7 +56,7 @@ def test_curves_and_tests_are_printed_and_written(
     monkeypatch.chdir(tmp_path)
     for seed, name in enumerate(("lima", "lyon", "oslo")):
         _write_site(Path(f"{name}.csv"), seed)
-    Path("study.toml").write_text(STUDY.format(analysis=analysis), encoding="utf-8")
+    Path("study.toml").write_text(STUDY.format(analysis=analysis, parameters='by = ["arm"]'), encoding="utf-8")
     done = CliRunner().invoke(main, ["run", "study.toml", "--out", "run"])
     assert done.exit_code == 0, done.output
     assert "log-rank test: chi2 =" in done.stdout
@@ -71,3 +71,19 @@ def test_curves_and_tests_are_printed_and_written(
     row = next(row for row in written if (row["group"], row["part"], row["quantity"]) == ("old", "500", "survival"))
     # Sampling and noise together have a standard deviation of about 0.015: eight of them.
     assert abs(float(row["estimate"]) - np.exp(-500 / 400)) < 0.12
+
+
+def test_hazard_ratios_are_printed_written_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(("lima", "lyon", "oslo")):
+        _write_site(Path(f"{name}.csv"), seed)
+    Path("study.toml").write_text(STUDY.format(analysis="cox", parameters='columns = ["arm"]'), encoding="utf-8")
+    done = CliRunner().invoke(main, ["run", "study.toml", "--out", "run"])
+    assert done.exit_code == 0, done.output
+    assert "arm: old against new" in done.stdout
+    assert "Forest plot of hazard ratios" in Path("run/report.html").read_text("utf-8")
+    with Path("run/results.csv").open(encoding="utf-8", newline="") as file:
+        row = next(row for row in csv.DictReader(file) if row["quantity"] == "hazard ratio")
+    # The true ratio is 2, with a standard error of about 0.06 on the logarithmic scale: six of them.
+    assert abs(np.log(float(row["estimate"])) - np.log(2)) < 0.36
+    assert float(row["p_value"]) < 1e-4

@@ -49,10 +49,12 @@ SERIES = 'kind = "subjects"\nfeatures = 6\nbound = 1.0\nunit = "record"'
 ANALYSES = {
     "summary": ('by = ["arm"]', TABLE),
     "group_contrast": ('contrast = "arm"\noutcomes = ["age"]\nsite = "sex"', TABLE),
+    "heterogeneity": ('site = "sex"', TABLE),
     "harmonise": ('site = "sex"', TABLE),
     "mass_univariate": ('contrast = "arm"\ncovariates = ["age"]', TABLE),
     "generalized_linear_model": ('family = "gaussian"', RESPONSE),
     "kaplan_meier": ('by = ["arm"]', TABLE),
+    "cox": ('columns = ["age", "arm"]', TABLE),
     "log_rank": ('by = ["arm"]', TABLE),
     "mean": ("", ROWS),
     "pca": ("n_components = 2", ROWS),

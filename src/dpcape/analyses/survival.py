@@ -79,7 +79,7 @@ def _groupable(facts: PublicFacts, taken: set[str]) -> Sequence[str]:
 
 def _schedule(p: Public) -> Steps:
     bins = n_times_of(p.bins, p.n_records, p.mu)
-    if p.facts is None or not p.facts.columns:
+    if not is_typed(p):
         yield Release("event_counts", {"n_groups": p.n_groups, "n_bins": bins})
         return
     groups = chosen_groups(p.facts, chosen_event(p.facts, p.event), p.by)
@@ -87,35 +87,36 @@ def _schedule(p: Public) -> Steps:
     yield Release("event_counts", numbers_of_events(by, int(bins)))  # type: ignore[arg-type]  # a number here
 
 
-def _typed(p: Public) -> bool:
+def is_typed(p: Public) -> bool:
+    """Tell whether columns are known: a plan knows how many there are, and not their names."""
     return p.facts is not None and bool(p.facts.columns)
 
 
 def _refuse_event(value: object, p: Public) -> None:
-    if _typed(p):
+    if is_typed(p):
         chosen_event(p.facts, value)
 
 
 def _refuse_by(value: object, p: Public) -> None:
     names_of(value, "by")
-    if _typed(p):
+    if is_typed(p):
         chosen_groups(p.facts, chosen_event(p.facts, p.event), value)
 
 
 def _refuse_one_group(value: object, p: Public) -> None:
     _refuse_by(value, p)
-    if _typed(p) and not names_of(value, "by"):
+    if is_typed(p) and not names_of(value, "by"):
         raise InvalidParameter(f"by must name at least one column whose levels are compared; got {shown(value)}.")
 
 
 def _refuse_horizon(value: object, p: Public) -> None:
-    if _typed(p):
+    if is_typed(p):
         horizon_of(p.facts, chosen_event(p.facts, p.event), value)
 
 
-_EVENT = Parameter("event", OTHER, None, optional=True, refuse=_refuse_event)
+EVENT = Parameter("event", OTHER, None, optional=True, refuse=_refuse_event)
 _BINS = Parameter("bins", WHOLE, None, 2, MOST_TIMES, optional=True, title="Bins of time", left_out="by size and noise")
-_HORIZON = Parameter("horizon", OTHER, None, optional=True, refuse=_refuse_horizon)
+HORIZON = Parameter("horizon", OTHER, None, optional=True, refuse=_refuse_horizon)
 _TITLE = "Groups, missing included"
 _REASON = "the diameter of counts of events and other ends by group and bin is proved at EventCounts"
 
@@ -128,10 +129,10 @@ KAPLAN_MEIER = Analysis(
     records="table",
     labels="events",
     parameters=(
-        _EVENT,
+        EVENT,
         Parameter("by", OTHER, None, optional=True, refuse=_refuse_by),
         _BINS,
-        _HORIZON,
+        HORIZON,
         CONFIDENCE,
     ),
     facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title=_TITLE),),
@@ -157,9 +158,9 @@ LOG_RANK = Analysis(
     labels="events",
     parameters=(
         Parameter("by", OTHER, REQUIRED, refuse=_refuse_one_group),
-        _EVENT,
+        EVENT,
         _BINS,
-        _HORIZON,
+        HORIZON,
     ),
     facts=(Parameter("n_groups", WHOLE, 3, 3, 10_000, title=_TITLE),),
     # A plan knows how many groups there are, and no columns.

@@ -3,9 +3,11 @@
 from dpcape.estimators.cca import CCA
 from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
 from dpcape.estimators.correlation import Correlation
+from dpcape.estimators.cox import Cox
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.generalized_linear_model import GeneralizedLinearModel
 from dpcape.estimators.harmonise import Harmonise
+from dpcape.estimators.heterogeneity import Heterogeneity
 from dpcape.estimators.joint_ica import JointICA
 from dpcape.estimators.kaplan_meier import KaplanMeier
 from dpcape.estimators.kmeans import KMeans
@@ -28,10 +30,12 @@ __all__ = [
     "PCA",
     "PLS",
     "Correlation",
+    "Cox",
     "FederatedEstimator",
     "GeneralizedLinearModel",
     "GroupContrast",
     "Harmonise",
+    "Heterogeneity",
     "JointICA",
     "KMeans",
     "KaplanMeier",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +14,19 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmonised_columns
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.site_release import OfSites
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.site_effects import SiteEffects, length_of_rows, pooled_columns, site_effects
 from dpcape.postprocessing.verdicts import of_left_over
-from dpcape.statistics.site_moments import SiteMeans, SiteMoments
+from dpcape.report.site_tables import harmonise_text
+from dpcape.statistics.site_moments import SiteMoments
 from dpcape.statistics.table_designs import NO_SITE
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-class Harmonise(FederatedEstimator):
+
+class Harmonise(OfSites):
     """Location and scale of every site or scanner (as ComBat estimates them), under differential privacy.
 
     What it returns is public: :meth:`transform` applies it to the raw columns of a site, record by record, and any
@@ -101,7 +105,6 @@ class Harmonise(FederatedEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = HARMONISE
-    _builder: ClassVar[str] = "table(data, columns={...})"
     _fitted: ClassVar[tuple[str, ...]] = (
         "location_",
         "scale_",
@@ -138,14 +141,6 @@ class Harmonise(FederatedEstimator):
         self.columns = columns
         self.scale = scale
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights:
-            raise InvalidParameter(
-                "weights of sites must be left out for Harmonise, which counts every record once; got weights of "
-                f"{len(federation.weights)} sites. Remove them."
-            )
-        return super()._shares(federation)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
         chosen, site = harmonised_columns(facts, self.site, self.columns)
@@ -166,14 +161,6 @@ class Harmonise(FederatedEstimator):
         self.sites_ = np.array(levels, dtype=np.str_)
         self.columns_ = np.array([column.name for column in columns], dtype=np.str_)
         self._keep(effects)
-
-    def _sums(self, statistic: SiteMoments, private: Allowance) -> tuple[SiteMeans, float]:
-        """Return sums over all records, and the standard deviation of their noise."""
-        means = private.mean(statistic)
-        release = private.releases[-1]
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
-        factor = release.n_records * private.counted.divisor
-        return SiteMeans(*(part * factor for part in means)), release.scale * release.n_records
 
     def _keep(self, effects: SiteEffects) -> None:
         self.scale_, self.kept_, self.sizes_ = effects.ratio, effects.kept, effects.sizes
@@ -206,3 +193,15 @@ class Harmonise(FederatedEstimator):
             values[is_known] = centre + (values[is_known] - centre - location) / ratio
             found[str(name)] = values
         return found
+
+    def plot_sites(self, ax: Axes | None = None) -> Axes:
+        """Draw how far sites are apart before harmonisation and, at most, after it."""
+        from dpcape.report.site_plots import offset_plot
+
+        check_is_fitted(self, "guarantee_")
+        return offset_plot(self, ax)
+
+    def to_text(self) -> str:
+        """Return location and scale of the sites as plain text."""
+        check_is_fitted(self, "guarantee_")
+        return harmonise_text(self)

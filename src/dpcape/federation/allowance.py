@@ -100,6 +100,7 @@ class Allowance:
         self._noise_plans = NoisePlans(terms, self._protocol)
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
+        self._by_site = False
         self._on_release = on_release
         self.releases: list[ReleaseRecord] = []
 
@@ -141,6 +142,7 @@ class Allowance:
         self._plans.append(plan)
         if asked.assumption and asked.assumption not in self._stated:
             self._stated.append(asked.assumption)
+        self._by_site = self._by_site or asked.by_site
         request = Request(release=number, statistic=asked.name, public=public_arrays(asked.public), plan=plan)
         outcome, step = self._outcome(request, plan, asked.released_size)
         divisor = self._terms.divisor(outcome.survivors)
@@ -229,4 +231,5 @@ class Allowance:
             stated=tuple(self._stated),
             separation=self._federation.separation,
             shows_heads=self._federation.shows_heads,
+            by_site=self._by_site,
         )

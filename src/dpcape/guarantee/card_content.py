@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dpcape.guarantee.card_ledger import Part, RunCharges, Spent, charges_part, decimal, ledger_part
-from dpcape.guarantee.guarantee import NONE, PUBLISHED, UNSEPARATED, VERIFIED, Guarantee
+from dpcape.guarantee.guarantee import BY_SITE, NONE, PUBLISHED, UNSEPARATED, VERIFIED, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.inference import most_hits, most_right
 from dpcape.protocols import protocol_of
@@ -235,7 +235,8 @@ def _who_sees(guarantee: Guarantee) -> Part:
         finish = "There is only one site."
     described = protocol_of(guarantee.protocol)
     aggregator = "" if described is None else described.seen
-    return Part("Who can see it", tuple(sentence for sentence in (aggregator, finish) if sentence))
+    by_site = f"{BY_SITE[0].upper()}{BY_SITE[1:]}." if guarantee.by_site else ""
+    return Part("Who can see it", tuple(sentence for sentence in (aggregator, by_site, finish) if sentence))
 
 
 def _learnt(guarantee: Guarantee) -> Part:

@@ -63,6 +63,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     by_colluders : tuple of float
         Epsilon against the aggregator with 0, 1, ... other sites; beyond ``n_colluding`` from a site's own noise alone.
         Empty if not known.
+    by_site : bool
+        Whether the result has a noisy total of each site, which every protocol then shows.
     """
 
     epsilon: float
@@ -84,6 +86,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     replayable: bool = False
     neighbours: str = "replace one"
     by_colluders: tuple[float, ...] = ()
+    by_site: bool = False
 
     def sentence(self) -> str:
         """Return the guarantee as one sentence a data steward can read."""
@@ -95,6 +98,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
             f"one {self.unit} of one site is replaced, against {self.against}; {self.releases} "
             f"release{'s' if self.releases > 1 else ''}, at least {self.minimum_sites} of {len(self.sites)} "
             f"site{'s' if len(self.sites) > 1 else ''} finishing; public: {', '.join(self.public)}; "
+            f"{f'{BY_SITE}; ' if self.by_site else ''}"
             f"exact integer noise; {self.status}. Assumed: {'; '.join(self.assumptions)}."
         )
         if self.replayable:
@@ -105,6 +109,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         """Return plain values for JSON; infinities become null."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         plain["sentence"] = self.sentence()
+        if not self.by_site:
+            del plain["by_site"]
         return _without_infinities(plain)  # type: ignore[no-any-return]  # a mapping in, a mapping out
 
     def to_json(self) -> str:
@@ -136,6 +142,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
             ("took part", ", ".join(self.took_part)),
             ("must finish", f"{self.minimum_sites} of {len(self.sites)} sites"),
             ("public", ", ".join(self.public)),
+            *([("shows", BY_SITE)] if self.by_site else []),
             ("assumes", "; ".join(self.assumptions)),
             ("status", self.status),
         ]
@@ -154,6 +161,7 @@ def _without_infinities(value: Any) -> Any:
     return value
 
 
+BY_SITE = "the result has a noisy total of each site that it names, visible under every protocol"
 RANGES_AND_LEVELS = "ranges and levels of columns"
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 
@@ -185,12 +193,14 @@ def guarantee_of(
     stated: tuple[str, ...] = (),
     separation: Mapping[str, str] | None = None,
     shows_heads: bool = False,
+    by_site: bool = False,
 ) -> Guarantee:
     """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
 
     ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
     any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine;
     ``shows_heads`` says that sites have ledgers on disk, whose heads the coordinator and the other sites see.
+    ``by_site`` says that a release has a part for each site.
     """
     modes = separation or {}
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
@@ -219,6 +229,7 @@ def guarantee_of(
         status=_status(terms, stated, modes),
         replayable=replayable,
         by_colluders=epsilons_by_colluders(terms, protocol, plans),
+        by_site=by_site,
     )
 
 

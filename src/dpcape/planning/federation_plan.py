@@ -249,7 +249,9 @@ def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
     )
     releases = [
         PlannedRelease(
-            PlannedStatistic(entry.name, entry.facts, extent_of(entry.name, **entry.numbers), entry.assumption),
+            PlannedStatistic(
+                entry.name, entry.facts, extent_of(entry.name, **entry.numbers), entry.assumption, entry.by_site
+            ),
             noted.terms.shares[number],
         )
         for number, entry in enumerate(noted.statistics)

@@ -15,12 +15,14 @@ from numbers import Integral, Real
 import numpy as np
 
 from dpcape.analyses.contrasts import REACH, contrast_columns
+from dpcape.analyses.cox import chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import harmonised_columns
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
 from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
 from dpcape.analyses.summary import chosen_columns
+from dpcape.analyses.survival import chosen_event
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
@@ -37,6 +39,7 @@ from dpcape.statistics.bases import as_basis
 from dpcape.statistics.feature_maps import n_inputs
 from dpcape.statistics.grouped_counts import n_groups_of
 from dpcape.statistics.packing import packed_size4
+from dpcape.statistics.table_designs import design_width
 
 # Expected errors, or relative sizes of noise: up to the first a result is determined, from the second it is not.
 _SMALL, _LARGE = 0.1, 0.5
@@ -116,6 +119,18 @@ def _noise_of_contrasts(facts: PublicFacts, options: Mapping[str, object], decla
         n_outcomes = len(contrast_columns(facts, *named).outcomes)
     reach = 2 * REACH * computed(length_of_outcomes(n_outcomes))
     return _noise("noise of an adjusted difference, in standard deviations of the outcome", lambda s: reach * s[1])
+
+
+def _noise_of_hazard_ratios(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
+    """Return the noise of a slope where half of the records have their event: rows as long as usual."""
+    width = _whole(options, "n_covariates") if "n_covariates" in options else 1
+    if facts.columns:
+        event = chosen_event(facts, options.get("event"))
+        chosen = chosen_covariates(facts, event, options.get("columns"))
+        width = design_width([facts.columns[at] for at in chosen])
+    unit = 2 * computed(length_of_rows(width))
+    title = "noise of a log hazard ratio per standard deviation (half of the records have their event)"
+    return _noise(title, lambda s: unit * s[-1])
 
 
 def _noise_of_locations(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -354,6 +369,7 @@ MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Meas
     "noise_of_sizes": _noise_of_sizes,
     "noise_of_contrasts": _noise_of_contrasts,
     "noise_of_locations": _noise_of_locations,
+    "noise_of_hazard_ratios": _noise_of_hazard_ratios,
     "energy_lost": _energy_lost,
     "covariance_of_noise": _covariance_of_noise,
     "noise_of_correlations": _noise_of_correlations,

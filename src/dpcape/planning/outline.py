@@ -97,6 +97,7 @@ class Outline:
             stated=tuple(dict.fromkeys([*stated, *assumed])),
             separation=separation,
             shows_heads=shows_heads,
+            by_site=any(entry.statistic.by_site for entry in self.releases),
         )
 
     def scale(self, plan: ReleaseNoise) -> float:

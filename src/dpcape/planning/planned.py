@@ -45,12 +45,15 @@ class PlannedStatistic:
         Size, diameter, radius and rounding error.
     assumption : str
         Assumption under which the diameter holds, in words; empty if the diameter is proved.
+    by_site : bool
+        Whether its mean has a part for each site.
     """
 
     name: str
     facts: PublicFacts
     extent: Extent
     assumption: str = ""
+    by_site: bool = False
 
     @property
     def size(self) -> int:
@@ -144,7 +147,9 @@ def planned_releases(
 
 
 def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
-    return PlannedStatistic(release.statistic, facts, release.extent, release.assumption)
+    n_sites = release.numbers.get("n_sites")
+    by_site = n_sites is not None and computed(n_sites) > 1
+    return PlannedStatistic(release.statistic, facts, release.extent, release.assumption, by_site)
 
 
 def releases_of(

@@ -144,6 +144,7 @@ class RecordingAllowance(Allowance):
         self._records: Records | None = None
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
+        self._by_site = False
         self.statistics: list[AnyStatistic] = []
         self._on_release = None
         self.counted = ValidShare()
@@ -169,6 +170,7 @@ class RecordingAllowance(Allowance):
         self._plans.append(plan)
         if statistic.assumption and statistic.assumption not in self._stated:
             self._stated.append(statistic.assumption)
+        self._by_site = self._by_site or statistic.by_site
         self.statistics.append(statistic)
         self._note(len(self._plans) - 1, statistic, plan, self._terms.sites, self._terms.divisor(self._terms.sites))
         if not self.left:

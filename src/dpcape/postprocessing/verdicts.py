@@ -168,6 +168,30 @@ def of_left_over(before: float, left: float) -> list[Verdict]:
     return [Verdict("harmonised sites", word, reason)]
 
 
+def of_between_sites(
+    quantities: Sequence[str], low: FloatArray, high: FloatArray, half_ranges: FloatArray
+) -> list[Verdict]:
+    """Return verdicts on differences between sites, by the interval of their standard deviation.
+
+    Determined if the interval excludes zero, and not determined if it reaches half of the range of the column.
+
+    Parameters
+    ----------
+    quantities : sequence of str
+        Names of the columns.
+    low, high : array of shape (V,)
+        Ends of the intervals.
+    half_ranges : array of shape (V,)
+        Half of the length of each range.
+    """
+    verdicts = []
+    for quantity, first, last, half in zip(quantities, low, high, half_ranges, strict=True):
+        word = DETERMINED if first > 0 else NOT_DETERMINED if last >= half else UNCERTAIN
+        reason = f"standard deviation between sites from {first:.3g} to {last:.3g}"
+        verdicts.append(Verdict(f"difference of sites in {quantity}", word, reason))
+    return verdicts
+
+
 def of_ranges(
     quantities: Sequence[str], half_widths: FloatArray, half_ranges: FloatArray, *, clipped: FloatArray
 ) -> list[Verdict]:

@@ -11,6 +11,8 @@ from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.loading_sections import FittedModel, figure_of, names_of, weights_section
 from dpcape.report.page import Picture, ReportSection, Table
 
+THESE_SITES = "They are for these sites; Heterogeneity gives intervals for the wider population of sites."
+"""Whom intervals of means and coefficients are about."""
 DRAWN = 30
 """Largest number of coefficients or means that one picture draws."""
 _SHOWN = 60
@@ -23,7 +25,8 @@ def level_of(model: FittedModel) -> str:
 
 def caption_of(model: FittedModel, count: int, *, has_interval: bool) -> str:
     """Return a caption: what the intervals cover, and how many entries are drawn."""
-    counted = f"{level_of(model)} intervals; they cover sampling and privacy noise." if has_interval else ""
+    covered = f"{level_of(model)} intervals; they cover sampling and privacy noise. {THESE_SITES}"
+    counted = covered if has_interval else ""
     drawn = f"The {DRAWN} largest of {count} are drawn." if count > DRAWN else ""
     return f"{counted} {drawn}".strip() or "In the order of the columns."
 

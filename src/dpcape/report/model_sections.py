@@ -30,7 +30,8 @@ from dpcape.report.loading_sections import (
 )
 from dpcape.report.page import Picture, ReportSection, Table
 from dpcape.report.plots import bars, scree
-from dpcape.report.survival_sections import log_rank, survival_curves
+from dpcape.report.site_sections import heterogeneity, sites
+from dpcape.report.survival_sections import hazard_ratios, log_rank, survival_curves
 from dpcape.report.table_one import FittedSummary, compact_rows, interval_rows, notes
 
 _SHOWN_MEANS, _SHOWN_VERDICTS = 60, 60
@@ -325,24 +326,6 @@ def _contrasts(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     )
 
 
-def _sites(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-    if not (hasattr(model, "location_") and hasattr(model, "sites_") and hasattr(model, "kept_")):
-        return None
-    location, kept = np.asarray(model.location_), np.asarray(model.kept_)
-    rows = [
-        [str(site), f"{size:.0f}", f"{100 * part:.0f}%", f"{np.sqrt((own**2).mean()):.3g}", f"{ratio.mean():.2f}"]
-        for site, size, part, own, ratio in zip(
-            model.sites_, model.sizes_, kept, location, np.asarray(model.scale_), strict=True
-        )
-    ]
-    text = (
-        "Noisy totals of each site are visible in this result, under every protocol. Records are harmonised at their "
-        "site by these public numbers: later analyses keep their own guarantees."
-    )
-    header = ["site", "records", "part kept", "location (root mean square)", "scale (mean)"]
-    return ReportSection("Sites", text=[text], tables=[Table(header, rows[:_SHOWN_MEANS])])
-
-
 def _shape(value: object) -> str:
     array = np.asarray(value)
     if array.ndim == 0:
@@ -372,5 +355,7 @@ SECTIONS: dict[str, Maker] = {
     "contrasts": _contrasts,
     "survival_curves": survival_curves,
     "log_rank": log_rank,
-    "sites": _sites,
+    "hazard_ratios": hazard_ratios,
+    "sites": sites,
+    "heterogeneity": heterogeneity,
 }

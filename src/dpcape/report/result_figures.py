@@ -13,6 +13,8 @@ from dpcape.report.loading_sections import FittedModel, names_of
 from dpcape.report.result import LARGEST, MANY, NAN, Figures, Result, floats
 from dpcape.report.table_figures import (
     contrasts_figures,
+    hazard_ratios_figures,
+    heterogeneity_figures,
     log_rank_figures,
     sites_figures,
     survival_figures,
@@ -248,4 +250,6 @@ FIGURES: dict[str, Figures] = {
     "survival": survival_figures,
     "log_rank": log_rank_figures,
     "sites": sites_figures,
+    "hazard_ratios": hazard_ratios_figures,
+    "heterogeneity": heterogeneity_figures,
 }

@@ -1,15 +1,19 @@
-"""Plots of survival curves: bands, and numbers at risk below them."""
+"""Plots of survival: curves with bands and numbers at risk below them, and hazard ratios."""
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from dpcape.pages.style import COLOURS
+from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.hazard_table import FittedHazards
 from dpcape.report.plots import STYLES, new_axes
 from dpcape.report.survival_tables import FittedCurves, drawn_groups, shown_times
 
 # Below the axis: how far down the first row of numbers at risk is, and how far the others, in inches.
 _FIRST_ROW, _ROW = 0.62, 0.18
+_MOST_TICKS = 9
 
 
 def survival_plot(model: FittedCurves, ax: Axes | None = None) -> Axes:
@@ -64,3 +68,36 @@ def _number_at_risk(axes: Axes, model: FittedCurves, groups: list[int]) -> None:
                 parse_math=False,
                 annotation_clip=False,
             )
+
+
+def ratio_plot(model: FittedHazards, ax: Axes | None = None, *, largest: int = 30) -> Axes:
+    """Draw hazard ratios with their intervals on a logarithmic axis (forest plot).
+
+    Parameters
+    ----------
+    model : FittedHazards
+        Fitted hazard ratios.
+    ax : matplotlib.axes.Axes or None
+        Axes to draw on; None creates a figure.
+    largest : int
+        Largest number of ratios to draw.
+    """
+    coefficients = model.coef_ * model.sd_
+    # What is known of nothing is drawn as far as the axis goes.
+    farthest = max(1.0, 3 * float(np.abs(coefficients).max()))
+    interval = np.clip(model.interval_ * model.sd_, -farthest, farthest)
+    axes = coefficient_plot(
+        coefficients,
+        interval,
+        [str(name) for name in model.names_],
+        ax,
+        largest=largest,
+        label=f"hazard ratio (numbers: per SD), with {100 * model.confidence:g}% interval",
+    )
+    low, high = axes.get_xlim()
+    ticks = np.array([0.05, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20])
+    shown = ticks[(np.log(ticks) >= low) & (np.log(ticks) <= high)]
+    if len(shown) > _MOST_TICKS:
+        shown = shown[np.isin(shown, (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20))]
+    axes.set_xticks(np.log(shown), [f"{tick:g}" for tick in shown])
+    return axes

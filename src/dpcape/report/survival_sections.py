@@ -1,4 +1,4 @@
-"""Report sections about survival: curves with bands, numbers at risk, and the test of groups."""
+"""Report sections about survival: curves with bands, numbers at risk, the test of groups, and hazard ratios."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import cast
 
 import numpy as np
 
+from dpcape.report.hazard_table import HEADER, FittedHazards, hazard_notes, hazard_rows
 from dpcape.report.loading_sections import FittedModel, figure_of
 from dpcape.report.page import Picture, ReportSection, Table
-from dpcape.report.survival_plots import survival_plot
+from dpcape.report.survival_plots import ratio_plot, survival_plot
 from dpcape.report.survival_tables import (
     FittedCurves,
     FittedTest,
@@ -61,3 +62,18 @@ def log_rank(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
     if np.isnan(tested).any():
         return None
     return ReportSection("Log-rank test", text=[f"{log_rank_line(*tested.tolist())}.", about])
+
+
+def hazard_ratios(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+    """Return the section about hazard ratios; None if the model has none."""
+    if not hasattr(model, "hazard_ratio_"):
+        return None
+    fitted = cast("FittedHazards", model)
+    listed = "; ".join(f"{name}: {ratio:.3g}" for name, ratio in zip(fitted.names_, fitted.hazard_ratio_, strict=True))
+    picture = Picture(
+        figure_of(ratio_plot(fitted)),
+        f"Forest plot of hazard ratios: {listed}.",
+        "Hazard ratios, of numbers per standard deviation; to the right of the line hazards are higher.",
+    )
+    table = Table(HEADER, hazard_rows(fitted))
+    return ReportSection("Hazard ratios", text=hazard_notes(fitted), pictures=[picture], tables=[table])

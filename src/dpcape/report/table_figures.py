@@ -1,4 +1,4 @@
-"""The figures of analyses that are tables: Table 1, differences, survival and sites."""
+"""The figures of analyses that are tables: Table 1, differences, survival, hazard ratios and sites."""
 
 from __future__ import annotations
 
@@ -133,3 +133,38 @@ def _of_sites(model: FittedModel) -> Iterator[Result]:
             unit = model.unit_of(str(name))
             yield Result(quantity="location", name=str(name), group=str(site), estimate=location, unit=unit)
             yield Result(quantity="scale", name=str(name), group=str(site), estimate=scale)
+
+
+def hazard_ratios_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return hazard ratios, per unit of a number or of a level against the first one."""
+    if not hasattr(model, "hazard_ratio_"):
+        return []
+    figures = floats(model.hazard_ratio_, *model.hazard_ratio_interval_, model.p_)
+    return [
+        Result(quantity="hazard ratio", name=str(name), estimate=value, low=low, high=high, p_value=p)
+        for name, value, low, high, p in zip(model.names_, *figures, strict=True)
+    ]
+
+
+def heterogeneity_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
+    """Return random effects over sites, and means of the sites."""
+    if not (hasattr(model, "tau_") and hasattr(model, "prediction_")):
+        return []
+    rows: list[Result] = []
+    for at, name in enumerate(map(str, model.columns_)):
+        unit = model.unit_of(name)
+        for quantity, part, values, ends, own in (
+            ("mean", "these sites", model.pooled_, model.pooled_interval_, unit),
+            ("mean", "wider population", model.mean_, model.interval_, unit),
+            ("mean", "a further site", model.mean_, model.prediction_, unit),
+            ("SD between sites", "", model.tau_, model.tau_interval_, unit),
+            ("I^2", "", model.i2_, model.i2_interval_, ""),
+        ):
+            value, low, high = (float(values[at]), *(float(end) for end in ends[:, at]))
+            rows.append(Result(quantity=quantity, name=name, part=part, estimate=value, low=low, high=high, unit=own))
+        figures = floats(model.site_means_[:, at], *model.site_intervals_[:, :, at])
+        rows += [
+            Result(quantity="mean", name=name, group=str(site), estimate=value, low=low, high=high, unit=unit)
+            for site, value, low, high in zip(model.sites_, *figures, strict=True)
+        ]
+    return rows

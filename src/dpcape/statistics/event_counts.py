@@ -62,7 +62,7 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
 
     def __init__(self, facts: PublicFacts, event: int, by: IntArray, horizon: float, n_bins: int) -> None:
         super().__init__(facts, event=event, by=by, horizon=horizon, n_bins=n_bins)
-        self._time, self._event, self._occurred = _checked_event(facts, event)
+        self._time, self._event, self._occurred = checked_event(facts, event)
         self._by = checked_places(facts, by, "by")
         if {self._time, self._event} & set(self._by) or any(facts.columns[at].kind != CATEGORY for at in self._by):
             raise InvalidParameter(
@@ -135,7 +135,7 @@ def numbers_of_events(by: Sequence[PublicColumn], n_bins: int) -> dict[str, floa
     return {"n_groups": n_groups_of(by), "n_bins": n_bins}
 
 
-def _checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
+def checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
     """Return the positions of the columns of time and event, and of the level which says that it occurred."""
     places = {column.name: at for at, column in enumerate(facts.columns)}
     if isinstance(event, bool) or not isinstance(event, int | np.integer) or not 0 <= event < len(facts.events):

@@ -89,6 +89,11 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     def numbers(self) -> Mapping[str, float]:
         """Public numbers, by name, that determine the extent of this statistic."""
 
+    @property
+    def by_site(self) -> bool:
+        """Whether its mean has a part for each site, which stays visible under every protocol."""
+        return self.numbers.get("n_sites", 1) > 1
+
     @cached_property
     def _extent(self) -> Extent:
         return self.extent(**self.numbers)

@@ -257,6 +257,8 @@ function expectedWord(value) {
 
 // From a study and what is declared to a function of the releases' scales.
 const MEASURES = {
+  noise_of_hazard_ratios: (study) => (scales) =>
+    2 * Math.max(1.2, 0.9 * Math.sqrt(study.options.n_covariates || 1)) * scales[scales.length - 1],
   noise_of_locations: (study) => (scales) => study.options.n_sites * (Math.sqrt(study.widths[0]) + 1) * scales[1],
   noise_of_contrasts: (study) => {
     const outcomes = study.widths[0];

@@ -63,8 +63,11 @@ function madeUpTimes(study) {
   const levels = groupLevels(study).join(", ");
   const values = levels ? `, "group": source.choice(np.array([${levels}], dtype=object), n)` : "";
   const columns = levels ? `, "group": [${levels}]` : "";
-  return `table({"days": source.uniform(0, 1000, size=n), "died": source.integers(2, size=n)${values}}, ` +
-    `columns={"survival": {"time": "days", "event": "died", "range": [0, 1000]}${columns}})`;
+  const numbers = contrastColumns(study).map(([name]) => name);
+  const drawn = numbers.map((name) => `, "${name}": source.uniform(size=n)`).join("");
+  const ranges = numbers.map((name) => `, "${name}": (0, 1)`).join("");
+  return `table({"days": source.uniform(0, 1000, size=n), "died": source.integers(2, size=n)${values}${drawn}}, ` +
+    `columns={"survival": {"time": "days", "event": "died", "range": [0, 1000]}${columns}${ranges}})`;
 }
 
 function sizesText(sizes) {

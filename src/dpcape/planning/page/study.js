@@ -65,10 +65,14 @@ function labelLines(study) {
 const groupLevels = (study) =>
   Array.from({ length: (study.options.n_groups || 1) - 1 }, (_, index) => `"level-${index + 1}"`);
 
+// Columns of hazard ratios, all numbers.
+const hazardColumns = (study) =>
+  Array.from({ length: study.options.n_covariates || 0 }, (_, index) => [`x${index + 1}`, []]);
+
 // Columns of the design of a contrast, beside the outcomes: names, levels or none for numbers.
 function contrastColumns(study) {
   const { n_sites: sites, n_covariates: covariates } = study.options;
-  if (sites === undefined) return [];
+  if (sites === undefined) return hazardColumns(study);
   const site = ["site", siteNames(sites).map((name) => `"${name}"`)];
   if (covariates === undefined) return [site];
   const numbers = Array.from({ length: covariates }, (_, index) => [`covariate-${index + 1}`, []]);
@@ -78,6 +82,9 @@ function contrastColumns(study) {
 // Parameters that name these columns, as TOML and Python write them.
 function contrastParameters(study) {
   const columns = contrastColumns(study);
+  if (hazardColumns(study).length && study.options.n_sites === undefined) {
+    return [["columns", `[${columns.map(([name]) => `"${name}"`).join(", ")}]`]];
+  }
   if (columns.length < 2) return columns.map(([name]) => [name, `"${name}"`]);
   const covariates = columns.slice(1, -1).map(([name]) => `"${name}"`);
   const outcomes = Array.from({ length: study.widths[0] }, (_, index) => `"x${index + 1}"`);

@@ -1,0 +1,105 @@
+"""Description of proportional hazards: Cox regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.mean import CONFIDENCE
+from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
+from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.summary import names_of
+from dpcape.analyses.survival import EVENT, HORIZON, chosen_event, is_typed
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number, maximum, sqrt
+from dpcape.statistics.cells import CATEGORY
+from dpcape.statistics.event_counts import numbers_of_events
+from dpcape.statistics.table_designs import design_width
+
+N_BINS = 256
+"""Equal bins of time in which events are counted first."""
+SHARES = (0.03, 0.07, 0.06, 0.11, 0.73)
+"""Shares of mu^2: events over time, means of columns, and three rounds of scores, of which the last decides."""
+
+
+def length_of_rows(width: Number) -> Number:
+    """Return the length, in standard deviations, to which rows are shortened: a little less than they usually have."""
+    return maximum(1.2, 0.9 * sqrt(width))
+
+
+def chosen_covariates(facts: PublicFacts, event: int, columns: object) -> list[int]:
+    """Return the positions of the columns whose hazard ratios are estimated."""
+    places = {column.name: at for at, column in enumerate(facts.columns)}
+    taken = {facts.events[event].time, facts.events[event].event}
+    names = names_of(columns, "columns")
+    if not names:
+        raise InvalidParameter(f"columns must name at least one column; got {shown(columns)}. Write columns=['...'].")
+    for name in names:
+        wrong = name not in places or name in taken
+        if wrong or (facts.columns[places[name]].kind == CATEGORY and len(facts.columns[places[name]].levels) < 2):
+            raise InvalidParameter(
+                f"columns must name numbers, or categories of at least two levels, that are not part of the time to "
+                f"an event; got {name!r}. Choose from {', '.join(_usable(facts, taken)) or 'none'}."
+            )
+    return [places[name] for name in names]
+
+
+def _usable(facts: PublicFacts, taken: set[str]) -> Sequence[str]:
+    return [
+        column.name
+        for column in facts.columns
+        if column.name not in taken and (column.kind != CATEGORY or len(column.levels) > 1)
+    ]
+
+
+def _schedule(p: Public) -> Steps:
+    if not is_typed(p):
+        n_columns = width = n_numbers = p.n_covariates
+    else:
+        chosen = chosen_covariates(p.facts, chosen_event(p.facts, p.event), p.columns)
+        columns = [p.facts.columns[at] for at in chosen]
+        n_columns, width = len(columns), design_width(columns)
+        n_numbers = sum(column.kind != CATEGORY for column in columns)
+    yield Release("event_counts", numbers_of_events([], N_BINS), share=SHARES[0])
+    numbers = {"n_columns": n_columns, "width": width, "n_numbers": n_numbers}
+    yield Release("followed_columns", numbers, share=SHARES[1])
+    for share in SHARES[2:]:
+        yield Release("hazard_scores", {"width": width}, share=share)
+
+
+def _refuse_columns(value: object, p: Public) -> None:
+    if is_typed(p):
+        chosen_covariates(p.facts, chosen_event(p.facts, p.event), value)
+
+
+COX = Analysis(
+    name="cox",
+    estimator="dpcape.estimators.cox:Cox",
+    group=REGRESSIONS,
+    place=12,
+    kinds=frozenset({"table"}),
+    records="table",
+    labels="events",
+    parameters=(
+        Parameter("columns", OTHER, REQUIRED, refuse=_refuse_columns),
+        EVENT,
+        HORIZON,
+        CONFIDENCE,
+    ),
+    facts=(Parameter("n_covariates", WHOLE, 1, 1, 1000, planned=4, title="Columns, levels counted one by one"),),
+    # A plan knows how many columns there are, and not their names.
+    derived=lambda parameters: {
+        "n_covariates": parameters.get("n_covariates", 1),
+        "columns": parameters.get("columns"),
+    },
+    schedule=_schedule,
+    variants=(Variant("cox", "Hazard ratios (Cox)", ("n_covariates",), yardstick=RADIUS),),
+    measure="noise_of_hazard_ratios",
+    sections=("hazard_ratios",),
+    results=("hazard_ratios",),
+    audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),
+    standing=VERIFIED,
+    reason="the diameters are proved at EventCounts, FollowedColumns and HazardScores, for any public arrays",
+    reference="docs/analyses/cox.md",
+)

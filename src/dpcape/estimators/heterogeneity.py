@@ -1,0 +1,215 @@
+"""Heterogeneity: random effects over sites, for what holds beyond them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpcape.analyses.description import Analysis
+from dpcape.analyses.harmonise import first_scale, harmonised_columns
+from dpcape.analyses.heterogeneity import HETEROGENEITY
+from dpcape.arrays import AnyArray, FloatArray
+from dpcape.estimators.site_release import OfSites
+from dpcape.federation import Allowance, Federation
+from dpcape.postprocessing.adjusted_contrasts import normal_quantile
+from dpcape.postprocessing.random_effects import random_effects, site_values
+from dpcape.postprocessing.site_effects import pooled_columns
+from dpcape.postprocessing.verdicts import of_between_sites
+from dpcape.report.site_tables import heterogeneity_text
+from dpcape.statistics.site_moments import SiteMoments
+from dpcape.statistics.table_designs import NO_SITE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Rows are shortened only where a value is so many standard deviations from the mean.
+_FAR = 6.0
+
+
+class Heterogeneity(OfSites):
+    """How much sites differ, and means for the sites that these are a sample of (random-effects meta-analysis).
+
+    An interval of a pooled mean is for these sites. For the wider population of sites it must also cover that other
+    sites have other means.
+
+    Parameters
+    ----------
+    site : str
+        Column with the site, a category with public levels.
+    epsilon : float or mapping
+        Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
+    delta : float
+        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    columns : sequence of str or None
+        Columns of numbers; None for all. Noise grows with the square root of their number.
+    confidence : float
+        Probability with which each interval contains its figure, at least 0.92.
+
+    Attributes
+    ----------
+    mean_, interval_ : array of shape (V,) and (2, V)
+        Mean over sites, each counted once, and its interval for the wider population of sites.
+    pooled_, pooled_interval_ : array of shape (V,) and (2, V)
+        Mean of all records, and its interval for these sites.
+    prediction_ : array of shape (2, V)
+        Interval for the mean of one further site.
+    tau_, tau_interval_ : array of shape (V,) and (2, V)
+        Standard deviation between sites.
+    i2_, i2_interval_ : array of shape (V,) and (2, V)
+        Share of the variance of sites' means that is not sampling of records.
+    site_means_, site_intervals_ : array of shape (S, V) and (2, S, V)
+        Means of the sites; NaN where noise hides a site.
+    sizes_ : array of shape (S,)
+        Numbers of complete records, as released; 0 where noise hides a site.
+    sites_, columns_ : array of str
+        Names of the sites and of the columns.
+
+    Privacy
+    -------
+    Two releases of ``site_moments``, of diameter 2: for all sites together (30% of mu^2), then by site. Noisy totals of
+    each site are visible, under every protocol, also under ``SecureSum``: the guarantee and the card say so.
+
+    Notes
+    -----
+    The interval of the mean is the t interval of the sites' means. It holds whatever the sizes of sites are, as
+    long as their means are normal, also for three sites: it is then wide. The variance between sites has the interval
+    of the generalised Q.
+
+    Edge cases
+    ----------
+    =====================================  ====================================================================
+    record with a missing value            left out
+    site that noise hides                  left out
+    fewer than two sites are left          nothing is known: intervals are infinite
+    a site is lost                         figures of the sites that finished
+    sites with weights                     refused: every record counts once
+    =====================================  ====================================================================
+
+    References
+    ----------
+    R. Ibragimov and U. Muller, *t-statistic based correlation and heterogeneity robust inference*, 2010.
+    W. Viechtbauer, *Confidence intervals for the amount of heterogeneity in meta-analysis*, 2007. R. Paule and
+    J. Mandel, *Consensus values and weighting factors*, 1982.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpcape import Federation, Heterogeneity, Independent, in_process, table
+    >>> source = np.random.default_rng(0)
+    >>> site = np.repeat(np.array(["a", "b", "c", "d", "e"], dtype=object), 2000)
+    >>> shift = np.repeat(source.normal(0, 0.2, 5), 2000)
+    >>> people = {"site": site, "volume": source.normal(3.5, 0.4, 10000) + shift}
+    >>> records = table(people, columns={"site": ["a", "b", "c", "d", "e"], "volume": (1, 6)})
+    >>> federation = Federation(in_process({"lyon": records}), protocol=Independent())
+    >>> model = Heterogeneity("site", epsilon=3.0, delta=1e-6).fit(federation)
+    >>> bool(model.tau_interval_[0, 0] > 0), bool(model.interval_[0, 0] < 3.5 < model.interval_[1, 0])
+    (True, True)
+    """
+
+    analysis: ClassVar[Analysis | None] = HETEROGENEITY
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "mean_",
+        "interval_",
+        "pooled_",
+        "pooled_interval_",
+        "prediction_",
+        "tau_",
+        "tau_interval_",
+        "i2_",
+        "i2_interval_",
+        "site_means_",
+        "site_intervals_",
+        "sizes_",
+        "sites_",
+        "columns_",
+    )
+    mean_: FloatArray
+    interval_: FloatArray
+    pooled_: FloatArray
+    pooled_interval_: FloatArray
+    prediction_: FloatArray
+    tau_: FloatArray
+    tau_interval_: FloatArray
+    i2_: FloatArray
+    i2_interval_: FloatArray
+    site_means_: FloatArray
+    site_intervals_: FloatArray
+    sizes_: FloatArray
+    sites_: AnyArray
+    columns_: AnyArray
+
+    def __init__(
+        self,
+        site: str,
+        *,
+        epsilon: float | Mapping[str, float],
+        delta: float,
+        columns: str | Sequence[str] | None = None,
+        confidence: float = 0.95,
+    ) -> None:
+        self.site = site
+        self.epsilon = epsilon
+        self.delta = delta
+        self.columns = columns
+        self.confidence = confidence
+
+    def _fit(self, federation: Federation, private: Allowance) -> None:
+        facts = federation.facts
+        chosen, site = harmonised_columns(facts, self.site, self.columns)
+        places, root = np.array(chosen, dtype=np.int64), math.sqrt(len(chosen))
+        whole = SiteMoments(facts, places, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
+        sums, noise = self._sums(whole, private)
+        centre, sd = pooled_columns(sums, noise=noise)
+        # Nothing is shortened within the range, or within six standard deviations.
+        scale = np.minimum(_FAR * sd, 1 + np.abs(centre)) * root * (1 + 2.0**-30)
+        columns = [facts.columns[at] for at in chosen]
+        half = np.array([(column.high - column.low) / 2 for column in columns])
+        middle = np.array([(column.high + column.low) / 2 for column in columns])
+        count = max(float(sums.counts[0]), 1.0)
+        spread = np.sqrt((noise * root / count) ** 2 * (1 + 2 * centre**2) + sd**2 / count)
+        reach = normal_quantile(self.confidence)
+        self.pooled_ = middle + half * centre
+        self.pooled_interval_ = np.array([self.pooled_ - half * reach * spread, self.pooled_ + half * reach * spread])
+        by_site, noise = self._sums(SiteMoments(facts, places, site, centre, scale), private)
+        values = site_values(by_site, noise=noise)
+        self.sites_ = np.array(facts.columns[site].levels, dtype=np.str_)
+        self.columns_ = np.array([column.name for column in columns], dtype=np.str_)
+        self.sizes_ = values.sizes
+        unit = half * scale
+        self.site_means_ = self.pooled_ + unit * values.means
+        error = reach * unit * np.sqrt(values.sampling + values.noise)
+        self.site_intervals_ = np.array([self.site_means_ - error, self.site_means_ + error])
+        there = values.is_there
+        found = [
+            random_effects(
+                values.means[there, at], values.sampling[there, at], values.noise[there, at], self.confidence
+            )
+            for at in range(len(columns))
+        ]
+        self.mean_ = self.pooled_ + unit * [entry.mean for entry in found]
+        self.interval_ = self.pooled_ + unit * np.array([entry.interval for entry in found]).T
+        self.prediction_ = self.pooled_ + unit * np.array([entry.prediction for entry in found]).T
+        self.tau_ = unit * np.sqrt([entry.tau2 for entry in found])
+        self.tau_interval_ = unit * np.sqrt(np.array([entry.tau2_interval for entry in found]).T)
+        self.i2_ = np.array([entry.i2 for entry in found])
+        self.i2_interval_ = np.array([entry.i2_interval for entry in found]).T
+        self.verdicts_ = of_between_sites(
+            [column.name for column in columns], self.tau_interval_[0], self.tau_interval_[1], half
+        )
+
+    def plot_sites(self, column: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the means of sites with their intervals, and what holds for these sites and beyond (forest plot)."""
+        from dpcape.report.site_plots import forest_plot
+
+        check_is_fitted(self, "guarantee_")
+        names = [str(name) for name in self.columns_]
+        return forest_plot(self, 0 if column is None else names.index(column), ax)
+
+    def to_text(self) -> str:
+        """Return the figures as plain text."""
+        check_is_fitted(self, "guarantee_")
+        return heterogeneity_text(self)

@@ -1,0 +1,33 @@
+"""What analyses of moments by site share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from dpcape.errors import InvalidParameter
+from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.federation import Allowance, Federation
+from dpcape.statistics.site_moments import SiteMeans, SiteMoments
+
+
+class OfSites(FederatedEstimator):
+    """Base class of analyses whose releases have a part for each site."""
+
+    _builder: ClassVar[str] = "table(data, columns={...})"
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        if federation.weights:
+            raise InvalidParameter(
+                f"weights of sites must be left out for {type(self).__name__}, which counts every record once; got "
+                f"weights of {len(federation.weights)} sites. Remove them."
+            )
+        return super()._shares(federation)
+
+    def _sums(self, statistic: SiteMoments, private: Allowance) -> tuple[SiteMeans, float]:
+        """Return sums over all records, and the standard deviation of their noise."""
+        means = private.mean(statistic)
+        release = private.releases[-1]
+        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        factor = release.n_records * private.counted.divisor
+        return SiteMeans(*(part * factor for part in means)), release.scale * release.n_records

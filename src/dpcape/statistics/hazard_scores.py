@@ -1,0 +1,261 @@
+"""Scores and curvature of proportional hazards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcape.arrays import FloatArray, IntArray
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.formula import Number
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.followed_columns import FollowedDesign, FollowedRows
+from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.record_blocks import CodedBlocks
+from dpcape.statistics.reduced import checked_matrix
+from dpcape.statistics.scaling import clip_to_ball
+from dpcape.statistics.statistic import Statistic, known
+
+_BLOCK = 1 << 12
+_LARGEST = 1e100
+_FARTHEST = 50.0
+LARGEST_LIMIT = 20.0
+"""Largest number of expected events at which a record's follow-up may be ended."""
+LEVEL, TREND = 0.3, 0.25
+"""Weights of the scores of the level and the trend of hazards, beside columns in the unit ball."""
+LEVEL_CURVATURE, TREND_CURVATURE = 0.5, 0.7
+"""Weights of level and trend in the curvature."""
+STRETCH = 2.0
+"""How much longer than the unit ball a row may be for its curvature to be counted in full."""
+_WIDTH = 1 + LEVEL_CURVATURE**2 + TREND_CURVATURE**2
+# Chosen so that both pairs of records that attain the diameter are equally far apart.
+CURVATURE = 2 * LEVEL / _WIDTH
+"""Weight of the curvature."""
+DIAMETER = math.sqrt(4 + 8 * LEVEL**2 + 4 * TREND**2)
+"""Largest distance between two contributions to the scores."""
+_RADIUS = math.sqrt(1 + LEVEL**2 + 4 * TREND**2 + 4 * LEVEL**2)
+
+
+class HazardMeans(NamedTuple):
+    """Means over all records of scores and curvature, for the parameters (level, trend, columns).
+
+    Attributes
+    ----------
+    scores : (2 + width,) array
+        Events less expected events, times (1, trend, row), over the limit.
+    curvature : (2 + width, 2 + width) array
+        Expected events times products of (1, trend, row), over the limit.
+    """
+
+    scores: FloatArray
+    curvature: FloatArray
+
+
+@known
+class HazardScores(Statistic[CodedBlocks, HazardMeans]):
+    r"""Scores and curvature of a model of proportional hazards, of records whose follow-up ends early by design.
+
+    The row of a complete record, :math:`u = (x - centre) / scale`, has the hazard :math:`h(t) e^{\beta \cdot u}`, h
+    constant between the given ``edges``. Follow-up ends at the time t of its event or its end, or before that at
+    the time at which :math:`\Lambda`, the number of events expected until then, reaches the ``limit`` :math:`M \ge 1`;
+    d is 1 if the event is seen. That time follows from the row alone, so scores keep the mean zero at the true
+    hazards. With q, the row u moved into the unit ball, :math:`\lambda = \Lambda/M`, and a public trend s(t) from -1
+    to 1, the record contributes
+
+    .. math:: (g_0 m,\; g_1 y,\; m q,\; \eta P), \quad m = d/M - \lambda, \quad
+        y = \bigl(d\, s(t) - \textstyle\int s\, d\Lambda\bigr) / M,
+
+    where :math:`P = \frac 1 M \int v v' d\Lambda`, :math:`v = (h_0, h_1 s, r)`, is the curvature, packed; r is q, or
+    longer where the row was shortened, and at most 1 long. An incomplete record contributes zero.
+
+    *Diameter.* Let c = 1/M. (1) :math:`|q| \le 1`, so that :math:`|m q - m' q'| \le |m| + |m'|`. (2)
+    :math:`|y| \le c d + \lambda`. (3) P is positive semidefinite with a trace of at most :math:`F^2 \lambda`,
+    :math:`F^2 = 1 + h_0^2 + h_1^2`, and so is P': their product has a trace of at least 0, and
+    :math:`|P - P'|^2 \le F^4 (\lambda^2 + \lambda'^2)`. So the squared distance of two records is at most
+
+    .. math:: B = g_0^2 (m - m')^2 + (|m| + |m'|)^2 + g_1^2 (c d + c d' + \lambda + \lambda')^2
+        + \eta^2 F^4 (\lambda^2 + \lambda'^2),
+
+    which is convex in :math:`(\lambda, \lambda') \in [0, 1]^2` and, there, in :math:`c \in [0, 1]`: its largest value
+    is at one of the ends. With :math:`\eta^2 F^4 = 4 g_0^2`, these are, for (d, d') = (0, 0):
+    :math:`4 + 4 g_1^2 + 8 g_0^2` at (1, 1) and :math:`1 + g_1^2 + 5 g_0^2` at (1, 0). For (1, 0):
+    :math:`4 + 4 g_1^2 + 8 g_0^2` at (0, 1) with c = 1, the same at (1, 1) with c = 0, and
+    :math:`1 + 9 g_1^2 + 9 g_0^2` with c = 1; :math:`1 + g_1^2 + 5 g_0^2` or :math:`4 g_1^2 + 4 g_0^2` at (1, 0), and
+    less at (0, 0). For (1, 1): at most :math:`4 + 4 g_1^2` at (0, 0), :math:`1 + 9 g_1^2 + 5 g_0^2` at (0, 1), and
+    :math:`4 + 4 g_1^2 + 8 g_0^2` or :math:`16 g_1^2 + 8 g_0^2` at (1, 1). With :math:`g_0 = 0.3` and
+    :math:`g_1 = 0.25` the largest is :math:`4 + 8 g_0^2 + 4 g_1^2`. It is attained with M = 1 and s = 1 by an event at
+    once and no event until the limit, of the same long row. No contribution is longer than
+    :math:`\sqrt{1 + g_0^2 + 4 g_1^2 + 4 g_0^2}`.
+
+    All of this holds for any finite public arrays: rows, expected events and their integrals are moved into their
+    ranges afterwards.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of a table.
+    event : int
+        Position of the time to an event among those of the table.
+    design : array of int
+        Positions of the columns.
+    centre, scale, coefficients : (width,) array
+        Public numbers, one per column of the design.
+    edges : (K + 1,) array
+        Beginning of the first bin of time and ends of all bins, increasing, as places in the range of time. Follow-up
+        ends at the last.
+    hazards, trend : (K,) array
+        Hazard per unit of place in each bin, and the trend there.
+    limit : float
+        Number of expected events at which follow-up ends, from 1 to 20.
+    """
+
+    name = "hazard_scores"
+    kinds = frozenset({"table"})
+    units = frozenset({"record"})
+
+    def __init__(
+        self,
+        facts: PublicFacts,
+        event: int,
+        design: IntArray,
+        centre: FloatArray,
+        scale: FloatArray,
+        coefficients: FloatArray,
+        edges: FloatArray,
+        hazards: FloatArray,
+        trend: FloatArray,
+        limit: float,
+    ) -> None:
+        super().__init__(
+            facts,
+            event=event,
+            design=design,
+            centre=centre,
+            scale=scale,
+            coefficients=coefficients,
+            edges=edges,
+            hazards=hazards,
+            trend=trend,
+            limit=limit,
+        )
+        self._read = FollowedDesign(facts, event, design)
+        width = (self._read.width,)
+        self._centre = checked_matrix("centre", centre, width)
+        self._scale = checked_matrix("scale", scale, width)
+        self._coefficients = checked_matrix("coefficients", coefficients, width)
+        self._edges = checked_matrix("edges", edges, (None,))
+        if len(self._edges) < 2 or self._edges[0] != 0 or self._edges[-1] > 1 or (np.diff(self._edges) <= 0).any():
+            raise InvalidParameter(
+                f"edges must be at least two places that increase from 0 to at most 1; got {edges!r}."
+            )
+        bins = (len(self._edges) - 1,)
+        self._hazards = np.clip(checked_matrix("hazards", hazards, bins), 1e-12, 1e12)
+        self._trend = np.clip(checked_matrix("trend", trend, bins), -1.0, 1.0)
+        # Written so that NaN is refused.
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit <= LARGEST_LIMIT:
+            raise InvalidParameter(f"limit must be a number from 1 to {LARGEST_LIMIT:g}; got {limit!r}.")
+        self._limit = float(limit)
+        steps = self._hazards * np.diff(self._edges)
+        cumulative = [np.append(0.0, np.cumsum(steps * self._trend**power)[:-1]) for power in range(3)]
+        self._before: FloatArray = np.array(cumulative)
+
+    @staticmethod
+    def extent(*, width: Number) -> Extent:
+        """Return the extent for columns that become ``width`` numbers."""
+        size = 2 + width + packed_size(2 + width)
+        return Extent(size, DIAMETER, _RADIUS, rounding_in_blocks(2 * width + 32, _RADIUS, block=_BLOCK))
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"width": self._read.width}
+
+    def total(self, records: CodedBlocks) -> FloatArray:
+        n_parameters = 2 + self._read.width
+        scores, curvature = np.zeros(n_parameters), np.zeros((n_parameters, n_parameters))
+        for block in records.coded_blocks(_BLOCK):
+            rows = self._read.rows(block, float(self._edges[-1]))
+            units, relative = self._units(rows.design)
+            events, trends, expected = self._expected(rows, relative)
+            factors = clip_to_ball(units)
+            scores[0] += LEVEL * (events - expected[0]).sum()
+            scores[1] += TREND * (trends - expected[1]).sum()
+            scores[2:] += (events - expected[0]) @ units
+            curvature += _curvature(units, factors, expected)
+        return np.concatenate([scores, CURVATURE * pack(curvature)])
+
+    def _units(self, design: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return standardised rows, and how many times the usual hazard each has."""
+        with np.errstate(all="ignore"):
+            units = (design - self._centre) / self._scale
+            # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
+            np.clip(np.nan_to_num(units, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST), -_LARGEST, _LARGEST, out=units)
+            # Added column by column: where follow-up ends must not depend on where in a block a record stands.
+            exponents = np.zeros(len(units))
+            for coefficient, column in zip(self._coefficients, units.T, strict=True):
+                exponents = exponents + coefficient * column
+        exponents = np.clip(np.nan_to_num(exponents, nan=0.0), -_FARTHEST, _FARTHEST)
+        return units, np.exp(exponents)
+
+    def _expected(self, rows: FollowedRows, relative: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return, over the limit: events, events times trend, and integrals of 1, s and s^2 over expected events."""
+        # The time at which as many events as the limit are expected.
+        most = self._limit / relative
+        at = np.maximum(np.searchsorted(self._before[0], most, side="left") - 1, 0)
+        ends = self._edges[at] + (most - self._before[0][at]) / self._hazards[at]
+        seen = rows.occurred & (rows.times <= ends)
+        times = np.minimum(rows.times, ends)
+        place = np.clip(np.searchsorted(self._edges, times, side="left") - 1, 0, len(self._trend) - 1)
+        within = self._hazards[place] * (times - self._edges[place])
+        trend = self._trend[place]
+        share = relative / self._limit
+        expected = np.array([share * (self._before[power][place] + within * trend**power) for power in range(3)])
+        np.clip(expected[0], 0.0, 1.0, out=expected[0])
+        np.clip(expected[2], 0.0, expected[0], out=expected[2])
+        reach = np.sqrt(expected[0] * expected[2])
+        np.clip(expected[1], -reach, reach, out=expected[1])
+        events = seen / self._limit
+        return events, events * trend, expected
+
+    def unpack(self, packed: FloatArray) -> HazardMeans:
+        """Return the means, without their weights, of rows that are not shortened for the curvature."""
+        n_parameters = 2 + self._read.width
+        return HazardMeans(
+            packed[:n_parameters] / score_weights(self._read.width),
+            unpack(packed[n_parameters:], n_parameters) / curvature_weights(self._read.width),
+        )
+
+
+def score_weights(width: int) -> FloatArray:
+    """Return the weights of the scores: noise on a score is in inverse proportion to its weight."""
+    return np.array([LEVEL, TREND, *[1.0] * width])
+
+
+def curvature_weights(width: int) -> FloatArray:
+    """Return the weights of the entries of the curvature."""
+    weights = np.array([LEVEL_CURVATURE, TREND_CURVATURE, *[1 / math.sqrt(STRETCH)] * width])
+    found: FloatArray = CURVATURE * np.outer(weights, weights)
+    return found
+
+
+def _curvature(units: FloatArray, factors: FloatArray, expected: FloatArray) -> FloatArray:
+    """Return the sum of curvatures, given rows in the unit ball and the factors by which they were shortened.
+
+    The derivative of a score m q by the coefficients is q u', so a row that was shortened counts for more than the
+    product of q: by 1 over its factor, at most ``STRETCH``.
+    """
+    with np.errstate(divide="ignore"):
+        longer = np.sqrt(np.minimum(1 / factors, STRETCH) / STRETCH)
+    rows = units * longer[:, np.newaxis]
+    n_parameters = 2 + rows.shape[1]
+    found = np.empty((n_parameters, n_parameters))
+    found[0, 0] = LEVEL_CURVATURE**2 * expected[0].sum()
+    found[0, 1] = found[1, 0] = LEVEL_CURVATURE * TREND_CURVATURE * expected[1].sum()
+    found[1, 1] = TREND_CURVATURE**2 * expected[2].sum()
+    found[0, 2:] = found[2:, 0] = LEVEL_CURVATURE * (expected[0] @ rows)
+    found[1, 2:] = found[2:, 1] = TREND_CURVATURE * (expected[1] @ rows)
+    found[2:, 2:] = rows.T @ (rows * expected[0][:, np.newaxis])
+    return found
