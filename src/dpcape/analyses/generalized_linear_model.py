@@ -134,7 +134,7 @@ GENERALIZED_LINEAR_MODEL = Analysis(
         AuditCase("gaussian-model", {"family": GAUSSIAN}, "response", 3),
         AuditCase("logistic-model", {"family": LOGISTIC}, "two_classes", 3),
         AuditCase("poisson-model", {"family": POISSON}, "counts", 3),
-        AuditCase("gamma-model", {"family": GAMMA}, "counts", 3),
+        AuditCase("gamma-model", {"family": GAMMA}, "positive", 3),
         AuditCase("multinomial-model", {"family": MULTINOMIAL}, "three_classes", 3),
     ),
     standing=VERIFIED,

@@ -94,6 +94,11 @@ def _count_response(numbers: FloatArray) -> Records:
     return labelled(numbers[:, :-1], 5 + 5 * numbers[:, -1], bound=1.0, response=(0, 10))
 
 
+def _positive_response(numbers: FloatArray) -> Records:
+    """Return responses around 1, in a range that goes far beyond them."""
+    return labelled(numbers[:, :-1], np.exp(np.clip(numbers[:, -1], -2, 2)), bound=1.0, response=(0, 10))
+
+
 def _people(numbers: FloatArray) -> Records:
     return subjects(
         list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS
@@ -144,6 +149,7 @@ _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
     "three_classes": _three_classes,
     "response": _response,
     "counts": _count_response,
+    "positive": _positive_response,
     "time_points": _time_points,
     "people": _people,
     "table": _typed,

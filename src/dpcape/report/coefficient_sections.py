@@ -66,7 +66,9 @@ def _table(model: FittedModel, labels: Sequence[str], ends: FloatArray | None) -
             row.append(f"{low:.4g} to {high:.4g}")
     if ends is not None and hasattr(model, "p_values_"):
         header.append("p-value")
-        levels = [f"{value:.2g}" for value in np.ravel(model.p_values_)] + [""] * len(constants)
+        # Nothing is tested of an offset.
+        levels = ["" if np.isnan(value) else f"{value:.2g}" for value in np.ravel(model.p_values_)]
+        levels += [""] * len(constants)
         for row, level in zip(rows, levels, strict=True):
             row.append(level)
     n_slopes = len(labels)
