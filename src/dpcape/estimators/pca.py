@@ -76,7 +76,8 @@ class PCA(ScoringEstimator):
     noise_norm_ : float
         Expected operator norm of the noise in the released matrix.
     noise_scale_ : float
-        Standard deviation of the noise along any direction, and so, where it is small, of each eigenvalue.
+        Standard deviation of the noise along any direction, and so, where it is small, of each eigenvalue; NaN with
+        ``maps``.
     p_values_ : array of shape (n_components,)
         For each component, how often noise and sampling give one as strong if the rest of the records has no
         direction. Testing stops at the first value above 0.05; the rest are 1.
@@ -197,8 +198,11 @@ class PCA(ScoringEstimator):
         wanted = check_components(self.n_components, basis.n_columns)
         result = moments.components(wanted)
         share_scale = private.counted.scale
+        self.noise_scale_ = moments.noise.scale
         if maps_or_warned(public, scaled=found is not None):
             result = with_maps(federation, private, moments, result)
+            # Values are then computed from two releases.
+            self.noise_scale_ = math.nan
         self.components_, self.p_values_ = result.components, result.p_values
         self.explained_variance_ = result.values
         self.mean_, self.n_kept_, self.left_out_ = moments.mean_row, result.n_kept, moments.left_out
