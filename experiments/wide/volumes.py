@@ -29,7 +29,7 @@ from dpcape.errors import DpcapeWarning
 
 SHAPE, N_MAPS, DELTA, BOUND = (40, 48, 40), 20, 1e-6, 1.25
 IN_VOXELS = 0.3
-# Name, volumes, epsilon, cosines, maps.
+# Name, volumes, epsilon, maps.
 SETTINGS = (
     *(("epsilon 5, 50,000 volumes", 50_000, 5.0, maps) for maps in (False, True)),
     *(("epsilon 1, 50,000 volumes", 50_000, 1.0, maps) for maps in (False, True)),

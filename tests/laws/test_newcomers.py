@@ -112,7 +112,7 @@ def test_nothing_is_drawn_or_written_before_a_fit(case: EstimatorCase) -> None:
     methods = [name for name in dir(model) if name.startswith(("plot_", "get_feature_names_out"))]
     for name in methods:
         with pytest.raises(NotFittedError):
-            getattr(model, name)(*([(1, 1)] if name == "plot_maps" else []))
+            getattr(model, name)(*([(1, 1)] if name in ("plot_maps", "plot_components") else []))
     for name in ("transform", "predict", "predict_proba", "decision_function", "inverse_transform"):
         if hasattr(model, name):
             with pytest.raises(NotFittedError):
