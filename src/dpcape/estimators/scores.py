@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from sklearn.base import TransformerMixin
 
@@ -12,6 +12,17 @@ from dpcape.estimators.estimator import FederatedEstimator
 
 class ScoringEstimator(TransformerMixin, FederatedEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of estimators with ``transform``; ``set_output`` chooses arrays or tables as in scikit-learn."""
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what ``transform`` returns, as in scikit-learn.
+
+        Parameters
+        ----------
+        transform : 'default', 'pandas', 'polars' or None
+            Arrays, or tables with names of columns; None leaves it as it is.
+        """
+        super().set_output(transform=transform)
+        return self
 
     def fit_transform(self, X: object, y: object = None, **_: object) -> NoReturn:
         """Refuse: records stay at their sites, and their scores are not released.
