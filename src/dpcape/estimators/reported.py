@@ -26,7 +26,7 @@ class Reported:
         Returns
         -------
         Results
-            The figures; see :class:`dpcape.report.results.Results`.
+            The figures, with ``rows``, ``to_csv``, ``to_list`` and ``to_text``.
         """
         from dpcape.report.results import results_of
 
