@@ -207,7 +207,6 @@ class PCA(ScoringEstimator):
         self.explained_variance_ = result.values
         self.mean_, self.n_kept_, self.left_out_ = moments.mean_row, result.n_kept, moments.left_out
         self.noise_norm_ = noise_norm(moments.noise.scale, result.n_kept)
-        self.noise_scale_ = moments.noise.scale
         self.interval_ = moments.interval(len(result.values), share_scale)
         self.verdicts_ = of_tests(numbered("component", len(result.values)), self.p_values_)
 
