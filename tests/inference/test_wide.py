@@ -45,7 +45,7 @@ def clipped(data: Vector) -> Vector:
 
 @pytest.mark.parametrize("center", [False, True])
 def test_intervals_cover_the_eigenvalues_of_whole_rows(center: bool) -> None:
-    """Of 12 fits at most 4 may miss: with a level of 95% more than 4 happen with probability 2e-4."""
+    """At 95%, of 12 fits more than 4 miss with probability 2e-4, of 6 centred ones more than 2 with 2e-3."""
     missed = 0
     for seed in range(6 if center else 12):
         data, _ = volumes(900, seed)
@@ -53,7 +53,7 @@ def test_intervals_cover_the_eigenvalues_of_whole_rows(center: bool) -> None:
         used = clipped(data)
         wanted = np.linalg.eigvalsh(used.T @ used / len(used) - center * np.outer(used.mean(0), used.mean(0)))[::-1][:3]
         missed += not ((low <= wanted) & (wanted <= high)).all()
-    assert missed <= 4
+    assert missed <= (2 if center else 4)
 
 
 def test_components_of_pure_noise_are_not_determined() -> None:
