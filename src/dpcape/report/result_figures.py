@@ -29,16 +29,12 @@ def _means(model: FittedModel, names: Sequence[str]) -> list[Result]:
         return []
     labels, units = names_of(names, len(model.mean_)), model.units_
     noise = units.steps(np.full(len(labels), getattr(model, "noise_scale_", NAN)))
-    deviations = units.steps(np.sqrt(model.variance_))
-    rows = [
+    # Standard deviations are not listed: noise can hide them, and no interval for them follows from the release.
+    return [
         Result(quantity="mean", name=name, estimate=mean, low=low, high=high, noise_sd=sd, unit=unit)
         for name, mean, low, high, sd, unit in zip(
             labels, *floats(model.original_mean_, *model.original_interval_, noise), units.names, strict=True
         )
-    ]
-    return rows + [
-        Result(quantity="standard deviation", name=name, estimate=value, unit=unit)
-        for name, value, unit in zip(labels, *floats(deviations), units.names, strict=True)
     ]
 
 
