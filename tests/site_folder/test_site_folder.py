@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -162,7 +163,11 @@ def test_lies_about_the_size_of_another_site_do_not_make_the_noise_smaller(conso
     federation = consortium.federation()
     terms = federation.terms(1.0, 1e-5)
     lied = msgspec.structs.replace(terms, n_records={**terms.n_records, "lima": lie})
-    consortium.study.check_terms(lied)
+    if lied.delta * lied.total_records > 1:
+        with pytest.raises(ProtocolError, match="at most 1/N"):
+            consortium.study.check_terms(lied)
+    # Also where such a delta was accepted.
+    replace(consortium.study, accept_large_delta=True).check_terms(lied)
     statistic = second_moment(federation.facts)
     true, false = (plan_release(entry, 0, statistic, consortium.study.protocol()) for entry in (terms, lied))
     assert false.own_scales["lyon"] >= true.own_scales["lyon"]

@@ -182,7 +182,11 @@ class Heterogeneity(OfSites):
         unit = half * scale
         self.site_means_ = self.pooled_ + unit * values.means
         error = reach * unit * np.sqrt(values.sampling + values.noise)
-        self.site_intervals_ = np.array([self.site_means_ - error, self.site_means_ + error])
+        ends = np.array([self.site_means_ - error, self.site_means_ + error])
+        # Of a site whose records noise hides nothing is known.
+        self.site_intervals_ = np.where(
+            np.isnan(ends), np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends
+        )
         there = values.is_there
         found = [
             random_effects(

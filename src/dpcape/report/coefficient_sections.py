@@ -25,8 +25,9 @@ def level_of(model: FittedModel) -> str:
 
 def caption_of(model: FittedModel, count: int, *, has_interval: bool) -> str:
     """Return a caption: what the intervals cover, and how many entries are drawn."""
-    covered = f"{level_of(model)} intervals; they cover sampling and privacy noise. {THESE_SITES}"
-    counted = covered if has_interval else ""
+    counted = ""
+    if has_interval:
+        counted = f"{level_of(model)} intervals; they cover sampling and privacy noise. {THESE_SITES}"
     drawn = f"The {DRAWN} largest of {count} are drawn." if count > DRAWN else ""
     return f"{counted} {drawn}".strip() or "In the order of the columns."
 

@@ -283,8 +283,11 @@ class CarriedTransport(Transport):
 class _Couriers:
     """Threads that carry requests and are used again: to start one for every request costs more than to wake one.
 
-    Daemon threads: one that waits for a dead site must not keep the finished job alive.
+    One that has had nothing to do for a while ends. Daemon threads: one that waits for a dead site must not keep the
+    finished job alive.
     """
+
+    _PATIENCE = 2.0  # seconds
 
     def __init__(self) -> None:
         self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
@@ -300,7 +303,15 @@ class _Couriers:
 
     def _serve(self, inbox: queue.SimpleQueue[Callable[[], None]]) -> None:
         while True:
-            inbox.get()()
+            try:
+                errand = inbox.get(timeout=self._PATIENCE)
+            except queue.Empty:
+                try:
+                    self._idle.remove(inbox)
+                except ValueError:  # An errand is on its way.
+                    continue
+                return
+            errand()
             self._idle.append(inbox)
 
 
