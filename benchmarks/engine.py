@@ -23,7 +23,7 @@ import numpy as np
 from dpcape import PCA, Cape, Federation, Replay, SecureSum, in_process, rows
 
 ROOT = Path(__file__).resolve().parents[1]
-INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = 100\ntolerance = 1e-12'
+INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = 100\ntol = 1e-12'
 # The second moment of 1413 columns has 998991 entries when packed.
 WIDE = '[data]\nkind = "rows"\nfeatures = 1413\narray = "wide"\nbound = 1.0\n'
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("default")]
 
-INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntolerance = 1e-12'
+INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntol = 1e-12'
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from .consortium import SITES, SUBJECTS, VIEWS, Consortium, registration
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("default")]
 
-INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntolerance = 1e-12'
+INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntol = 1e-12'
 
 
 def assert_same_model(run: RunFolder, expected: Any) -> None:
