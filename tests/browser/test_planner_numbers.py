@@ -276,7 +276,8 @@ def test_plans_are_the_same(run: Any) -> None:
             for plan, release in zip(plans_of(releases, terms, protocol), releases, strict=True)
             for _ in range(release.times)
         ]
-        guarantee = guarantee_of(terms, protocol, plans)
+        by_site = case[0].get("options", {}).get("n_sites", 1) > 1
+        guarantee = guarantee_of(terms, protocol, plans, by_site=by_site)
         close([found["epsilon"], found["output_only"]], [guarantee.epsilon, guarantee.epsilon_output_only])
         assert found["text"] == guarantee.sentence()
 

@@ -204,14 +204,23 @@ function publicOf(study) {
   return isTable ? [...CONSTANTS.public, CONSTANTS.public_of_tables] : CONSTANTS.public;
 }
 
+// What a delta above 1/N means.
+function largeDelta(study, unit) {
+  const records = study.sizes.reduce((sum, size) => sum + size, 0);
+  return study.delta * records > 1 + 1e-9 ? [`delta is above 1/N (N = ${records} ${unit}s), which was accepted: these figures ` +
+    `allow that about ${roundUp(study.delta * records, 2)} whole ${unit}s are revealed`] : [];
+}
+
 // The sentence of guarantee/guarantee.py.
 function sentence(study, plan) {
   const sites = study.sizes.length;
-  const assumed = [CONSTANTS.one_site_each, ...PROTOCOLS[study.protocol.name].assumptions];
   const { unit, owner_note: note } = CONSTANTS.analyses[study.analysis];
+  const assumed = [CONSTANTS.one_site_each, ...PROTOCOLS[study.protocol.name].assumptions, ...largeDelta(study, unit)];
+  // A result with a part for each site shows its noisy total.
+  const bySite = study.options.n_sites > 1 ? `${CONSTANTS.by_site}; ` : "";
   return `(${roundUp(plan.epsilon)}, ${roundUp(study.delta, 6)})-differentially private per ${unit}` +
     `${note ? ` (${note})` : ""}, when one ${unit} of one site is replaced, against ${adversary(study.protocol)}; ${plan.n_releases} ` +
     `release${plan.n_releases > 1 ? "s" : ""}, at least ${plan.settings.minimum} of ${sites} ` +
-    `site${sites > 1 ? "s" : ""} finishing; public: ${publicOf(study).join(", ")}; exact integer noise; verified. ` +
+    `site${sites > 1 ? "s" : ""} finishing; public: ${publicOf(study).join(", ")}; ${bySite}exact integer noise; verified. ` +
     `Assumed: ${assumed.join("; ")}.`;
 }

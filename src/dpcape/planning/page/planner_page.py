@@ -25,7 +25,7 @@ from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
 from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_NOISE, LOGISTIC_UNITS, UNIT_NOISE
 from dpcape.facts import LARGEST_BOUND, MOST_VIEWS, SMALLEST_BOUND
-from dpcape.guarantee.guarantee import ONE_SITE_EACH, PUBLIC_FACTS, RANGES_AND_LEVELS
+from dpcape.guarantee.guarantee import BY_SITE, ONE_SITE_EACH, PUBLIC_FACTS, RANGES_AND_LEVELS
 from dpcape.noise import LARGEST_SCALE
 from dpcape.pages.style import stylesheet
 from dpcape.planning.declared import Declared
@@ -103,6 +103,7 @@ def constants() -> dict[str, object]:
         "residual_units": {"noise": UNIT_NOISE, "smallest": 1.0, "largest": LARGEST_UNIT},
         "logistic_units": {"noise": LOGISTIC_NOISE, "smallest": LOGISTIC_UNITS[0], "largest": LOGISTIC_UNITS[1]},
         "one_site_each": ONE_SITE_EACH,
+        "by_site": BY_SITE,
         "public": list(PUBLIC_FACTS),
         "public_of_tables": RANGES_AND_LEVELS,
         "analyses": {name: _analysis(name) for name in variants()},
