@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 from dpcape import Cape, Exact, Federation, Independent, Replay, Summary, in_process, table
 from dpcape.errors import DpcapeWarning, InvalidParameter
-from dpcape.postprocessing.group_summaries import CellCounts, Level, quantile_and_interval
+from dpcape.postprocessing.group_summaries import CellCounts, Level, quantile_and_interval, size_interval
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
@@ -263,3 +263,9 @@ def test_a_figure_that_is_not_in_the_table_is_named() -> None:
         model = Summary(epsilon=1.0, delta=1e-5).fit(federation)
     with pytest.raises(KeyError, match="median"):
         model.figure("age", "median")
+
+
+def test_sizes_stay_between_none_and_all_records() -> None:
+    """Noise can take a count beyond the public number of records, or below zero, by more than its interval is wide."""
+    assert size_interval(2410.0, 4.0, Level(0.95), 2400.0) == (2400.0, 2400.0)
+    assert size_interval(-9.0, 4.0, Level(0.95), 2400.0) == (0.0, 0.0)

@@ -140,7 +140,8 @@ class Level:
 def size_interval(size: float, variance: float, level: Level, n_records: float) -> Interval:
     """Return an interval of the number of records in a cell or group."""
     half = level.z * math.sqrt(max(variance, 0.0))
-    return max(size - half, 0.0), min(max(size + half, 0.0), n_records)
+    # The number of all records is public, and noise can take a count beyond it.
+    return min(max(size - half, 0.0), n_records), min(max(size + half, 0.0), n_records)
 
 
 def share_interval(present: CellCounts, cell: int, level: Level) -> Interval:
