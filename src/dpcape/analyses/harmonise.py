@@ -34,19 +34,27 @@ def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tup
     return chosen, known[names[0]]
 
 
-def _schedule(p: Public) -> Steps:
+def moments_by_site(p: Public, first_share: float) -> Steps:
+    """Yield the releases of moments of all sites together, with this share of mu^2, and of each site with the rest."""
     if p.facts is None or not p.facts.columns:
         n_columns, n_sites = p.n_features, p.n_sites
     else:
         chosen, site = harmonised_columns(p.facts, p.site, p.columns)
         n_columns, n_sites = len(chosen), len(p.facts.columns[site].levels)
-    yield Release("site_moments", {"n_columns": n_columns, "n_sites": 1}, share=FIRST_SHARE)
-    yield Release("site_moments", {"n_columns": n_columns, "n_sites": n_sites}, share=1 - FIRST_SHARE)
+    yield Release("site_moments", {"n_columns": n_columns, "n_sites": 1}, share=first_share)
+    yield Release("site_moments", {"n_columns": n_columns, "n_sites": n_sites}, share=1 - first_share)
 
 
 def _refuse(value: object, p: Public) -> None:
     if p.facts is not None and p.facts.columns:
         harmonised_columns(p.facts, p.site, p.columns)
+
+
+SITE = Parameter("site", OTHER, REQUIRED, refuse=_refuse)
+"""Column whose public levels are the sites."""
+COLUMNS = Parameter("columns", OTHER, None, optional=True, refuse=_refuse)
+"""Columns of numbers that are compared over sites; None for all."""
+MOMENTS_PROVED = "the diameter of moments by site is proved at SiteMoments, for any centre and scale"
 
 
 def first_scale(n_columns: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -62,19 +70,19 @@ HARMONISE = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     parameters=(
-        Parameter("site", OTHER, REQUIRED, refuse=_refuse),
-        Parameter("columns", OTHER, None, optional=True, refuse=_refuse),
+        SITE,
+        COLUMNS,
         Parameter("scale", FLAG, True),
     ),
     facts=(Parameter("n_sites", WHOLE, 1, 1, 10_000, planned=4, title="Sites to harmonise"),),
     derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
-    schedule=_schedule,
+    schedule=lambda p: moments_by_site(p, FIRST_SHARE),
     variants=(Variant("harmonise", "Harmonisation of sites", ("n_sites",), yardstick=RADIUS),),
     measure="noise_of_locations",
     sections=("sites",),
     results=("sites",),
     audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
     standing=VERIFIED,
-    reason="the diameter of moments by site is proved at SiteMoments, for any centre and scale",
+    reason=MOMENTS_PROVED,
     reference="docs/analyses/harmonise.md",
 )
