@@ -24,7 +24,7 @@ covariates = np.column_stack([age, sex])
 train, test = np.arange(80), np.arange(80, 120)
 
 # The holder: sample the factor model, write the release and its risk report.
-model = FactorRelease("adaptive", n_burn_in=300, n_draws=100, seed=1)
+model = FactorRelease("adaptive", n_burn_in=300, n_draws=100, random_state=1)
 model.fit(X[train], y[train], X_test=X[test], covariates=covariates[train], covariates_test=covariates[test])
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(mkdtemp())
 paths = model.release(folder)

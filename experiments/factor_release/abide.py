@@ -35,7 +35,7 @@ def split(X: Array, age: Array, sex: Array, n: int, seed: int) -> dict[str, Arra
 def run(
     data: dict[str, Array], seed: int, *, n_factors: int | str = "adaptive", n_burn_in: int = 400, n_draws: int = 200
 ) -> tuple[FactorRelease, dict[str, float]]:
-    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=2, seed=seed)
+    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=2, random_state=seed)
     model.fit(data["X"], data["y"], X_test=data["X_test"], covariates=data["sex"], covariates_test=data["sex_test"])
     error = model.test_error(data["y_test"])
     row = {"seed": seed, "n_factors": model.n_factors_, "proposed": error.mse, "low": error.low, "high": error.high}

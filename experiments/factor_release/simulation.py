@@ -31,7 +31,7 @@ def errors(n: int, n_features: int, seed: int, n_factors: int | str, *, n_burn_i
     rng = np.random.default_rng([7, n, seed])
     X, y = simulate(n, n_features, rng)
     n_train = round(0.7 * n)
-    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=150, thin=1, n_chains=1, seed=seed)
+    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=150, thin=1, n_chains=1, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # short chains; R-hat is written to the table instead
         model.fit(X[:n_train], y[:n_train], X_test=X[n_train:])

@@ -21,7 +21,7 @@ def test_the_risk_page_can_be_read_by_everybody(
     features = generator.normal(size=(60, 3)) @ generator.normal(size=(3, 20)) + generator.normal(size=(60, 20))
     features -= features.mean(axis=0)
     ages = generator.integers(8, 60, size=(60, 1)) + 0.5
-    model = FactorRelease(3, n_burn_in=20, n_draws=10, n_chains=1, seed=1, kernel="lapack")
+    model = FactorRelease(3, n_burn_in=20, n_draws=10, n_chains=1, random_state=1, kernel="lapack")
     model.fit(features[:40], features[:40, 0], X_test=features[40:], covariates=ages[:40], covariates_test=ages[40:])
     path = tmp_path / "risk.html"
     path.write_text(risk_page(model.assess_risk(n_released_draws=2, n_repeats=2)), encoding="utf-8")

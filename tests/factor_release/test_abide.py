@@ -33,7 +33,7 @@ pytestmark = [
 
 def test_age_from_connectivity() -> None:
     X, age, _ = abide()
-    fitted = FactorRelease(15, n_burn_in=60, n_draws=60, thin=1, n_chains=1, seed=1)
+    fitted = FactorRelease(15, n_burn_in=60, n_draws=60, thin=1, n_chains=1, random_state=1)
     fitted.fit(X[:210], age[:210], X_test=X[210:])
     errors = {name: np.mean((p - age[210:]) ** 2) for name, p in fitted.competitors().items()}
     proposed = fitted.test_error(age[210:]).mse
@@ -54,7 +54,7 @@ def test_forty_five_people_are_unique_by_age_and_sex() -> None:
     X, age, sex = (values[:45] for values in abide())
     C = np.column_stack([age, sex])
     n_unique = int(np.sum(np.unique(C, axis=0, return_counts=True)[1] == 1))
-    fitted = FactorRelease(5, n_burn_in=60, n_draws=60, thin=1, n_chains=1, seed=1)
+    fitted = FactorRelease(5, n_burn_in=60, n_draws=60, thin=1, n_chains=1, random_state=1)
     fitted.fit(X[:30], X_test=X[30:], covariates=C[:30], covariates_test=C[30:])
     report = fitted.assess_risk(n_repeats=3)
     assert report.leaks[-1].identified_few.value < 0.3  # what the page said before

@@ -24,7 +24,7 @@ N, P, K, TRAIN = 90, 307, 3, 60
 
 
 def model(**changes: object) -> FactorRelease:
-    settings = {"n_burn_in": 150, "n_draws": 60, "thin": 1, "seed": 5, "n_factors": K} | changes
+    settings = {"n_burn_in": 150, "n_draws": 60, "thin": 1, "random_state": 5, "n_factors": K} | changes
     return FactorRelease(**settings)
 
 
@@ -187,7 +187,7 @@ def test_lapack_and_numba_agree(data) -> None:
 @pytest.mark.parametrize("n", [60, 120])
 def test_adaptive_number_of_factors_is_right(n: int) -> None:
     X = factor_data(n, 1500, 10, seed=25)[0]
-    fitted = FactorRelease(n_burn_in=250, n_draws=20, n_chains=1, seed=2)
+    fitted = FactorRelease(n_burn_in=250, n_draws=20, n_chains=1, random_state=2)
     fitted.fit(X)
     assert 10 <= fitted.n_factors_ <= 12
     assert fitted.recommended_ is None
@@ -195,7 +195,7 @@ def test_adaptive_number_of_factors_is_right(n: int) -> None:
 
 def test_number_of_factors_by_held_out_error(data) -> None:
     X, y, _ = data
-    choice = choose_n_factors(X, y, candidates=[1, 3, 5], n_burn_in=60, n_draws=30, seed=1)
+    choice = choose_n_factors(X, y, candidates=[1, 3, 5], n_burn_in=60, n_draws=30, random_state=1)
     assert choice.chosen >= 3
     assert choice.errors[1] > choice.errors[choice.chosen]
 

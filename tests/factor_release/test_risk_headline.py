@@ -122,7 +122,7 @@ def test_gain_over_guessing_decides_and_the_first_of_equals_wins() -> None:
 def test_a_release_reports_its_draws_covariates_and_model(tmp_path) -> None:
     X, y, _ = factor_data(60, 80, 3, seed=33)
     C = np.random.default_rng(34).integers(8, 22, (60, 1)) + 0.5
-    model = FactorRelease(3, n_burn_in=30, n_draws=20, n_chains=1, seed=5, kernel="lapack")
+    model = FactorRelease(3, n_burn_in=30, n_draws=20, n_chains=1, random_state=5, kernel="lapack")
     model.fit(X[:40], y[:40], X_test=X[40:], covariates=C[:40], covariates_test=C[40:])
     paths = model.release(tmp_path, n_released_draws=4, n_repeats=2)
     stored = json.loads((paths.holder / "risk.json").read_text())

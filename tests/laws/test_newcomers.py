@@ -336,7 +336,7 @@ def test_records_that_cannot_be_built_are_refused_with_a_remedy(build: Any, word
 # The factor models of one holder, with a guarantee and without.
 
 
-@pytest.mark.parametrize("name", ["n_factors", "n_burn_in", "n_draws", "seed", "kernel"])
+@pytest.mark.parametrize("name", ["n_factors", "n_burn_in", "n_draws", "random_state", "kernel"])
 def test_a_private_factor_model_checks_its_settings_before_anything_is_charged(name: str) -> None:
     line = in_process({"lyon": rows(NUMBERS, bound=1.0)}, noise=Replay(1))
     for value in MEANINGLESS:
@@ -348,7 +348,9 @@ def test_a_private_factor_model_checks_its_settings_before_anything_is_charged(n
         PrivateFactorModel(1, **BUDGET).predict_column(NUMBERS[:, 1:], 0)
 
 
-@pytest.mark.parametrize("name", ["n_factors", "prior", "n_burn_in", "n_draws", "seed", "kernel", "missing", "n_folds"])
+@pytest.mark.parametrize(
+    "name", ["n_factors", "prior", "n_burn_in", "n_draws", "random_state", "kernel", "missing", "n_folds"]
+)
 def test_a_factor_release_refuses_meaningless_settings_in_words(name: str) -> None:
     for value in MEANINGLESS:
         model = FactorRelease(1, n_burn_in=2, n_draws=4).set_params(**{name: value})
@@ -357,7 +359,11 @@ def test_a_factor_release_refuses_meaningless_settings_in_words(name: str) -> No
 
 
 def test_a_factor_release_is_shown_with_its_settings_and_takes_numbers_only() -> None:
-    assert repr(FactorRelease(3, seed=1)) == "FactorRelease(n_factors=3, seed=1)"
+    assert repr(FactorRelease(3, random_state=1)) == "FactorRelease(n_factors=3, random_state=1)"
+    with pytest.warns(FutureWarning, match="random_state"):
+        assert FactorRelease(3, seed=1).get_params()["random_state"] == 1
+    with pytest.warns(FutureWarning, match="random_state"):
+        assert PrivateFactorModel(3, **BUDGET, seed=1).get_params()["random_state"] == 1
     for X, y in ((alone(rows(NUMBERS, bound=1.0)), None), (NUMBERS, ["a"] * 200), ([["a"]], None)):
         with pytest.raises(InvalidParameter, match="numbers"):
             FactorRelease(1).fit(X, y)

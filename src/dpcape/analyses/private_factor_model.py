@@ -36,7 +36,7 @@ PRIVATE_FACTOR_MODEL = Analysis(
         Parameter("n_factors", WHOLE, least=1, most=lambda p: p.n_features, words=("auto",)),
         Parameter("n_burn_in", WHOLE, 300, 0, 10**9),
         Parameter("n_draws", WHOLE, 300, 1, 10**9),
-        Parameter("seed", WHOLE, 0, 0, 2**63),
+        Parameter("random_state", WHOLE, 0, 0, 2**63, old="seed"),
         Parameter("kernel", CHOICE, "auto", words=("auto", "numba", "lapack")),
     ),
     schedule=_schedule,

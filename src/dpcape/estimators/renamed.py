@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def renamed_parameters(**names: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator of a constructor that takes old names of parameters, with a warning.
+def renamed_parameters(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator of a constructor or function that takes old names of parameters, with a warning.
 
     Parameters
     ----------
@@ -19,14 +20,14 @@ def renamed_parameters(**names: str) -> Callable[[Callable[P, None]], Callable[P
         New name of each old one.
     """
 
-    def decorate(make: Callable[P, None]) -> Callable[P, None]:
+    def decorate(make: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(make)
-        def made(*args: P.args, **kwargs: P.kwargs) -> None:
+        def made(*args: P.args, **kwargs: P.kwargs) -> R:
             for old, new in names.items():
                 if old in kwargs and new not in kwargs:
                     _warn(old, new)
                     kwargs[new] = kwargs.pop(old)
-            make(*args, **kwargs)
+            return make(*args, **kwargs)
 
         return made
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from dpcape.errors import InvalidParameter
+from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.factor_release import FactorRelease
 
 
@@ -19,6 +20,7 @@ class ChoiceOfFactors:
     chosen: int
 
 
+@renamed_parameters(seed="random_state")
 def choose_n_factors(
     X: ArrayLike,
     y: ArrayLike,
@@ -27,7 +29,7 @@ def choose_n_factors(
     covariates: ArrayLike | None = None,
     n_burn_in: int = 200,
     n_draws: int = 100,
-    seed: int | None = None,
+    random_state: int | None = None,
     kernel: str = "auto",
 ) -> ChoiceOfFactors:
     """Compare numbers of factors by the cross-validated error on training subjects.
@@ -45,7 +47,7 @@ def choose_n_factors(
         As in :meth:`FactorRelease.fit`.
     n_burn_in, n_draws : int
         As in :class:`FactorRelease`; each candidate runs one chain.
-    seed : int or None
+    random_state : int or None
         As in :class:`FactorRelease`.
     kernel : str
         As in :class:`FactorRelease`.
@@ -57,7 +59,13 @@ def choose_n_factors(
     errors: dict[int, float] = {}
     for n_factors in candidates:
         model = FactorRelease(
-            n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=1, seed=seed, kernel=kernel
+            n_factors,
+            n_burn_in=n_burn_in,
+            n_draws=n_draws,
+            thin=1,
+            n_chains=1,
+            random_state=random_state,
+            kernel=kernel,
         )
         fitted = model.fit(X, y, covariates=covariates).recommended_
         if fitted is not None:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
+from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
@@ -55,7 +56,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         "multiplicative" (shrinks later factors, [BD11]) or "independent" (equation (4) as printed).
     n_burn_in, n_draws, thin, n_chains : int
         Sweeps before the first draw, draws kept per chain, sweeps per draw, number of chains.
-    seed : int or None
+    random_state : int or None
         Seed of the sampler; None draws one, kept in ``seed_``. Equal seeds and data give equal results up to rounding.
     kernel : str
         "numba", "lapack", or "auto" for numba where it is installed.
@@ -115,12 +116,13 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     >>> latent = rng.standard_normal((60, 3))
     >>> X = latent @ rng.standard_normal((3, 200)) + rng.standard_normal((60, 200))
     >>> y = latent[:, 0] + 0.1 * rng.standard_normal(60)
-    >>> model = FactorRelease(3, n_burn_in=100, n_draws=50, seed=1, kernel="lapack")
+    >>> model = FactorRelease(3, n_burn_in=100, n_draws=50, random_state=1, kernel="lapack")
     >>> model = model.fit(X[:40], y[:40], X_test=X[40:])
     >>> bool(model.test_error(y[40:]).mse < 0.5 * y[40:].var())
     True
     """
 
+    @renamed_parameters(seed="random_state")
     def __init__(
         self,
         n_factors: int | str = "adaptive",
@@ -130,7 +132,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         n_draws: int = 500,
         thin: int = 2,
         n_chains: int = 2,
-        seed: int | None = None,
+        random_state: int | None = None,
         kernel: str = "auto",
         missing: str = "refuse",
         n_folds: int = 5,
@@ -144,7 +146,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         self.n_draws = n_draws
         self.thin = thin
         self.n_chains = n_chains
-        self.seed = seed
+        self.random_state = random_state
         self.kernel = kernel
         self.missing = missing
         self.n_folds = n_folds
@@ -182,12 +184,8 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
                 f"X_test must have the {train.shape[1]} features of X; got {test.shape[1]}. Pass the same features."
             )
         response = None if y is None else as_response(y, len(train), len(test))
-        check_parts(
-            len(train),
-            len(test),
-            self.n_folds,
-            with_covariates=(covariates is not None, covariates_test is not None),
-        )
+        with_covariates = (covariates is not None, covariates_test is not None)
+        check_parts(len(train), len(test), self.n_folds, with_covariates=with_covariates)
         values, self._standardisation = standardise(np.vstack([train, test]), self.missing)
         check_n_factors(self.n_factors, *values.shape)
         self.features_used_ = self._standardisation.used
@@ -204,7 +202,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def _sample(self, values: FloatArray) -> Posterior:
         """Run the chains as the parameters say."""
-        self.seed_ = secrets.randbits(63) if self.seed is None else int(self.seed)
+        self.seed_ = secrets.randbits(63) if self.random_state is None else int(self.random_state)
         adaptive = self.n_factors == "adaptive"
         plan = ChainSettings(
             n_factors=starting_number(*values.shape) if adaptive else int(self.n_factors),

@@ -140,8 +140,8 @@ def check_settings(settings: Mapping[str, object]) -> None:
     least = {"n_burn_in": 0, "n_draws": 4, "thin": 1, "n_chains": 1, "checkpoint_every": 1, "n_folds": 2}
     for name, number in least.items():
         check_whole(settings[name], name, least=number)
-    if settings["seed"] is not None:
-        check_whole(settings["seed"], "seed", least=0)
+    if settings["random_state"] is not None:
+        check_whole(settings["random_state"], "random_state", least=0)
 
 
 def check_parts(n_train: int, n_test: int, n_folds: int, *, with_covariates: tuple[bool, bool]) -> None:

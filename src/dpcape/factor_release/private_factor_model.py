@@ -15,6 +15,7 @@ from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.moment_sampler import sample_from_moment
 from dpcape.federation import Allowance, Federation
@@ -39,7 +40,7 @@ class PrivateFactorModel(FederatedEstimator):
         Probability, strictly between 0 and 1.
     n_burn_in, n_draws : int
         Sweeps before the first draw, and draws averaged.
-    seed : int
+    random_state : int
         Seed of the sampler, which is post-processing and protects nothing.
     kernel : str
         "numba", "lapack", or "auto" for numba where it is installed.
@@ -81,7 +82,7 @@ class PrivateFactorModel(FederatedEstimator):
     >>> from dpcape import Federation, Independent, in_process, rows
     >>> X = np.outer(np.linspace(-1, 1, 5000), [0.6, 0.0, 0.8])
     >>> fed = Federation(in_process({"lyon": rows(X, bound=1.0)}), protocol=Independent())
-    >>> model = PrivateFactorModel(1, epsilon=1.0, delta=1e-6, n_burn_in=50, n_draws=50, seed=0).fit(fed)
+    >>> model = PrivateFactorModel(1, epsilon=1.0, delta=1e-6, n_burn_in=50, n_draws=50, random_state=0).fit(fed)
     >>> np.abs(model.loadings_).round(1)
     array([[0.3, 0. , 0.5]])
     """
@@ -89,6 +90,7 @@ class PrivateFactorModel(FederatedEstimator):
     analysis: ClassVar[Analysis | None] = PRIVATE_FACTOR_MODEL
     _fitted: ClassVar[tuple[str, ...]] = ("n_factors_", "loadings_", "residual_variance_", "moment_", "noise_norm_")
 
+    @renamed_parameters(seed="random_state")
     def __init__(
         self,
         n_factors: int | str,
@@ -97,7 +99,7 @@ class PrivateFactorModel(FederatedEstimator):
         delta: float,
         n_burn_in: int = 300,
         n_draws: int = 300,
-        seed: int = 0,
+        random_state: int = 0,
         kernel: str = "auto",
     ) -> None:
         self.n_factors = n_factors
@@ -105,7 +107,7 @@ class PrivateFactorModel(FederatedEstimator):
         self.delta = delta
         self.n_burn_in = n_burn_in
         self.n_draws = n_draws
-        self.seed = seed
+        self.random_state = random_state
         self.kernel = kernel
 
     def _shares(self, federation: Federation) -> Sequence[float]:
@@ -128,7 +130,7 @@ class PrivateFactorModel(FederatedEstimator):
             self.n_factors_,
             n_burn_in=self.n_burn_in,
             n_draws=self.n_draws,
-            rng=np.random.default_rng(self.seed),
+            rng=np.random.default_rng(self.random_state),
             kernel=self.kernel,
         )
         self.loadings_ = posterior.loadings * unit

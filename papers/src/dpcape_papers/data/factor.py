@@ -76,7 +76,7 @@ def fit(
     data: FactorSubjects, n_factors: int | str, *, n_burn_in: int, n_draws: int, n_chains: int, seed: int
 ) -> tuple[FactorRelease, dict[str, float]]:
     """Return the fitted release, and the mean squared test errors of the release and its competitors."""
-    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=n_chains, seed=seed)
+    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=n_chains, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # Short chains.
         warnings.simplefilter("ignore", LassoWarning)  # Very small penalties among those tried by validation.
