@@ -31,6 +31,8 @@ from dpcape import (
 from dpcape.errors import DpcapeWarning
 
 NUMBERS = [f"x{number}" for number in range(5)]
+# Below one over the number of records of the largest study.
+DELTA = 1e-7
 CATEGORIES = ["sex", "arm", "stage"]
 COLUMNS = {**{name: (-4, 4) for name in NUMBERS}, **{name: ["a", "b", "c"] for name in CATEGORIES}}
 
@@ -44,7 +46,7 @@ def frame(n_records: int, seed: int) -> pd.DataFrame:
 
 def ours(frames: list[pd.DataFrame]) -> Summary:
     held = {f"site-{at}": table(part, columns=COLUMNS) for at, part in enumerate(frames)}
-    return Summary(by="stage", epsilon=1.0, delta=1e-5).fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
+    return Summary(by="stage", epsilon=1.0, delta=DELTA).fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
 
 
 def peers(frames: list[pd.DataFrame]) -> list[object]:
@@ -71,7 +73,7 @@ def three_views(n_records: int, seed: int) -> list[np.ndarray]:
 
 def our_components(held: list[list[np.ndarray]]) -> MultiCCA:
     sites = {f"site-{at}": views(*parts, bounds=(6.0, 6.0, 6.0)) for at, parts in enumerate(held)}
-    return MultiCCA(3, epsilon=1.0, delta=1e-5).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
+    return MultiCCA(3, epsilon=1.0, delta=DELTA).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
 
 
 def maxvar(held: list[list[np.ndarray]]) -> np.ndarray:
@@ -98,7 +100,7 @@ def our_contrasts(frames: list[pd.DataFrame]) -> MassUnivariate:
     levels = {name: {"levels": [0, 1]} for name in ("dx", "sex")}
     columns = {**dict.fromkeys(OUTCOMES, (-4, 4)), **levels, "age": (10, 90), "site": {"levels": list(range(4))}}
     held = {f"site-{at}": table(part, columns=columns) for at, part in enumerate(frames)}
-    model = MassUnivariate("dx", covariates=["age", "sex"], site="site", epsilon=1.0, delta=1e-5)
+    model = MassUnivariate("dx", covariates=["age", "sex"], site="site", epsilon=1.0, delta=DELTA)
     return model.fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
 
 
@@ -120,7 +122,7 @@ def pooled_contrasts(frames: list[pd.DataFrame]) -> list[float]:
 
 def our_correlations(frames: list[pd.DataFrame]) -> Correlation:
     sites = {f"site-{at}": rows(part, ranges=[(-6, 6)] * part.shape[1]) for at, part in enumerate(frames)}
-    return Correlation(epsilon=1.0, delta=1e-5).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
+    return Correlation(epsilon=1.0, delta=DELTA).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
 
 
 def correlations(n_records: int) -> None:
@@ -131,7 +133,7 @@ def correlations(n_records: int) -> None:
 
 def our_pairs(held: list[list[np.ndarray]]) -> PLS:
     sites = {f"site-{at}": views(*parts[:2], bounds=(6.0, 6.0)) for at, parts in enumerate(held)}
-    return PLS(3, epsilon=1.0, delta=1e-5).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
+    return PLS(3, epsilon=1.0, delta=DELTA).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
 
 
 def pairs(n_records: int) -> None:
@@ -153,7 +155,7 @@ def followed(n_records: int, seed: int) -> pd.DataFrame:
 
 def our_curves(frames: list[pd.DataFrame]) -> KaplanMeier:
     held = {f"site-{at}": table(part, columns=FOLLOWED) for at, part in enumerate(frames)}
-    model = KaplanMeier(by="arm", epsilon=1.0, delta=1e-5)
+    model = KaplanMeier(by="arm", epsilon=1.0, delta=DELTA)
     return model.fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
 
 
@@ -185,7 +187,7 @@ def visits(n_records: int, seed: int, family: str) -> tuple[np.ndarray, np.ndarr
 def our_model(held: list[tuple[np.ndarray, np.ndarray]], family: str) -> GeneralizedLinearModel:
     target = {"response": (0, MOST_VISITS)} if family == "poisson" else {"classes": [0, 1]}
     sites = {f"site-{at}": labelled(X, y, bound=1.2, **target) for at, (X, y) in enumerate(held)}
-    model = GeneralizedLinearModel(family, epsilon=1.0, delta=1e-5)
+    model = GeneralizedLinearModel(family, epsilon=1.0, delta=DELTA)
     return model.fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
 
 
@@ -235,7 +237,7 @@ def with_covariates(n_records: int, seed: int) -> pd.DataFrame:
 def our_ratios(frames: list[pd.DataFrame]) -> Cox:
     columns = {"survival": FOLLOWED["survival"], **dict.fromkeys(COVARIATES, (-4, 4))}
     held = {f"site-{at}": table(part, columns=columns) for at, part in enumerate(frames)}
-    model = Cox(COVARIATES, epsilon=1.0, delta=1e-5)
+    model = Cox(COVARIATES, epsilon=1.0, delta=DELTA)
     return model.fit(Federation(in_process(held), protocol=Cape(n_colluding=1)))
 
 
@@ -255,7 +257,7 @@ def our_sites(frames: list[pd.DataFrame]) -> list[dict[str, np.ndarray]]:
     columns = {**dict.fromkeys(NUMBERS, (-5, 5)), "site": {"levels": list(range(4))}}
     held = {f"site-{at}": table(part, columns=columns) for at, part in enumerate(frames)}
     federation = Federation(in_process(held), protocol=Cape(n_colluding=1))
-    model = Harmonise("site", epsilon=1.0, delta=1e-5).fit(federation)
+    model = Harmonise("site", epsilon=1.0, delta=DELTA).fit(federation)
     return [model.transform(part) for part in frames]
 
 
@@ -290,7 +292,7 @@ def main() -> None:
         show(
             f"MassUnivariate, 68 outcomes, four sites of {n_records} / numpy", times["ours"] / times["numpy"], "<= 1.5"
         )
-    for n_records in (2500, 25_000):
+    for n_records in (2500, 25_000, 250_000):
         frames = [scanned(n_records, site) for site in range(4)]
         times = cpu_times(
             {"ours": lambda frames=frames: our_sites(frames), "pandas": lambda frames=frames: pooled_sites(frames)}

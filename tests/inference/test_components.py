@@ -16,7 +16,16 @@ import pytest
 from experiments.intervals import components as cells
 
 from dpcape import CCA, PCA, Exact, Federation, Independent, Mean, Replay, in_process, rows, views
-from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
+from dpcape.postprocessing.component_tests import (
+    MomentNoise,
+    UnrelatedViews,
+    component_p_values,
+    correlation_of_noise,
+    correlation_p_values,
+    moment_error,
+    operator_norms,
+    quantile,
+)
 from dpcape.postprocessing.eigen import all_eigen
 from dpcape.postprocessing.verdicts import DETERMINED
 
@@ -173,3 +182,26 @@ def test_automatic_components_are_those_the_test_finds() -> None:
     X = generator.normal(size=(4000, 6)) * [3.0, 2.0, 0.5, 0.5, 0.5, 0.5] / 6
     made = Federation(in_process({"here": rows(X, bound=1.5)}), protocol=Exact())
     assert len(PCA("auto", epsilon=1.0, delta=1e-5).fit(made).components_) == 2
+
+
+@pytest.mark.parametrize(("n_x", "n_y"), [(4, 4), (3, 6), (7, 2)])
+def test_pairs_are_counted_against_every_draw(n_x: int, n_y: int) -> None:
+    """Draws that a bound rules out are not decomposed: p-values are those of all of them."""
+    generator = np.random.default_rng(5)
+    draws = generator.standard_normal((400, n_x, n_y))
+    left = np.linalg.qr(generator.standard_normal((n_x, n_x)))[0]
+    right = np.linalg.qr(generator.standard_normal((n_y, n_y)))[0]
+    strong = np.zeros((n_x, n_y))
+    np.fill_diagonal(strong, [9.0, 5.2, 2.0][: min(n_x, n_y)] + [0.0] * (min(n_x, n_y) - 3))
+    released = left @ strong @ right.T
+    found = correlation_p_values(released, UnrelatedViews(draws), 2)
+    turned_x, values, turned_y = np.linalg.svd(released)
+    norms = operator_norms(turned_x[:, 1:].T @ draws @ turned_y[1:].T)
+    margin = _margin_of(draws)
+    assert found[1] == pytest.approx(max(found[0], (1 + np.sum(margin * norms >= values[1])) / 401))
+
+
+def _margin_of(draws: Any) -> float:
+    """Return the factor by which norms of draws are multiplied."""
+    small = draws / 100
+    return correlation_of_noise(UnrelatedViews(small)) / quantile(operator_norms(small))

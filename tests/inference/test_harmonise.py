@@ -100,6 +100,25 @@ def test_records_of_unknown_sites_and_missing_values_stay_as_they_are() -> None:
         model.transform({"x0": [0.1], "site": [1]})
 
 
+def test_tables_of_several_sites_are_harmonised_record_by_record() -> None:
+    """Text, numbers that are written alike, and a table of one site: each record as if it were alone."""
+    rows, site = experiment.simulated(3, 2000, 2, np.random.default_rng(4))
+    _, model = experiment.harmonised(rows, site, 5.0, 4)
+    names, raw = ["2", "0", "elsewhere", "1", "0"], np.linspace(-0.4, 0.4, 5)
+    together = model.transform({"x0": raw, "x1": raw, "site": np.array(names, dtype=object)})
+    for at, name in enumerate(names):
+        alone = model.transform({"x0": raw[[at]], "x1": raw[[at]], "site": [name]})
+        assert alone["x1"][0] == together["x1"][at]
+        if name != "elsewhere":
+            place = int(name)
+            expected = (
+                model.centre_[0] + (raw[at] - model.centre_[0] - model.location_[place, 0]) / model.scale_[place, 0]
+            )
+            assert together["x0"][at] == pytest.approx(expected)
+    numbers = model.transform({"x0": raw[:1], "x1": raw[:1], "site": np.array([2])})
+    assert numbers["x0"][0] == together["x0"][0]
+
+
 def test_a_later_analysis_keeps_its_diameter_for_harmonised_records() -> None:
     """Each record is moved by public numbers alone, so that replacing one changes one."""
     rows, site = experiment.simulated(3, 2000, 2, np.random.default_rng(5))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmonised_columns
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.site_release import OfSites
 from dpcape.federation import Allowance, Federation
@@ -183,14 +183,15 @@ class Harmonise(OfSites):
             raise InvalidParameter(
                 f"data must have the columns of the fit; {', '.join(missing)} is missing. Add what is missing."
             )
-        places = {str(name): at for at, name in enumerate(self.sites_)}
-        codes = np.array([places.get(str(entry), -1) for entry in found[self.site].tolist()], dtype=np.intp)
-        is_known = codes >= 0
+        codes = _places_of(found[self.site], self.sites_)
+        # One line per site, and a last one, found by the place -1, that leaves records as they are.
+        slopes = np.vstack([1 / self.scale_, np.ones(len(self.columns_))])
+        offsets = np.vstack(
+            [self.centre_ - (self.centre_ + self.location_) / self.scale_, np.zeros(len(self.columns_))]
+        )
         for at, name in enumerate(self.columns_):
-            values = np.array(found[str(name)], dtype=np.float64)
-            location, ratio = self.location_[codes[is_known], at], self.scale_[codes[is_known], at]
-            centre = self.centre_[at]
-            values[is_known] = centre + (values[is_known] - centre - location) / ratio
+            values = np.asarray(found[str(name)], dtype=np.float64) * slopes[:, at].take(codes)
+            values += offsets[:, at].take(codes)
             found[str(name)] = values
         return found
 
@@ -205,3 +206,16 @@ class Harmonise(OfSites):
         """Return location and scale of the sites as plain text."""
         check_is_fitted(self, "guarantee_")
         return harmonise_text(self)
+
+
+def _places_of(entries: AnyArray, names: AnyArray) -> IntArray:
+    """Return the position of every entry among the names, -1 for one that is not among them; one number if all agree.
+
+    Entries are compared as text, each different one once.
+    """
+    known = {str(name): at for at, name in enumerate(names)}
+    listed = entries.tolist()
+    places = {entry: known.get(str(entry), -1) for entry in set(listed)}
+    if len(places) == 1:
+        return np.array([*places.values()], dtype=np.intp)
+    return np.fromiter(map(places.__getitem__, listed), dtype=np.intp, count=len(listed))

@@ -89,15 +89,17 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
         n_sites, n_columns = self._read.n_sites, self._read.n_columns
         counts, sums, squares = np.zeros(n_sites), np.zeros((n_sites, n_columns)), np.zeros((n_sites, n_columns))
         for block in records.coded_blocks(_BLOCK):
-            places, sites = self._read.rows(block)
+            rows, sites = self._read.rows(block)
             with np.errstate(all="ignore"):
-                rows = (places - self._centre) / self._scale
+                rows -= self._centre
+                rows /= self._scale
             # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
             np.clip(rows, -_LARGEST, _LARGEST, out=rows)
             clip_to_ball(rows)
-            counts += np.bincount(sites, minlength=n_sites)
-            for site in np.unique(sites):
-                chosen = rows[sites == site]
+            found = np.bincount(sites, minlength=n_sites)
+            counts += found
+            for site in np.flatnonzero(found):
+                chosen = rows if found[site] == len(rows) else rows[sites == site]
                 sums[site] += chosen.sum(axis=0)
                 squares[site] += np.einsum("ij,ij->j", chosen, chosen)
         return np.concatenate([WEIGHT * counts, sums.ravel(), WEIGHT * squares.ravel()])
