@@ -12,7 +12,7 @@ import pytest
 from dpcape import PCA, Cape, Federation, Independent, Ledger, in_process, rows
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import second_moment
+from dpcape.statistics import fourth_moment, second_moment
 from dpcape.transport import limits
 
 WIDE = 60_000
@@ -96,3 +96,14 @@ def test_a_fit_needs_no_more_memory_than_is_asked_for() -> None:
 def test_a_statistic_of_usual_size_passes() -> None:
     federation = Federation(in_process({"a": rows(np.eye(3), bound=1.0)}), protocol=Independent())
     assert federation.allow(1.0, 1e-5).plan(second_moment(federation.facts)).mus["a"] > 0
+
+
+@pytest.mark.parametrize("clip", [1e-77, 1e-55, 1e55, 1e76])
+def test_totals_that_lose_digits_or_overflow_are_refused_before_any_charge(clip: float) -> None:
+    """The bound of their rounding would be false, or a site would refuse because of what its records are."""
+    ledger = Ledger()
+    line = in_process({"a": rows(np.eye(3), bound=1.0)}, ledgers={"a": ledger})
+    federation = Federation(line, protocol=Independent())
+    with pytest.raises(InvalidParameter, match="diameter of the release 'fourth_moment'"):
+        federation.allow(1.0, 1e-5).mean(fourth_moment(federation.facts, np.eye(3, 2), clip=clip))
+    assert not ledger.charges

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
-from dpcape.errors import AllowanceExceeded, LedgerRefused, ProtocolError
+from dpcape.errors import AllowanceExceeded, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols import Protocol
@@ -300,16 +300,19 @@ def test_messages_of_other_protocols_are_refused() -> None:
         assert bench.untouched
 
 
-def test_an_unexpected_failure_is_told_by_its_kind_alone(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", [ValueError, InvalidParameter])
+def test_a_failure_while_records_are_read_is_told_by_its_kind_alone(
+    kind: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
     class Leaky(Spy):
         def feature_blocks(self, size: int) -> Iterator[Any]:
-            raise ValueError("row 17 holds 3.14159")
+            raise kind("row 17 holds 3.14159")
 
     bench = Bench(Independent())
     bench.site._records = Leaky(FOUR[NAMES[0]])
     bench.open()
     text = refusal(bench.say(m.Submit(request=bench.request())))
-    assert text == "the site failed with ValueError; see its log."
+    assert text == f"the site failed with {kind.__name__}; see its log."
     assert "row 17" in caplog.text  # the site's own log, which does not travel
     # It had been charged and counted by then, and stays so.
     assert "happened before" in refusal(bench.say(m.Submit(request=bench.request())))

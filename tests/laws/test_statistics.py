@@ -198,6 +198,18 @@ def test_an_invalid_unit_contributes_nothing(case: Case) -> None:
     assert np.linalg.norm(apart) <= 4 * error_of(case, 40)
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore:invalid value:RuntimeWarning")
+def test_a_block_without_a_valid_unit_makes_no_difference(case: Case, capfd: pytest.CaptureFixture[str]) -> None:
+    """A site must not fail, or complain, because the last record, in a block by itself, is invalid."""
+    records = case.records(np.full((1, case.n_parameters), np.nan))
+    if records.n_invalid == 0:
+        pytest.skip("this kind of units cannot be invalid")
+    capfd.readouterr()
+    assert not case.statistic().total(records).any()
+    assert "".join(capfd.readouterr()) == ""
+
+
 @each_case
 def test_the_rounding_of_both_totals_is_in_the_sensitivity(case: Case) -> None:
     statistic = case.statistic()

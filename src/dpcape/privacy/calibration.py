@@ -25,6 +25,8 @@ from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_res
 # own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
 _RANGE = 2.0**62
+# Bounds of rounding are relative: they hold only as long as no number of a total's size overflows or loses digits.
+_SMALLEST_DIAMETER, _LARGEST_DIAMETER = 2.0**-700, 2.0**700
 
 
 class Released(Interface):
@@ -198,6 +200,7 @@ class NoisePlans:
 
     def plan(self, release: int, statistic: Released) -> ReleaseNoise:
         """Return what :func:`plan_release` returns."""
+        _check_diameter(statistic)
         key = (self._terms.shares[release], *_extent(statistic, self._terms))
         if key not in self._known:
             self._known[key] = plan_release(self._terms, release, statistic, self._scheme)
@@ -222,6 +225,7 @@ def noise_ratio(scheme: Scheme, n_sites: int) -> float:
 
 def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme) -> ReleaseNoise:
     """Return the noise of release number ``release``; a pure function of public facts."""
+    _check_diameter(statistic)
     sites = terms.sites
     if not terms.epsilons:
         return _plan_without_noise(terms, statistic)
@@ -254,6 +258,16 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
         gap=_gap(statistic.released_size, own, shared, step),
         tail=tail,
     )
+
+
+def _check_diameter(statistic: Released) -> None:
+    """Refuse a statistic whose totals a double-precision number may not hold with all its digits."""
+    # Written so that NaN is refused.
+    if not _SMALLEST_DIAMETER <= statistic.diameter <= _LARGEST_DIAMETER:
+        raise InvalidParameter(
+            f"The diameter of the release {statistic.name!r} must be between {_SMALLEST_DIAMETER:.0e} and "
+            f"{_LARGEST_DIAMETER:.0e}; got {statistic.diameter:g}. Choose a bound or a clip nearer to one."
+        )
 
 
 def _gap(size: int, own: FloatArray, shared: FloatArray, step: float) -> float:

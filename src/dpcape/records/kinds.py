@@ -3,6 +3,9 @@
 Every kind gives out its records only as blocks in which the public bounds hold. Labelled rows come, where asked for,
 with the factors by which they were shortened. Blocks live in a buffer that is used again for the next block: use a
 block before asking for the next, and copy it to keep it.
+
+A block without a valid record is given out by `all_blocks` alone. Code that fails on an empty block would otherwise
+make a site fail where, for example, the last record by itself is invalid, and tell about that record without noise.
 """
 
 from __future__ import annotations
@@ -67,6 +70,10 @@ class Records:
 
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over clipped rows, (at most `size`, n_features); the buffer is used again."""
+        return (block for block in Records.all_blocks(self, size) if len(block))
+
+    def all_blocks(self, size: int = 1024) -> Iterator[Any]:
+        """Return the same as `blocks`, those without a valid record included: blocks follow from positions alone."""
         return (self._filled(start, stop, buffer) for start, stop, buffer in self._spans(checked_size(size)))
 
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -74,7 +81,8 @@ class Records:
         for start, stop, buffer in self._spans(checked_size(size)):
             block, factors = buffer[: stop - start], np.ones(stop - start)
             valid = self._fill(start, stop, block, factors)
-            yield (block, factors) if valid.all() else (block[valid], factors[valid])
+            if valid.any():
+                yield (block, factors) if valid.all() else (block[valid], factors[valid])
 
     def _spans(self, size: int) -> Iterator[tuple[int, int, FloatArray]]:
         """Yield where blocks start and stop, and the buffer they share."""
@@ -162,6 +170,10 @@ class Labelled(Records):
 
     def blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray]]:
         """Return an iterator over (rows, targets); codes are positions in the public list of classes."""
+        return (pair for pair in self.all_blocks(size) if len(pair[0]))
+
+    def all_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray]]:
+        """Return the same as `blocks`, those without a valid record included."""
         return (self._pair(*span) for span in self._spans(checked_size(size)))
 
     def weighted_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray, FloatArray]]:
@@ -169,7 +181,8 @@ class Labelled(Records):
         for start, stop, buffer in self._spans(checked_size(size)):
             block, targets, factors = buffer[: stop - start], self._targets.read(start, stop), np.ones(stop - start)
             valid = self._features.fill(start, stop, block, factors) & self._targets.valid(start, stop)
-            yield (block, targets, factors) if valid.all() else (block[valid], targets[valid], factors[valid])
+            if valid.any():
+                yield (block, targets, factors) if valid.all() else (block[valid], targets[valid], factors[valid])
 
     def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, AnyArray]:
         block, targets = buffer[: stop - start], self._targets.read(start, stop)
@@ -255,12 +268,20 @@ class Subjects(Records):
 
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return the same as `blocks`."""
+        self._require_time_points()
+        return super().feature_blocks(size)
+
+    def all_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return the same as `blocks`, those without a valid time point included."""
+        self._require_time_points()
+        return super().all_blocks(size)
+
+    def _require_time_points(self) -> None:
         if self.unit != "record":
             raise InvalidParameter(
                 "unit must be 'record' to go through single time points; got 'subject'. Use each_subject(), "
                 "and a statistic that treats a subject as one contribution."
             )
-        return super().feature_blocks(size)
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         position = start

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from dpcape import protocols
 from dpcape._version import __version__
-from dpcape.arrays import IntArray
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.noise import NoiseSource
@@ -258,7 +258,7 @@ class Site:
         """Public facts of the records."""
         return self._facts
 
-    def _total(self, statistic: AnyStatistic) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def _total(self, statistic: AnyStatistic) -> FloatArray:
         return released_total(statistic, self._records, self.contributor)
 
     def search(self, statistic: AnyStatistic, request: Request) -> None:
@@ -353,13 +353,21 @@ class _Guarded:
             ledger.charge(self._site._charge(self.terms))
         ledger.next_release(self.terms.allowance, request.release)
         # Records are read from here on, and only here.
-        total = self._site._total(statistic) * self.terms.coefficient(self.name)
+        total = self._computed(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
             raise ProtocolError(
                 "The release failed because the statistic's total is not a finite vector of its size. The"
                 " site sent nothing. Correct the statistic."
             )
         return on_grid(total, plan.step)
+
+    def _computed(self, statistic: AnyStatistic) -> FloatArray:
+        """Return the total; if records are refused while they are read, the words stay here, as of other failures."""
+        try:
+            return self._site._total(statistic)
+        except DpcapeError as error:
+            _log.exception("%s could not compute a total", self.name)
+            raise ProtocolError(f"the site failed with {type(error).__name__}; see its log.") from error
 
     def noise(self, *labels: str | int) -> NoiseSource:
         return self._noise.child(*labels)

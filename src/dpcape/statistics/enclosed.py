@@ -148,10 +148,11 @@ class Enclosed(Statistic[Any, FloatArray]):  # type: ignore[explicit-any]  # rec
     def counted_total(self, records: Any, contributor: Contributor) -> tuple[FloatArray, int]:  # type: ignore[explicit-any]  # known when it runs
         """Return the packed sum, and how many records are in it: valid ones for which there was an answer.
 
-        Blocks follow from positions, so that replacing a record changes one block.
+        Blocks follow from positions, so that replacing a record changes one block, and each takes its fixed time even
+        if none of its records is valid.
         """
         total, n_counted = np.zeros(self.size), 0
-        for whole in records.blocks(self.enclosure.block):
+        for whole in records.all_blocks(self.enclosure.block):
             block = tuple(part.copy() for part in (whole if isinstance(whole, tuple) else (whole,)))
             part, n_answered = self._part(contributor.contributions(self, records.facts(), block), len(block[0]))
             total += part

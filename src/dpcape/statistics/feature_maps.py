@@ -198,10 +198,12 @@ def feature_blocks(
     chosen = feature_map(features)
     most_blocks = _MOST_KEPT // (BLOCK_ROWS * chosen.width(n_features))
     blocks: list[tuple[FloatArray, IntArray]] = []
-    for number, (block, codes) in enumerate(records.blocks(BLOCK_ROWS)):
+    n_blocks = 0
+    for block, codes in records.blocks(BLOCK_ROWS):
         made = chosen.mapped(block), codes.copy()
-        if number < most_blocks:
+        if n_blocks < most_blocks:
             blocks.append(made)
+        n_blocks += 1
         yield made
-    if number < most_blocks:
+    if n_blocks <= most_blocks:
         _KEPT[records] = (features, blocks)
