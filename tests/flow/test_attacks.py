@@ -105,8 +105,9 @@ def test_sites_asked_for_different_statistics_do_not_open(protocol: Protocol) ->
 def test_sites_told_different_sums_do_not_open() -> None:
     def lie(site: str, message: m.ToSite) -> m.ToSite:
         if site == VICTIM and isinstance(message, m.Submit):
-            agreed = np.array(message.agreed.decode()) + 1
-            return msgspec.structs.replace(message, agreed=m.Array.of(agreed))
+            agreed = message.agreed.decode() + np.uint64(1)
+            sent = m.Array.of_words(agreed, message.request.plan.word_bytes)
+            return msgspec.structs.replace(message, agreed=sent)
         return message
 
     line, federation = tampered(CAPE, lie)
@@ -126,7 +127,7 @@ def test_a_small_roster_is_refused_at_the_draw_and_serves_no_release() -> None:
     with pytest.raises(DpcapeError):
         private.mean(second_moment(federation.facts))
     request = line.of_kind("Draw")[0].message.request
-    zeros = m.Array.of(np.zeros(6, dtype=np.int64))
+    zeros = m.Array.of_words(np.zeros(6, dtype=np.uint64), request.plan.word_bytes)
     submit = m.Submit(request=request, attempt=0, roster=(VICTIM,), agreed=zeros)
     assert isinstance(say(line, VICTIM, submit, private._terms.allowance), m.Refused)
     assert not line.inner.site(VICTIM).ledger.charges
@@ -174,7 +175,7 @@ def test_a_new_session_does_not_bring_a_release_back(protocol: Protocol) -> None
     line, allowance = finished(protocol)
     restart(line, allowance)
     request = line.of_kind("Submit")[0].message.request
-    zeros = m.Array.of(np.zeros(6, dtype=np.int64))
+    zeros = m.Array.of_words(np.zeros(6, dtype=np.uint64), request.plan.word_bytes)
     for attempt in (0, 1, 7):
         for message in (
             m.Draw(request=request, attempt=attempt, roster=NAMES),
@@ -195,7 +196,7 @@ def test_a_session_begun_between_draw_and_release_costs_nothing() -> None:
     allowance = private._terms.allowance
     restart(line, allowance)
     request = line.of_kind("Draw")[0].message.request
-    zeros = m.Array.of(np.zeros(6, dtype=np.int64))
+    zeros = m.Array.of_words(np.zeros(6, dtype=np.uint64), request.plan.word_bytes)
     submit = m.Submit(request=request, attempt=0, roster=NAMES, agreed=zeros)
     assert isinstance(say(line, VICTIM, submit, allowance), m.Refused)
     assert not line.inner.site(VICTIM).ledger.charges

@@ -339,7 +339,10 @@ numbers = st.integers(-2, 4) | st.sampled_from([2**31, 2**63 - 1, -(2**63)])
 arrays = st.sampled_from(
     [
         m.Array.of(np.zeros(6, dtype=np.int64)),
-        m.Array.of(np.full(6, 2**62, dtype=np.int64)),
+        m.Array.of_words(np.zeros(6, dtype=np.uint64), 6),
+        m.Array.of_words(np.full(6, 2**62 + 2**47, dtype=np.uint64), 6),
+        m.Array.of_words(np.full(6, 2**62, dtype=np.uint64), 8),
+        m.Array(dtype="<u6", shape=(2,), data=bytes(11)),
         m.Array.of(np.zeros(6)),
         m.Array(dtype="<i8", shape=(-1,), data=b""),
         m.Array(dtype="<i8", shape=(2**40,), data=b""),

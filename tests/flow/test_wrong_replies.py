@@ -62,7 +62,8 @@ WRONG = {
     "short": np.zeros(5, dtype=np.int64),
     "real numbers": np.zeros(6),
     "a matrix": np.zeros((2, 3), dtype=np.int64),
-    "short words": np.zeros(5, dtype=np.uint64),
+    "too few words": np.zeros(5, dtype=np.uint64),
+    "longer words": np.zeros(6, dtype=np.uint64),
 }
 ALL = [Independent(), Cape(n_colluding=1), SecureSum(n_colluding=1), Dealer(n_colluding=1)]
 
@@ -109,7 +110,9 @@ def test_a_refusal_is_raised_with_its_kind_and_its_site() -> None:
 # The agreed sum at a site.
 
 
-@pytest.mark.parametrize("agreed", [None, np.zeros(6), np.zeros(5, dtype=np.int64)], ids=["none", "real", "short"])
+@pytest.mark.parametrize(
+    "agreed", [None, np.zeros(6), np.zeros(6, dtype=np.uint64)], ids=["none", "real", "longer words"]
+)
 def test_an_agreed_sum_of_another_form_is_refused(agreed: Any) -> None:
     refused = _submit_changed(lambda submit: {"agreed": None if agreed is None else m.Array.of(agreed)})
     assert "agreed sum" in refused

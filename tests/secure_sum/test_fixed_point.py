@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpcape.errors import InvalidParameter
-from dpcape.secure_sum import check_range, from_ring, to_ring, zero_sum_share
+from dpcape.secure_sum import check_range, from_ring, packed, to_ring, unpacked, zero_sum_share
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -26,6 +26,26 @@ def test_ring_and_back(values: np.ndarray) -> None:
     words = to_ring(values)
     assert words.dtype == np.uint64
     np.testing.assert_array_equal(from_ring(words), values)
+
+
+@given(st.lists(st.integers(-(2**47), 2**47 - 1), min_size=1, max_size=6), st.integers(0, 2**64 - 1))
+def test_sums_of_short_words_are_exact_and_carry_48_bits(values: list[int], mask: int) -> None:
+    """Masked modulo 2^64, sent without the upper 16 bits: the sum is that of the integers."""
+    total = np.array(values, dtype=np.int64)
+    masks = np.full(total.size, mask, dtype=np.uint64)
+    sent = [packed(to_ring(total // 2) + masks), packed(to_ring(total - total // 2) - masks)]
+    assert [len(data) for data in sent] == [6 * total.size] * 2
+    received = [unpacked(data) for data in sent]
+    assert max(int(words.max()) for words in received) < 2**48
+    np.testing.assert_array_equal(from_ring(received[0] + received[1], 6), total)
+
+
+@pytest.mark.parametrize("value", [2**47 - 1, -(2**47), 0, -1])
+def test_short_words_at_the_ends_of_their_range(value: int) -> None:
+    words = unpacked(packed(to_ring(np.array([value]))))
+    assert from_ring(words, 6).tolist() == [value]
+    beyond = to_ring(np.array([2**47]))
+    assert from_ring(unpacked(packed(beyond)), 6).tolist() == [-(2**47)]  # why a plan keeps a factor of two
 
 
 @given(st.integers(1, 200), st.data())

@@ -12,7 +12,7 @@ from dpcape.federation.federation import Federation
 from dpcape.federation.kept_releases import KeptReleases, same_terms
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.protocols.protocol import Outcome
-from dpcape.transport.messages import Describe, Request, decode_to_site
+from dpcape.transport.messages import Describe, Request, decode_to_site, kept_description
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 
@@ -88,7 +88,7 @@ class _Remembered(Transport):
 
     def __init__(self, described: Mapping[str, bytes], dealers: Mapping[str, bytes]) -> None:
         self._sites, self._dealers = tuple(sorted(described)), tuple(dealers)
-        self._described = {**described, **dealers}
+        self._described = {name: kept_description(data) for name, data in {**described, **dealers}.items()}
 
     @property
     def sites(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, epsilon_reserve, tail_reserve
+from dpcape.secure_sum.fixed_point import SHORT_BYTES, WORD_BYTES
 
 # own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
@@ -91,6 +92,8 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         The mu of the release for each site, against the worst coalition.
     gap, tail : float
         What integer noise adds to epsilon and delta (docs/noise.md).
+    word_bytes : int
+        Bytes of each masked word on the wire: 6 where every sum is known to fit into 48 bits, otherwise 8.
     """
 
     step: float
@@ -100,6 +103,7 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     mus: dict[str, float]
     gap: float
     tail: float
+    word_bytes: int = WORD_BYTES
 
     def own_steps(self, site: str) -> float:
         """Return the scale of the site's own noise, in grid steps."""
@@ -115,7 +119,7 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         A site uses its own result in any case, so the tolerance costs no privacy; the grid must be the same.
         """
         mine, others = (msgspec.structs.astuple(plan)[1:] for plan in (self, other))
-        return self.step == other.step and all(
+        return (self.step, self.word_bytes) == (other.step, other.word_bytes) and all(
             _are_close(left, right) for left, right in zip(mine, others, strict=True)
         )
 
@@ -239,8 +243,9 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
     # Rounding a total to the grid moves each coordinate by at most half a step: one step between two totals.
     sensitivities = exact + step * math.sqrt(statistic.released_size)
     own, shared, spent = calibrate(scheme, sensitivities, mus)
-    if not _fits(_range_needed(terms, statistic, own, shared), own, shared, step, slack=2.0):
-        raise _does_not_fit(statistic, _range_needed(terms, statistic, own, shared), own)
+    needed = _range_needed(terms, statistic, own, shared)
+    if not _fits(needed, own, shared, step, slack=2.0):
+        raise _does_not_fit(statistic, needed, own)
     n_draws = (2 if shared.any() else 1) * len(sites) * statistic.released_size
     tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
     if tail > tail_reserve(terms.delta) / len(terms.shares):
@@ -257,6 +262,7 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
         mus=dict(zip(sites, spent.tolist(), strict=True)),
         gap=_gap(statistic.released_size, own, shared, step),
         tail=tail,
+        word_bytes=_word_bytes(needed / step),
     )
 
 
@@ -280,6 +286,11 @@ def _fits(needed: float, own: FloatArray, shared: FloatArray, step: float, slack
     """Return whether sums fit into 64 bits and every draw into the sampler's range."""
     largest = max(float(own.max()), float(shared.max()))
     return needed / step < slack * _RANGE and largest / step <= slack * LARGEST_SCALE / 2
+
+
+def _word_bytes(steps: float) -> int:
+    """Return the bytes of a masked word for sums of up to `steps` in absolute value, with a factor of two to spare."""
+    return SHORT_BYTES if 2.0 * steps < 2.0 ** (8 * SHORT_BYTES - 1) else WORD_BYTES
 
 
 def _grid_step(terms: Terms, statistic: Released, own: FloatArray, shared: FloatArray) -> float:

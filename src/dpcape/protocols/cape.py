@@ -32,6 +32,7 @@ from dpcape.protocols.secure_session import (
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
 from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum, to_ring, zero_sum_share
+from dpcape.secure_sum.fixed_point import WORD_BYTES
 from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Unmask, Vector
 
 
@@ -120,18 +121,20 @@ class Cape(ZeroSum):
 class _CapeCoordinator(SessionCoordinator):
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         gathered = self._next_round(len(self._terms.shares) - request.release)
-        roster, attempt, agreed = self._agree(request, size)
-        submit = Submit(request=request, attempt=attempt, roster=roster, agreed=Array.of(agreed))
+        word_bytes = plan.word_bytes
+        roster, attempt, agreed = self._agree(request, size, word_bytes)
+        sent = Array.of_words(to_ring(agreed), word_bytes)
+        submit = Submit(request=request, attempt=attempt, roster=roster, agreed=sent)
         replies, missing = self._ask_all(roster, lambda _: submit, Vector)
         self._require_enough(tuple(replies), "had sent their release")
         for site, reply in replies.items():
-            gathered.add_covered(site, words_of(reply, site, size))
+            gathered.add_covered(site, words_of(reply, site, size, word_bytes))
         if self._lost(missing):
-            self._correct(gathered, request.release, tuple(replies), size)
+            self._correct(gathered, request.release, tuple(replies), size, word_bytes)
         self._settle(gathered, request.release, agreement(request, roster, agreed))
-        return Outcome(total=self._sum(gathered, roster, agreed), survivors=gathered.survivors)
+        return Outcome(total=self._sum(gathered, roster, agreed, word_bytes), survivors=gathered.survivors)
 
-    def _agree(self, request: Request, size: int) -> tuple[tuple[str, ...], int, IntArray]:
+    def _agree(self, request: Request, size: int, word_bytes: int) -> tuple[tuple[str, ...], int, IntArray]:
         """Return the sum of fresh draws of all present sites; a lost site means a new attempt with new draws."""
         attempt = 0
         while True:
@@ -139,30 +142,34 @@ class _CapeCoordinator(SessionCoordinator):
             self._require_enough(roster, "were present when noise was agreed")
             replies, missing = self._ask_draws(Draw(request=request, attempt=attempt, roster=roster))
             if not self._lost(missing):
-                masked = {site: words_of(reply, site, size) for site, reply in replies.items()}
-                return roster, attempt, self._read("sum of draws", "", from_ring(retry_sum(roster, masked)))
+                masked = {site: words_of(reply, site, size, word_bytes) for site, reply in replies.items()}
+                total = from_ring(retry_sum(roster, masked), word_bytes)
+                return roster, attempt, self._read("sum of draws", "", total)
             attempt += 1
 
     def _ask_draws(self, message: Draw) -> tuple[dict[str, Vector], tuple[str, ...]]:
         return self._ask_all(message.roster, lambda _: message, Vector)
 
-    def _correct(self, gathered: RecoverRound, release: int, present: tuple[str, ...], size: int) -> None:
+    def _correct(
+        self, gathered: RecoverRound, release: int, present: tuple[str, ...], size: int, word_bytes: int
+    ) -> None:
         """Ask the remaining sites for their draws under recoverable masks; the sites that answer are the survivors."""
         replies, missing = self._ask_all(present, lambda _: Correct(release=release), Vector)
         self._lost(missing)
         self._require_enough(tuple(replies), "could take part in the correction")
         for site, reply in replies.items():
-            gathered.add_masked(site, words_of(reply, site, size))
+            gathered.add_masked(site, words_of(reply, site, size, word_bytes))
 
-    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: IntArray) -> IntArray:
+    def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: IntArray, word_bytes: int) -> IntArray:
         """Return the sum of the survivors' releases, with the remainder of their draws cancelled."""
-        releases = [self._read("release", site, from_ring(words)) for site, words in gathered.releases().items()]
+        released = gathered.releases().items()
+        releases = [self._read("release", site, from_ring(words, word_bytes)) for site, words in released]
         total: IntArray = np.sum(releases, axis=0)
         if len(gathered.survivors) == len(roster):
             return total
         ranks = [sorted(roster).index(site) for site in gathered.survivors]
         taken = np.sum([zero_sum_share(agreed, len(roster), rank=rank) for rank in ranks], axis=0)
-        correction = self._read("correction", "", from_ring(gathered.total()))
+        correction = self._read("correction", "", from_ring(gathered.total(), word_bytes))
         corrected: IntArray = total - (correction - taken)
         return corrected
 
@@ -174,6 +181,7 @@ class _CapeSite(SessionSite):
         self._attempt = -1
         self._roster: tuple[str, ...] = ()
         self._drawn: IntArray | None = None
+        self._word_bytes = WORD_BYTES
         self._context = b""
 
     def answer_release(self, message: ToSite) -> FromSite:
@@ -208,27 +216,21 @@ class _CapeSite(SessionSite):
             round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(drawn)
         )
         # Kept only now: a draw whose agreement was refused must not serve a release.
-        self._drawn = drawn
-        return Vector(array=Array.of(masked))
+        self._drawn, self._word_bytes = drawn, plan.word_bytes
+        return Vector(array=Array.of_words(masked, plan.word_bytes))
 
     def _submit(self, message: Submit) -> FromSite:
         release = message.request.release
-        agreed = message.agreed.decode() if message.agreed is not None else None
         if self._drawn is None or self._context or release != self._release or message.attempt != self._attempt:
             raise ProtocolError(
                 "The release was refused because it does not follow its own noise agreement. Start a new run."
-            )
-        if agreed is None or agreed.dtype != np.int64 or agreed.shape != self._drawn.shape:
-            got = "no array" if agreed is None else f"shape {agreed.shape} of {agreed.dtype}"
-            raise ProtocolError(
-                f"The agreed sum must be {self._drawn.size} int64 integers; got {got}. "
-                "Install the same dpcape version everywhere."
             )
         if tuple(sorted(message.roster)) != self._roster:
             raise ProtocolError(
                 "The release was refused because its roster differs from that of the noise agreement. Start a new run."
             )
         plan = self._site.begin(message.request)
+        agreed = _agreed_sum(message, self._drawn.size, plan.word_bytes)
         number = self._entered(release)
         self._context = agreement(message.request, self._roster, agreed)
         rank = self._roster.index(self._site.name)
@@ -237,7 +239,7 @@ class _CapeSite(SessionSite):
         own = self._site.noise("own", release)
         release_steps += own.integer_gaussian(plan.own_steps(self._site.name), release_steps.size)
         covered = self._running().self_mask(round=number, vector=to_ring(release_steps), context=self._context)
-        return Vector(array=Array.of(covered))
+        return Vector(array=Array.of_words(covered, plan.word_bytes))
 
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
@@ -248,7 +250,7 @@ class _CapeSite(SessionSite):
         # Bound to the agreement: draws of different attempts cannot be summed.
         masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn), context=self._context)
         self._forget_draw()
-        return Vector(array=Array.of(masked))
+        return Vector(array=Array.of_words(masked, self._word_bytes))
 
     def forget(self) -> None:
         self._forget_draw()
@@ -271,6 +273,19 @@ class _CapeSite(SessionSite):
                 "The survivor set was not signed because it is not for the current release. Start a new run."
             )
         return self._context
+
+
+def _agreed_sum(message: Submit, size: int, word_bytes: int) -> IntArray:
+    """Return the agreed sum of draws, or raise unless it is ``size`` words of this many bytes."""
+    sent = message.agreed
+    words = sent.decode() if sent is not None else None
+    if sent is None or words is None or words.dtype != np.uint64 or len(sent.data) != size * word_bytes:
+        got = "no array" if sent is None else f"{len(sent.data)} bytes of {sent.dtype}"
+        raise ProtocolError(
+            f"The agreed sum must be {size} words of {word_bytes} bytes; got {got}. "
+            "Install the same dpcape version everywhere."
+        )
+    return from_ring(words.ravel(), word_bytes)
 
 
 def agreement(request: Request, roster: Sequence[str], agreed: IntArray) -> bytes:

@@ -139,13 +139,14 @@ def request_digest(request: Request) -> bytes:
     return hashlib.sha256(b"dpcape request 1" + msgspec.msgpack.encode(request)).digest()
 
 
-def words_of(reply: Vector, site: str, size: int) -> Words:
-    """Return a decoded masked vector, or raise unless it is ``size`` words."""
+def words_of(reply: Vector, site: str, size: int, word_bytes: int) -> Words:
+    """Return a decoded masked vector, or raise unless it is ``size`` words of this many bytes."""
     words = reply.array.decode()
-    if words.dtype != np.uint64 or words.shape != (size,):
+    n_bytes = len(reply.array.data)
+    if words.dtype != np.uint64 or words.shape != (size,) or n_bytes != size * word_bytes:
         raise ProtocolError(
-            f"The masked vector of {site} must be {size} 64-bit words; got shape {words.shape} of {words.dtype}. "
-            "Install the same dpcape version everywhere."
+            f"The masked vector of {site} must be {size} words of {word_bytes} bytes; got {n_bytes} bytes as shape "
+            f"{words.shape} of {words.dtype}. Install the same dpcape version everywhere."
         )
     return words
 

@@ -145,9 +145,9 @@ class _SecureSumCoordinator(SessionCoordinator):
         self._lost(missing)
         self._require_enough(tuple(replies), "had sent their masked total")
         for site, reply in replies.items():
-            gathered.add_masked(site, words_of(reply, site, size))
+            gathered.add_masked(site, words_of(reply, site, size, plan.word_bytes))
         self._settle(gathered, request.release, request_digest(request))
-        total = self._read("sum", "", from_ring(gathered.total()))
+        total = self._read("sum", "", from_ring(gathered.total(), plan.word_bytes))
         return Outcome(total=total, survivors=gathered.survivors)
 
 
@@ -163,13 +163,13 @@ class _SecureSumSite(SessionSite):
                 "Install the same dpcape version everywhere."
             )
         request = message.request
-        self._site.begin(request)
+        plan = self._site.begin(request)
         number = self._enter(request.release)
         total = noisy_total(self._site, request)
         context = request_digest(request)
         self._submitted = {request.release: context}
         masked = self._running().recover_mask(round=number, vector=to_ring(total), context=context)
-        return Vector(array=Array.of(masked))
+        return Vector(array=Array.of_words(masked, plan.word_bytes))
 
     def context(self, release: int) -> bytes:
         if release not in self._submitted:

@@ -14,7 +14,7 @@ proves that this is private, and states its limits.
 from dpcape.secure_sum.aggregate import RecoverRound
 from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.secure_sum.config import Config, check_neighbours
-from dpcape.secure_sum.fixed_point import check_range, from_ring, to_ring, zero_sum_share
+from dpcape.secure_sum.fixed_point import check_range, from_ring, packed, to_ring, unpacked, zero_sum_share
 from dpcape.secure_sum.identity import Identity, fingerprint_of
 from dpcape.secure_sum.masking import retry_sum
 from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
@@ -36,7 +36,9 @@ __all__ = [
     "check_range",
     "fingerprint_of",
     "from_ring",
+    "packed",
     "retry_sum",
     "to_ring",
+    "unpacked",
     "zero_sum_share",
 ]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpcape.errors import InvalidParameter
 
 LARGEST = 2**63 - 1
+WORD_BYTES, SHORT_BYTES = 8, 6
 
 
 def check_range(bound_steps: int, n_sites: int) -> None:
@@ -57,10 +58,42 @@ def to_ring(values: NDArray[np.int64]) -> NDArray[np.uint64]:
     return values.view(np.uint64)
 
 
-def from_ring(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return a view of ring elements as grid integers; the memory is shared."""
+def from_ring(words: NDArray[np.uint64], word_bytes: int = WORD_BYTES) -> NDArray[np.int64]:
+    """Return ring elements as grid integers, of which the lowest ``8 * word_bytes`` bits are known.
+
+    Reduction modulo 2^64 and then modulo 2^48 is reduction modulo 2^48, so sites may mask modulo 2^64 and send the low
+    48 bits alone: the sum of these, as a signed number of 48 bits, is exact if it lies in [-2^47, 2^47).
+    Whole words are returned as a view, whose memory is shared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sent = np.array([2**64 - 5, 3], dtype=np.uint64) & np.uint64(2**48 - 1)
+    >>> from_ring(sent, 6).tolist()
+    [-5, 3]
+    """
     _check(words, np.dtype(np.uint64), "words")
-    return words.view(np.int64)
+    unknown = 64 - 8 * word_bytes
+    return (words << np.uint64(unknown)).view(np.int64) >> unknown if unknown else words.view(np.int64)
+
+
+def packed(words: NDArray[np.uint64]) -> bytes:
+    """Return the low 48 bits of words: 32 bits of all of them, then the next 16 bits of all of them.
+
+    In this order they are packed and unpacked in a few operations on whole vectors.
+    """
+    whole = np.ascontiguousarray(words, dtype="<u8")
+    return whole.view("<u4")[::2].tobytes() + whole.view("<u2")[2::4].tobytes()
+
+
+def unpacked(data: bytes) -> NDArray[np.uint64]:
+    """Return the words of which `packed` kept the low 48 bits; the others are zero."""
+    size = len(data) // SHORT_BYTES
+    words = np.zeros(size, dtype="<u8")
+    words.view("<u4")[::2] = np.frombuffer(data, dtype="<u4", count=size)
+    words.view("<u2")[2::4] = np.frombuffer(data, dtype="<u2", offset=4 * size, count=size)
+    words.flags.writeable = False
+    return words.astype(np.uint64, copy=False)
 
 
 def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDArray[np.int64]:

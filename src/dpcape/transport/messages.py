@@ -18,14 +18,18 @@ from dpcape.errors import ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
-from dpcape.secure_sum import Hello, Offer, Opening, SeedShares, SignedHead
+from dpcape.secure_sum import Hello, Offer, Opening, SeedShares, SignedHead, packed, unpacked
+from dpcape.secure_sum.fixed_point import SHORT_BYTES, WORD_BYTES
 from dpcape.statistics.statistic import PublicValue
 
-VERSION = 3
+VERSION = 4
+# Versions whose descriptions of sites are read where a run kept them.
+_KEPT = (3, VERSION)
 # Refused before anything is allocated: no analysis here needs a longer vector or message.
 MAX_ENTRIES = 2**28
 MAX_BYTES = 2**31
-_DTYPES = {"<f8", "<i8", "<u8", "<f4", "<i4", "|u1", "|b1"}
+_SHORT_WORDS = "<u6"  # as `secure_sum.packed` writes them; NumPy has no such type
+_DTYPES = {"<f8", "<i8", "<u8", "<f4", "<i4", "|u1", "|b1", _SHORT_WORDS}
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=True):
@@ -46,16 +50,25 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         contiguous = np.ascontiguousarray(array, dtype=dtype)
         return cls(contiguous.dtype.str, tuple(array.shape), contiguous.tobytes())
 
+    @classmethod
+    def of_words(cls, words: NDArray[np.uint64], word_bytes: int) -> Array:
+        """Encode a vector of words by their lowest six bytes, or by all eight."""
+        if word_bytes == WORD_BYTES:
+            return cls.of(words)
+        return cls(_SHORT_WORDS, (words.size,), packed(words))
+
     def decode(self) -> NDArray[Any]:
         """Decode to a read-only array; refuse whatever is not a plain number type of the announced size."""
         if self.dtype not in _DTYPES:
             raise ProtocolError(f"an array's type must be one of {sorted(_DTYPES)}; got {self.dtype!r}.")
-        dtype = np.dtype(self.dtype)
         if any(side < 0 for side in self.shape) or math.prod(self.shape) > MAX_ENTRIES:
             raise ProtocolError(f"an array must have at most {MAX_ENTRIES} entries; got shape {self.shape}.")
-        if len(self.data) != math.prod(self.shape) * dtype.itemsize:
+        short = self.dtype == _SHORT_WORDS
+        item = SHORT_BYTES if short else np.dtype(self.dtype).itemsize
+        if len(self.data) != math.prod(self.shape) * item:
             raise ProtocolError(f"an array of shape {self.shape} must have matching bytes; got {len(self.data)}.")
-        return np.frombuffer(self.data, dtype=dtype).reshape(self.shape)
+        flat = unpacked(self.data) if short else np.frombuffer(self.data, dtype=self.dtype)
+        return flat.reshape(self.shape)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -338,6 +351,17 @@ def decode_to_site(data: bytes) -> tuple[str, ToSite]:
 def decode_from_site(data: bytes) -> tuple[str, FromSite]:
     """Return (allowance, message) of what a site sent."""
     return _decode(data, _from_site)
+
+
+def kept_description(data: bytes) -> bytes:
+    """Return a description of a site that a run kept, perhaps of an earlier version, as a message of this version."""
+    try:
+        envelope = _envelopes.decode(data)
+    except msgspec.DecodeError as error:
+        raise ProtocolError("The kept description of a site could not be read. Restore the run's folder.") from error
+    if envelope.version not in _KEPT:
+        return data
+    return msgspec.msgpack.encode(msgspec.structs.replace(envelope, version=VERSION))
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, Any]:
