@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -14,9 +19,13 @@ from dpcape import Replay
 from dpcape.cli import main
 from dpcape.errors import DpcapeError
 from dpcape.runs.in_process import run_in_process
+from dpcape.secure_sum import Identity
 from dpcape.site.folder import SiteFolder
+from dpcape.site.vault.client import VaultClient
 from dpcape.site.vault.log_lines import ENGINE_MARK, ServiceLog, VaultFormatter
+from dpcape.site.vault.server import VaultSettings
 from dpcape.study import Study
+from dpcape.transport.frames import Ask, decode_reply, signed
 
 SITES = ("lima", "lyon", "oslo")
 STUDY = """
@@ -113,3 +122,57 @@ def test_entries_are_the_same_whatever_the_records(tmp_path: Path, caplog: pytes
     second = logged(tmp_path / "old", draw.uniform(70, 95, 60), caplog)
     assert first == second
     assert any("refused" in str(entry["message"]) for entry in first)
+
+
+ALONE = """[study]
+name = "alone"
+analysis = "mean"
+epsilon = 1.0
+delta = 1e-5
+[protocol]
+kind = "independent"
+[sites.lyon]
+[data]
+kind = "rows"
+features = 2
+array = "X"
+bound = 1.0
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a vault needs Linux")
+@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+def test_what_a_vault_says_of_records_is_in_its_own_log_alone(tmp_path: Path) -> None:
+    """Standard error is the supervisor's, whose lines the machine's log may send anywhere."""
+    data, coordinator = 0.1 * np.ones((50, 2)), Identity.generate()
+    data[[3, 17, 31]] = np.nan
+    np.savez(tmp_path / "lyon.npz", X=data)
+    (tmp_path / "study.toml").write_text(ALONE)
+    study, folder = Study.load(tmp_path / "study.toml"), SiteFolder.create(tmp_path / "lyon", name="lyon")
+    folder.add_data("main", tmp_path / "lyon.npz", epsilon=2.0, delta=1e-5)
+    folder.pin("coordinator", coordinator.public.hex())
+    folder.approve(study)
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    settings = VaultSettings(folder=str(folder.path), mode="confined", control=theirs.fileno())
+    command = [sys.executable, "-I", "-m", "dpcape.site.vault.server"]
+    pipe = subprocess.PIPE
+    with control, subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(theirs.fileno(),)) as vault:
+        theirs.close()
+        assert vault.stdin is not None
+        assert vault.stdout is not None
+        vault.stdin.write(msgspec.json.encode(settings) + b"\n")
+        vault.stdin.close()
+        vault.stdout.readline()
+        client, end = VaultClient(control), time.monotonic() + 30
+        ask = Ask(kind="ready", job="first", study=study.digest(), site="lyon", number=0)
+        state = "busy"
+        while state == "busy" and time.monotonic() < end:
+            state = decode_reply(client.ask(signed(ask, coordinator, b"")), folder.identity.public)[0].state
+            time.sleep(0.02)
+        client.close()
+        vault.kill()
+        assert vault.stderr is not None
+        assert (state, vault.stderr.read()) == ("ok", b"")
+    entries = [json.loads(line) for line in (folder.path / "vault.log").read_text().splitlines()]
+    said = [entry for entry in entries if "3 of 50 records" in entry["message"]]
+    assert [entry.get("may_speak_of_data") for entry in said] == [True]

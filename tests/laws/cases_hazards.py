@@ -175,4 +175,18 @@ CASES = [
         trend=[-1.0, 1.0],
         limit=1.0,
     ),
+    # The end of follow-up rounds to a time at which 1.85 times the limit is expected.
+    _scores(
+        "rounded-time",
+        [2],
+        reaches=0.9,
+        expected=False,
+        centre=[0.0],
+        scale=[1.0],
+        coefficients=[9.72],
+        edges=[0.0, 0.5, 1.0],
+        hazards=[1e-12, 1e12],
+        trend=[-1.0, 1.0],
+        limit=1.0,
+    ),
 ]

@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +265,20 @@ def test_names_of_copies(tmp_path: Path) -> None:
     source = SourceFile(query="SELECT 1 AS a", database=tmp_path / "x")
     with pytest.raises(InvalidParameter, match="must end in csv"):
         snapshot(source, tmp_path / "copy.parquet")
+
+
+@pytest.mark.parametrize("make", [os.symlink, os.link, lambda secret, part: os.mkfifo(part)])
+def test_a_link_in_place_of_the_copy_is_not_followed(
+    tmp_path: Path, make: Callable[[Path, Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader reads bytes of others: if they took it over, it could point at a key of this site."""
+    secret = tmp_path / "identity.key"
+    secret.write_text("secret")
+    secret.chmod(0o640)
+    (tmp_path / "people.csv").write_text(TABLE)
+    monkeypatch.setattr("dpcape.site.snapshot._read_in_process", lambda task: make(secret, Path(task.out)))
+    source = SourceFile(query="SELECT * FROM people", tables={"people": tmp_path / "people.csv"})
+    with pytest.raises(InvalidParameter, match="no plain file"):
+        snapshot(source, tmp_path / "copy.csv")
+    assert secret.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["identity.key", "people.csv"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -142,12 +143,43 @@ def snapshot(source: SourceFile, target: Path, *, replace: bool = False) -> int:
     try:
         part = place / f"part.{kind}"
         _read_in_process(_task(source, part))
-        part.chmod(0o600)
-        size = part.stat().st_size
-        os.replace(part, target)
-        return size
+        return _keep(part, target)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _keep(part: Path, target: Path) -> int:
+    """Copy what the reader wrote into a file that it never had open; return its size.
+
+    The reader has read bytes of others: where it should have written a file, there may be a link to one of this site's.
+    """
+    try:
+        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise _no_file() from error
+    with os.fdopen(descriptor, "rb") as written:
+        status = os.fstat(written.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise _no_file()
+        # Readable by this account alone from the beginning.
+        draft, name = tempfile.mkstemp(prefix=".snapshot-", dir=target.absolute().parent)
+        try:
+            with os.fdopen(draft, "wb") as stream:
+                shutil.copyfileobj(written, stream, 2**20)
+                stream.flush()
+                os.fsync(stream.fileno())
+                size = stream.tell()
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    return size
+
+
+def _no_file() -> InvalidParameter:
+    return InvalidParameter(
+        "The snapshot failed because the reader left no plain file of its own. Nothing was copied. Look at the source."
+    )
 
 
 def _task(source: SourceFile, part: Path) -> ReaderTask:

@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 from dpcape.transport.plain_text import one_line
 
 ENGINE_MARK = "engine: "
+# The name under which the standard library logs warnings.
+_WARNINGS = "py.warnings"
 Form = Literal["text", "json"]
 Say: TypeAlias = Callable[[str], None]
 
@@ -57,7 +59,7 @@ class ServiceLog:
 class VaultFormatter(logging.Formatter):
     """One JSON object per entry, on one line: words of others cannot pass for an entry of the log.
 
-    ``may_speak_of_data`` marks errors: their texts are for the site's own people.
+    ``may_speak_of_data`` marks errors, and warnings of readers: their texts are for the site's own people.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -68,7 +70,7 @@ class VaultFormatter(logging.Formatter):
             "source": "vault",
             "message": one_line(record.getMessage()),
         }
-        if record.levelno >= logging.ERROR or record.exc_info:
+        if record.levelno >= logging.ERROR or record.exc_info or record.name == _WARNINGS:
             entry["may_speak_of_data"] = True
         if record.exc_info:
             entry["traceback"] = [one_line(line) for line in self.formatException(record.exc_info).splitlines()]

@@ -278,6 +278,18 @@ def _keys_of(folder: Path) -> Path:
     return folder / str(about["keys"])
 
 
+def _keep_words_here() -> None:
+    """Write warnings and last words into the vault's own log, and nothing to standard error.
+
+    Readers warn of how many records they could not use. Standard error is the supervisor's, whose lines the machine's
+    log may send anywhere.
+    """
+    logging.captureWarnings(True)
+    sys.excepthook = lambda kind, error, trace: _log.error("the vault failed", exc_info=(kind, error, trace))
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+
+
 def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
     """Confine this process, open the folder, tell that the vault is ready, and serve."""
     os.umask(0o077)
@@ -289,6 +301,7 @@ def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
     log = logging.handlers.RotatingFileHandler(folder / LOG_FILE, maxBytes=2**20, backupCount=1, encoding="utf-8")
     log.setFormatter(VaultFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[log])
+    _keep_words_here()
     confinement = confine(vault_sandbox(folder, _keys_of(folder).resolve()))
 
     from dpcape.site.folder import SiteFolder
