@@ -54,6 +54,7 @@ class AdjustedContrasts(FederatedEstimator):
         "contrast_",
         "n_complete_",
         "noise_part_",
+        "noise_scales_",
     )
     outcomes_: AnyArray
     effect_: FloatArray
@@ -64,6 +65,7 @@ class AdjustedContrasts(FederatedEstimator):
     p_: FloatArray
     q_: FloatArray
     sd_: FloatArray
+    noise_scales_: FloatArray
     contrast_: str
     n_complete_: float
     noise_part_: float
@@ -166,6 +168,8 @@ class AdjustedContrasts(FederatedEstimator):
         with np.errstate(invalid="ignore"):
             self.se_ = np.hypot(step * slopes.se * fitted.sd / within, self.d_ * error)
         self.d_interval_ = _interval(self.d_, self.se_ * reach)
+        of_d = np.hypot(step * slopes.noise * fitted.sd / within, self.d_ * error)
+        self.noise_scales_ = np.array([slopes.noise * per_unit, of_d])
         self.p_, self.q_ = slopes.p, false_discovery_rates(slopes.p)
         self.sd_ = within * half_ranges
         self.outcomes_ = np.array([column.name for column in outcomes], dtype=np.str_)

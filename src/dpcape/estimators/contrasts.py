@@ -53,6 +53,9 @@ class GroupContrast(AdjustedContrasts):
         Number of complete records, as released.
     noise_part_ : float
         Part of the variance of the estimates that is noise of privacy.
+    noise_scales_ : array of shape (2, V)
+        Standard deviations of the noise of privacy in ``effect_`` and ``d_``, to first order; what noise leaves of site
+        and covariates counts with ``assumed_effect``. NaN where nothing is known.
 
     Privacy
     -------

@@ -50,6 +50,8 @@ class Correlation(MultiviewEstimator):
         Lower and upper ends, each at the confidence level; -1 and 1 where nothing is known.
     standard_errors_ : array of shape (n_features, n_features)
         Standard errors, of noise and sampling together; infinite where nothing is known.
+    correlation_noise_scale_ : array of shape (n_features, n_features)
+        Standard deviations of the noise of privacy alone, to first order; NaN where nothing is known.
     p_values_ : array of shape (n_features, n_features)
         For each pair, how often columns without correlation would give one as large.
     adjusted_p_values_ : array of shape (n_features, n_features)
@@ -102,6 +104,7 @@ class Correlation(MultiviewEstimator):
         "correlations_",
         "interval_",
         "standard_errors_",
+        "correlation_noise_scale_",
         "p_values_",
         "adjusted_p_values_",
         "mean_",
@@ -126,6 +129,7 @@ class Correlation(MultiviewEstimator):
         noise = self._noise(federation, private, mean)
         found = correlations_of(moment - np.outer(mean, mean), noise)
         self.correlations_, self.standard_errors_ = found.values, found.errors
+        self.correlation_noise_scale_ = found.noise
         self.interval_ = found.interval(self.confidence)
         self.p_values_ = found.p_values()
         self.adjusted_p_values_ = self._adjusted()

@@ -38,7 +38,14 @@ if TYPE_CHECKING:
 
 # Largest quantile at which an interval is asked whether it contains zero: p-values below 2e-9 are not told apart.
 _FARTHEST, _POINTS = 6.0, 48
-_OF_INFERENCE = ("interval_", "intercept_interval_", "original_interval_", "p_values_")
+_OF_INFERENCE = (
+    "interval_",
+    "intercept_interval_",
+    "original_interval_",
+    "coef_noise_scale_",
+    "intercept_noise_scale_",
+    "p_values_",
+)
 _COUNTS = "counts are Poisson given the features, or vary a little more by the same factor everywhere"
 _RATIOS = "responses divided by their means are distributed alike for all features, for the intercept by a gamma law"
 _REFUTED = (
@@ -87,6 +94,10 @@ class GeneralizedLinearModel(Regression):
         Lower and upper end for each coefficient; infinite where nothing can be said.
     intercept_interval_ : array of shape (2,) or (2, n_classes - 1)
         The same for the intercept.
+    coef_noise_scale_ : array of the shape of ``coef_``
+        Standard deviation of the noise of privacy in each coefficient, to first order; NaN where noise hides it.
+    intercept_noise_scale_ : float or array of shape (n_classes - 1,)
+        The same for the intercept; NaN for a gamma model, whose intercept is moved by a released spread.
     p_values_ : array of the shape of ``coef_``
         Smallest level at which the interval of a coefficient does not contain zero; NaN for an offset.
     shrunken_coef_ : array of the shape of ``coef_``
@@ -143,6 +154,8 @@ class GeneralizedLinearModel(Regression):
         "intercept_",
         "interval_",
         "intercept_interval_",
+        "coef_noise_scale_",
+        "intercept_noise_scale_",
         "p_values_",
         "shrunken_coef_",
         "shrunken_intercept_",
@@ -261,9 +274,16 @@ class GeneralizedLinearModel(Regression):
         for number in range(others):
             places = number * width + np.arange(width)
             with_intercept = np.append(places, others * width + number) if b else places
-            ends = [None if end is None else end[with_intercept] for end in (found.low, found.high)]
+            low, high, noise = (
+                None if figures is None else figures[with_intercept] for figures in (found.low, found.high, found.noise)
+            )
             part = replace(
-                found, values=found.values[places], shrunken=found.shrunken[places], low=ends[0], high=ends[1]
+                found,
+                values=found.values[places],
+                shrunken=found.shrunken[places],
+                low=low,
+                high=high,
+                noise=noise,
             )
             self._set_coefficients(part, 1.0, b)
             names = ["coef_", "intercept_", "shrunken_coef_", "shrunken_intercept_"]
@@ -272,7 +292,13 @@ class GeneralizedLinearModel(Regression):
                 self.p_values_ = p_values(found, places[1 if b else 0 :])
                 label = self.classes_[number + 1]
                 verdicts += [replace(entry, quantity=f"{entry.quantity} for {label}") for entry in self.verdicts_]
-                names += ["interval_", "intercept_interval_", "p_values_"]
+                names += [
+                    "interval_",
+                    "intercept_interval_",
+                    "coef_noise_scale_",
+                    "intercept_noise_scale_",
+                    "p_values_",
+                ]
             for name in names:
                 kept.setdefault(name, []).append(getattr(self, name))
         for name, parts in kept.items():

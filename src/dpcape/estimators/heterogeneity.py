@@ -20,7 +20,7 @@ from dpcape.postprocessing.random_effects import random_effects, site_values
 from dpcape.postprocessing.site_effects import pooled_columns
 from dpcape.postprocessing.verdicts import of_between_sites
 from dpcape.report.site_tables import heterogeneity_text
-from dpcape.statistics.site_moments import SiteMoments
+from dpcape.statistics.site_moments import WEIGHT, SiteMoments
 from dpcape.statistics.table_designs import NO_SITE
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Rows are shortened only where a value is so many standard deviations from the mean.
 _FAR = 6.0
+# A count below so many standard deviations of its noise is not divided by for the noise of a mean.
+_CLEAR = 4.0
 
 
 class Heterogeneity(OfSites):
@@ -63,6 +65,9 @@ class Heterogeneity(OfSites):
         Share of the variance of sites' means that is not sampling of records.
     site_means_, site_intervals_ : array of shape (S, V) and (2, S, V)
         Means of the sites; NaN where noise hides a site.
+    pooled_noise_scale_, site_noise_scale_ : array of shape (V,) and (S, V)
+        Standard deviations of the noise of privacy in the mean of all records and in those of the sites, to first
+        order; NaN where noise hides a site.
     sizes_ : array of shape (S,)
         Numbers of complete records, as released; 0 where noise hides a site.
     sites_, columns_ : array of str
@@ -123,6 +128,8 @@ class Heterogeneity(OfSites):
         "i2_interval_",
         "site_means_",
         "site_intervals_",
+        "pooled_noise_scale_",
+        "site_noise_scale_",
         "sizes_",
         "sites_",
         "columns_",
@@ -138,6 +145,8 @@ class Heterogeneity(OfSites):
     i2_interval_: FloatArray
     site_means_: FloatArray
     site_intervals_: FloatArray
+    pooled_noise_scale_: FloatArray
+    site_noise_scale_: FloatArray
     sizes_: FloatArray
     sites_: AnyArray
     columns_: AnyArray
@@ -174,6 +183,8 @@ class Heterogeneity(OfSites):
         reach = normal_quantile(self.confidence)
         self.pooled_ = middle + half * centre
         self.pooled_interval_ = np.array([self.pooled_ - half * reach * spread, self.pooled_ + half * reach * spread])
+        hidden = math.nan if count < _CLEAR * noise / WEIGHT else 1.0
+        self.pooled_noise_scale_ = hidden * half * noise / count * np.hypot(root, centre / WEIGHT)
         by_site, noise = self._sums(SiteMoments(facts, places, site, centre, scale), private)
         values = site_values(by_site, noise=noise)
         self.sites_ = np.array(facts.columns[site].levels, dtype=np.str_)
@@ -181,6 +192,7 @@ class Heterogeneity(OfSites):
         self.sizes_ = values.sizes
         unit = half * scale
         self.site_means_ = self.pooled_ + unit * values.means
+        self.site_noise_scale_ = np.where(values.is_there[:, np.newaxis], unit * np.sqrt(values.noise), np.nan)
         error = reach * unit * np.sqrt(values.sampling + values.noise)
         ends = np.array([self.site_means_ - error, self.site_means_ + error])
         # Of a site whose records noise hides nothing is known.

@@ -64,6 +64,9 @@ class KaplanMeier(OfEvents):
         Numbers of records at risk after each time, with noise.
     at_risk_interval_ : array of shape (2, times, groups)
         Lower and upper ends of their intervals.
+    survival_noise_scale_, at_risk_noise_scale_ : array of shape (times, groups)
+        Standard deviations of the noise of privacy in both, to first order for shares; NaN where noise hides the number
+        at risk.
     median_ : array of shape (groups,)
         Times by which half have their event; infinite if not reached.
     median_interval_ : array of shape (2, groups)
@@ -122,6 +125,8 @@ class KaplanMeier(OfEvents):
         "interval_",
         "at_risk_",
         "at_risk_interval_",
+        "survival_noise_scale_",
+        "at_risk_noise_scale_",
         "median_",
         "median_interval_",
         "log_rank_",
@@ -134,6 +139,8 @@ class KaplanMeier(OfEvents):
     interval_: FloatArray
     at_risk_: FloatArray
     at_risk_interval_: FloatArray
+    survival_noise_scale_: FloatArray
+    at_risk_noise_scale_: FloatArray
     median_: FloatArray
     median_interval_: FloatArray
     log_rank_: FloatArray
@@ -184,6 +191,8 @@ class KaplanMeier(OfEvents):
             (np.append(max(size, 0.0), curve.at_risk), np.append(math.sqrt(max(variance, 0.0)), curve.at_risk_scale))
             for curve, (size, variance) in zip(curves, sizes, strict=True)
         ]
+        self.survival_noise_scale_ = np.column_stack([np.append(0.0, curve.noise_scale) for curve in curves])
+        self.at_risk_noise_scale_ = np.column_stack([scales for _, scales in at_risk])
         self.at_risk_ = np.column_stack([np.minimum(numbers, n_records) for numbers, _ in at_risk])
         self.at_risk_interval_ = np.moveaxis(
             np.array(

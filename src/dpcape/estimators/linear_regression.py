@@ -68,6 +68,11 @@ class LinearRegression(Regression):
         where nothing can be said.
     intercept_interval_ : array of shape (2,)
         The same for the intercept.
+    coef_noise_scale_ : array of shape (n_features,)
+        For inference, standard deviation of the noise of privacy in each coefficient, to first order; NaN where noise
+        hides it.
+    intercept_noise_scale_ : float
+        The same for the intercept.
     shrunken_coef_ : array of shape (n_features,)
         Coefficients of predictions: for inference, shrunken towards the constant model as far as noise hides them, by a
         prior whose variance follows from the release. ``interval_`` is not about them.
@@ -123,6 +128,8 @@ class LinearRegression(Regression):
         "intercept_",
         "interval_",
         "intercept_interval_",
+        "coef_noise_scale_",
+        "intercept_noise_scale_",
         "shrunken_coef_",
         "shrunken_intercept_",
         "residual_scale_",

@@ -65,6 +65,11 @@ class LogisticRegression(Regression):
         For inference, lower and upper end for each coefficient, as for :class:`LinearRegression`.
     intercept_interval_ : array of shape (2,)
         The same for the intercept.
+    coef_noise_scale_ : array of shape (n_features,)
+        For inference, standard deviation of the noise of privacy in each coefficient, to first order; NaN where noise
+        hides it.
+    intercept_noise_scale_ : float
+        The same for the intercept.
     shrunken_coef_ : array of shape (n_features,)
         Coefficients of predictions: for inference, the last step is shrunk by a public penalty.
     shrunken_intercept_ : float
@@ -117,6 +122,8 @@ class LogisticRegression(Regression):
         "intercept_",
         "interval_",
         "intercept_interval_",
+        "coef_noise_scale_",
+        "intercept_noise_scale_",
         "shrunken_coef_",
         "shrunken_intercept_",
         "classes_",

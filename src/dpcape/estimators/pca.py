@@ -25,6 +25,7 @@ from dpcape.estimators.wide_moments import maps_or_warned, released_moments, wit
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, noise_norm
+from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.privacy.calibration import plan_release
@@ -76,8 +77,10 @@ class PCA(ScoringEstimator):
     noise_norm_ : float
         Expected operator norm of the noise in the released matrix.
     noise_scale_ : float
-        Standard deviation of the noise along any direction, and so, where it is small, of each eigenvalue; NaN with
-        ``maps``.
+        Standard deviation of the noise of the second moment along any direction; NaN with ``maps``.
+    variance_noise_scale_, component_noise_scale_ : array of shape (n_components,) and (n_components, n_features)
+        Standard deviations of the noise in the eigenvalues and in the entries of the components, to first order; NaN
+        for a component whose eigenvalue is near another, and for components in a basis.
     p_values_ : array of shape (n_components,)
         For each component, how often noise and sampling give one as strong if the rest of the records has no
         direction. Testing stops at the first value above 0.05; the rest are 1.
@@ -138,6 +141,8 @@ class PCA(ScoringEstimator):
         "mean_",
         "noise_norm_",
         "noise_scale_",
+        "variance_noise_scale_",
+        "component_noise_scale_",
         "p_values_",
         "interval_",
         "radius_",
@@ -178,6 +183,7 @@ class PCA(ScoringEstimator):
         found = component_p_values(values, vectors, noise, wanted or federation.n_features)
         if wanted is None:
             wanted = max(1, int(np.sum(found <= LEVEL)))
+        self.variance_noise_scale_, self.component_noise_scale_ = eigen_noise(values, vectors, noise, wanted)
         values = values[:wanted].copy()
         self.n_kept_, self.left_out_ = federation.n_features, 0.0
         self.p_values_ = found[:wanted]
@@ -205,6 +211,8 @@ class PCA(ScoringEstimator):
             self.noise_scale_ = math.nan
         self.components_, self.p_values_ = result.components, result.p_values
         self.explained_variance_ = result.values
+        self.variance_noise_scale_ = np.full(len(result.values), self.noise_scale_)
+        self.component_noise_scale_ = np.full(result.components.shape, math.nan)
         self.mean_, self.n_kept_, self.left_out_ = moments.mean_row, result.n_kept, moments.left_out
         self.noise_norm_ = noise_norm(moments.noise.scale, result.n_kept)
         self.interval_ = moments.interval(len(result.values), share_scale)

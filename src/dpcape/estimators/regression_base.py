@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcape.analyses.regression import PREDICTION
-from dpcape.arrays import FloatArray
+from dpcape.arrays import BoolArray, FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds
 from dpcape.estimators.scaling import private_scaling, used_or_warned
@@ -18,7 +18,13 @@ from dpcape.postprocessing.verdicts import Verdict, of_coefficients
 
 # Share of records that should be within the radius: the others are weighted down.
 _QUANTILE = 0.8
-_INTERVALS = ("interval_", "intercept_interval_", "original_interval_")
+_INTERVALS = (
+    "interval_",
+    "intercept_interval_",
+    "original_interval_",
+    "coef_noise_scale_",
+    "intercept_noise_scale_",
+)
 WEIGHTED = "a linear model holds for all records: those longer than the bound or radius are weighted down"
 
 
@@ -33,6 +39,8 @@ class Regression(FederatedEstimator):
     intercept_: float
     interval_: FloatArray
     intercept_interval_: FloatArray
+    coef_noise_scale_: FloatArray
+    intercept_noise_scale_: float
     shrunken_coef_: FloatArray
     shrunken_intercept_: float
     noise_scale_: float
@@ -148,8 +156,19 @@ class Regression(FederatedEstimator):
             self.intercept_interval_ = middle + self._half * np.array([found.low[p], found.high[p]])
         self.verdicts_ = self._judged(federation, low, high, self._in_records_units(np.full(p - first, unit * largest)))
         self._state_assumptions(federation, largest)
-        unknown = ~np.isfinite(self.interval_).all(axis=0)
+        unknown = ~(np.isfinite(low) & np.isfinite(high))
         self.coef_ = np.where(unknown, self.shrunken_coef_, self.coef_)
+        self._set_noise(found, unit, unknown, first)
+
+    def _set_noise(self, found: Coefficients, unit: float, unknown: BoolArray, first: int) -> None:
+        """Set the standard deviations of the noise in coefficients and intercept; NaN where none is known."""
+        assert found.noise is not None
+        p = len(found.values)
+        of_slopes = np.abs(self._in_records_units(unit * found.noise[first:p]))
+        self.coef_noise_scale_ = np.where(unknown, np.nan, of_slopes)
+        self.intercept_noise_scale_ = self._half * float(found.noise[p]) if first else 0.0
+        if not np.isfinite(self.intercept_interval_).all():
+            self.intercept_noise_scale_ = math.nan
 
     def _judged(self, federation: Federation, low: FloatArray, high: FloatArray, bounds: FloatArray) -> list[Verdict]:
         """Return the verdict on each coefficient; one that may be anything up to its bound is not determined."""

@@ -149,6 +149,8 @@ class Coefficients:
         Root mean square change of the linear predictor in the last round of scores; 0 if there was none.
     quantile : float or None
         Two-sided normal quantile of ``low`` and ``high``; None for a prediction.
+    noise : array or None
+        Standard deviations of the noise of privacy, in the order of ``low``; NaN where none is known.
     """
 
     values: FloatArray
@@ -160,6 +162,7 @@ class Coefficients:
     fits: bool = True
     typical: float = 0.0
     quantile: float | None = None
+    noise: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -195,16 +198,17 @@ class Asked:
             found[self.fixed[0]] = self.fixed[1]
         return found
 
+    def placed(self, found: FloatArray, count: int) -> FloatArray:
+        """Return figures of what is not known in the order of all coefficients and directions; 0 for what is known."""
+        free = self.free(count)
+        every = np.zeros(count + len(found) - len(free))
+        every[free], every[count:] = found[: len(free)], found[len(free) :]
+        return every
+
     def ends(self, centre: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ends of the intervals of all coefficients and directions, from those of what is not known."""
         full = centre if self.direction is None else np.append(centre, self.direction @ centre)
-        ends = []
-        for moved in (low, high):
-            found = full.copy()
-            found[self.free(len(centre))] += moved[: len(self.free(len(centre)))]
-            found[len(centre) :] += moved[len(self.free(len(centre))) :]
-            ends.append(found)
-        return ends[0], ends[1]
+        return full + self.placed(low, len(centre)), full + self.placed(high, len(centre))
 
 
 def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
@@ -249,7 +253,8 @@ def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, lar
     low, high = ends(quantile)
     values, shrunken = current.copy(), current.copy()
     values[free], shrunken[free] = unit * sets.coefficients, unit * _shrunken(rounds, equations)
-    return Coefficients(values, shrunken, low, high, square, ends)
+    noise = asked.placed(unit * sets.noise, len(current))
+    return Coefficients(values, shrunken, low, high, square, ends, noise=noise)
 
 
 def _shrunken(rounds: Rounds, equations: NormalEquations) -> FloatArray:

@@ -186,7 +186,12 @@ def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: f
 
     assert found.quantile is not None
     low, high = ends(found.quantile)
-    return replace(found, values=values, shrunken=shrunken, low=low, high=high, ends=ends)
+    noise = found.noise
+    if noise is not None and own:
+        # The shift follows from a released spread, whose noise is not linear in it.
+        noise = noise.copy()
+        noise[[0, *range(p, len(noise))]] = math.nan
+    return replace(found, values=values, shrunken=shrunken, low=low, high=high, ends=ends, noise=noise)
 
 
 def class_inference(rounds: Rounds, asked: Asked, *, n_classes: int) -> Coefficients:
@@ -254,7 +259,8 @@ def _by_scores(
     equations, fits = step.equations, math.isfinite(step.spread) and math.isfinite(step.slack)
     quantile, spread = float(ndtri(0.5 + asked.confidence / 2)), step.spread if fits else 1.0
     direction = None if asked.direction is None else np.atleast_2d(asked.direction)[:, free]
-    change = step.unit * effect_sets(equations, quantile=quantile, spread=spread, direction=direction).coefficients
+    sets = effect_sets(equations, quantile=quantile, spread=spread, direction=direction)
+    change = step.unit * sets.coefficients
     penalty = equations.scale * (math.sqrt(2 * len(change)) + 4)
     values, shrunken = current.copy(), current.copy()
     values[free] += change
@@ -274,7 +280,10 @@ def _by_scores(
 
     low, high = ends(quantile)
     typical = _typical_change(rounds, step, change)
-    return Coefficients(values, shrunken, low, high, ends=ends, fits=fits, typical=typical, quantile=quantile)
+    noise = asked.placed(step.unit * sets.noise, len(start))
+    return Coefficients(
+        values, shrunken, low, high, ends=ends, fits=fits, typical=typical, quantile=quantile, noise=noise
+    )
 
 
 def _left_out(rounds: Rounds, step: ScoreRound, change: FloatArray, direction: FloatArray | None) -> FloatArray:

@@ -65,6 +65,9 @@ class Summary(FederatedEstimator):
         The figures.
     intervals_ : array of shape (2, rows, groups)
         Lower and upper ends of their intervals.
+    noise_scales_ : array of shape (rows, groups)
+        Standard deviations of the noise of privacy in them, before figures are kept within their ranges; to first order
+        for shares, means and standard deviations; NaN for quantiles, and where noise hides the number of records.
     rows_ : array of shape (rows, 3)
         Variable, statistic ("records", "count", "share", "quantile", "mean" or "sd") and level of each row.
     groups_ : array of shape (groups,)
@@ -129,6 +132,7 @@ class Summary(FederatedEstimator):
     _fitted: ClassVar[tuple[str, ...]] = (
         "table_",
         "intervals_",
+        "noise_scales_",
         "rows_",
         "groups_",
         "complete_",
@@ -139,6 +143,7 @@ class Summary(FederatedEstimator):
     )
     table_: FloatArray
     intervals_: FloatArray
+    noise_scales_: FloatArray
     rows_: AnyArray
     groups_: AnyArray
     complete_: BoolArray
@@ -222,6 +227,7 @@ class Summary(FederatedEstimator):
         self.rows_ = as_text_array([entry.key for entry in figures])
         self.table_ = np.array([entry.values for entry in figures])
         self.intervals_ = np.moveaxis(np.array([entry.ends for entry in figures]), 2, 0)
+        self.noise_scales_ = np.array([entry.noises for entry in figures])
         self.cells_ = as_text_array(cells)
         self.histogram_ = np.concatenate(drawn)
         self.verdicts_ = self._verdicts(columns)

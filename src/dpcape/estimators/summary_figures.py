@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,9 +17,12 @@ from dpcape.postprocessing.group_summaries import (
     Level,
     Pooled,
     deviation_and_interval,
+    deviation_noise,
     mean_and_interval,
+    mean_noise,
     quantile_and_interval,
     share_interval,
+    share_noise,
     shown_counts,
     size_interval,
 )
@@ -28,11 +32,12 @@ from dpcape.statistics.cells import CATEGORY, encoding
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of one group: variable, statistic and level, its value and its interval."""
+    """One figure of one group: variable, statistic and level, its value, interval and noise (NaN where not known)."""
 
     key: tuple[str, str, str]
     value: float
     ends: Interval
+    noise: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Row:
     key: tuple[str, str, str]
     values: list[float]
     ends: list[Interval]
+    noises: list[float]
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,12 @@ class Sized:
 def side_by_side(made: Sequence[Sequence[Figure]]) -> list[Row]:
     """Return the rows of a column from its figures for every group."""
     return [
-        Row(same[0].key, [figure.value for figure in same], [figure.ends for figure in same])
+        Row(
+            same[0].key,
+            [figure.value for figure in same],
+            [figure.ends for figure in same],
+            [figure.noise for figure in same],
+        )
         for same in zip(*made, strict=True)
     ]
 
@@ -85,10 +96,12 @@ def range_of(column: PublicColumn) -> tuple[float, float]:
 def row_of_sizes(counts: Pooled, level: Level, n_records: float, *, grouped: bool) -> Row:
     """Return the row of the numbers of records."""
     sizes = [n_records, *counts.sizes.tolist()] if grouped else [n_records]
-    ends = [(n_records, n_records)]
+    # The number of all records is public.
+    ends, noises = [(n_records, n_records)], [0.0]
     if grouped:
         ends += [size_interval(size, counts.variance, level, n_records) for size in counts.sizes.tolist()]
-    return Row(("", RECORDS, ""), [min(max(size, 0.0), n_records) for size in sizes], ends)
+        noises += [math.sqrt(max(counts.variance, 0.0))] * len(counts.sizes)
+    return Row(("", RECORDS, ""), [min(max(size, 0.0), n_records) for size in sizes], ends, noises)
 
 
 def figures_of(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
@@ -107,7 +120,7 @@ def _of_levels(column: PublicColumn, held: CellCounts, sized: Sized) -> Iterator
         yield _count(column, held, cell, level, sized)
         ends = share_interval(present, cell, sized.level)
         share = min(max(float(present.counts[cell]) / size, ends[0]), ends[1])
-        yield Figure((column.name, SHARE, level), share, ends)
+        yield Figure((column.name, SHARE, level), share, ends, share_noise(present, cell))
 
 
 def _of_range(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
@@ -123,15 +136,18 @@ def _of_range(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: S
     if column.kind == "date":
         return
     value, ends = mean_and_interval(present, sized.level)
-    yield Figure((column.name, MEAN, ""), original(value), (original(ends[0]), original(ends[1])))
+    noise = width * mean_noise(present)
+    yield Figure((column.name, MEAN, ""), original(value), (original(ends[0]), original(ends[1])), noise)
     value, ends = deviation_and_interval(present, sized.level)
-    yield Figure((column.name, DEVIATION, ""), width * value, (width * ends[0], width * ends[1]))
+    noise = width * deviation_noise(present)
+    yield Figure((column.name, DEVIATION, ""), width * value, (width * ends[0], width * ends[1]), noise)
 
 
 def _count(column: PublicColumn, held: CellCounts, cell: int, level: str, sized: Sized) -> Figure:
     count, variance = float(held.counts[cell]), float(held.covariance[cell, cell])
     ends = size_interval(count, variance, sized.level, sized.n_records)
-    return Figure((column.name, COUNT, level), min(max(count, 0.0), sized.n_records), ends)
+    kept = min(max(count, 0.0), sized.n_records)
+    return Figure((column.name, COUNT, level), kept, ends, math.sqrt(max(variance, 0.0)))
 
 
 def cell_names(column: PublicColumn, n_cells: int) -> list[str]:

@@ -87,12 +87,16 @@ class Slopes:
         Two-sided p-values of no effect.
     noise_part : float
         Part of the variance that is noise of privacy, on average.
+    noise : (V,) array
+        Standard deviations of the noise of privacy in the slopes, what it leaves of site and covariates included; NaN
+        where nothing is known.
     """
 
     slope: FloatArray
     se: FloatArray
     p: FloatArray
     noise_part: float
+    noise: FloatArray
 
 
 @dataclass(frozen=True)
@@ -282,12 +286,13 @@ def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slop
     contrast, contrast_error = sums.contrast, noise / CONTRAST
     if contrast < _CLEAR * contrast_error or contrast <= 0:
         nothing = np.zeros(len(products))
-        return Slopes(nothing, nothing + math.inf, nothing + 1.0, noise_part=1.0)
+        return Slopes(nothing, nothing + math.inf, nothing + 1.0, noise_part=1.0, noise=nothing + math.nan)
     slope = products / contrast
     se = np.sqrt(variance + (slope * contrast_error) ** 2) / contrast
     p_values = 2 * ndtr(-np.abs(products) / np.sqrt(variance))
     part = float(np.mean((of_noise + fitted.leak) / variance))
-    return Slopes(slope, se, p_values, noise_part=part)
+    own = np.sqrt(of_noise + fitted.leak + (slope * contrast_error) ** 2) / contrast
+    return Slopes(slope, se, p_values, noise_part=part, noise=own)
 
 
 def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> tuple[FloatArray, FloatArray]:

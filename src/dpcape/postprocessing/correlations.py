@@ -39,10 +39,13 @@ class Correlations:
         Correlations; 0 where nothing is known.
     errors : array of shape (D, D)
         Their standard errors, of noise and sampling; infinite where nothing is known, 0 on the diagonal.
+    noise : array of shape (D, D)
+        Standard deviations of the noise alone, to first order; NaN where nothing is known, 0 on the diagonal.
     """
 
     values: FloatArray
     errors: FloatArray
+    noise: FloatArray
 
     def interval(self, confidence: float) -> FloatArray:
         """Return lower and upper ends, (2, D, D); -1 and 1 where nothing is known."""
@@ -74,27 +77,28 @@ def correlations_of(covariance: FloatArray, noise: MomentNoise) -> Correlations:
     known = variances > np.maximum(spread / _MOST_NOISE, 1e-300)
     scales = np.sqrt(np.where(known, variances, 1.0))
     values = np.clip(covariance / np.outer(scales, scales), -1.0, 1.0)
-    errors = _errors(values, scales, spread, noise)
-    return _with_unknown(values, errors, known)
+    added = _added(values, scales, spread, noise)
+    sampled = _SAMPLING * (1 - values**2) ** 2 * noise.record_share
+    return _with_unknown(values, np.sqrt(added + sampled), np.sqrt(added), known)
 
 
-def _errors(values: FloatArray, scales: FloatArray, spread: FloatArray, noise: MomentNoise) -> FloatArray:
-    """Return the standard errors of correlations: of noise, by the delta method, and of sampling."""
+def _added(values: FloatArray, scales: FloatArray, spread: FloatArray, noise: MomentNoise) -> FloatArray:
+    """Return the variances that noise gives correlations, by the delta method."""
     means = np.add.outer(noise.mean**2, noise.mean**2)
     crossed = noise.scale**2 / 2 + noise.mean_scale**4 + means * noise.mean_scale**2
     relative = (spread / scales**2) ** 2
-    added = crossed / np.outer(scales, scales) ** 2 + values**2 / 4 * np.add.outer(relative, relative)
-    sampled = _SAMPLING * (1 - values**2) ** 2 * noise.record_share
-    errors: FloatArray = np.sqrt(added + sampled)
-    return errors
+    added: FloatArray = crossed / np.outer(scales, scales) ** 2 + values**2 / 4 * np.add.outer(relative, relative)
+    return added
 
 
-def _with_unknown(values: FloatArray, errors: FloatArray, known: BoolArray) -> Correlations:
+def _with_unknown(values: FloatArray, errors: FloatArray, noise: FloatArray, known: BoolArray) -> Correlations:
     pairs = np.outer(known, known)
     values, errors = np.where(pairs, values, 0.0), np.where(pairs, errors, np.inf)
+    noise = np.where(pairs, noise, np.nan)
     np.fill_diagonal(values, 1.0)
     np.fill_diagonal(errors, 0.0)
-    return Correlations(values, errors)
+    np.fill_diagonal(noise, 0.0)
+    return Correlations(values, errors, noise)
 
 
 def holm(p_values: FloatArray) -> FloatArray:

@@ -107,11 +107,15 @@ class EffectSets:
         Solution of the shifted equations; ridge coefficients where there is none.
     low, high : (p,) array
         Ends of the intervals; infinite where nothing can be said.
+    noise : (p,) array
+        Standard deviations of the noise of privacy in the coefficients, to first order; NaN where the set is unbounded
+        without a largest length, so that no such figure means anything.
     """
 
     coefficients: FloatArray
     low: FloatArray
     high: FloatArray
+    noise: FloatArray
 
 
 def shifted(values: FloatArray, scale: float) -> FloatArray | None:
@@ -170,6 +174,7 @@ def effect_sets(
     wanted = np.eye(len(turned)) if direction is None else np.vstack([np.eye(len(turned)), direction])
     spreads = np.append(spreads, np.full(len(wanted) - len(turned), spreads.max()))
     low, high = np.full(len(wanted), -math.inf), np.full(len(wanted), math.inf)
+    noises = np.full(len(wanted), math.nan)
     sampling = equations.residual * equations.share / q * np.maximum(used, 0.0)
     for factor in np.unique(spreads):
         noise = equations.scale**2 / 2 + factor * sampling
@@ -177,10 +182,22 @@ def effect_sets(
         problem = _Problem(vectors, values if moved is None else used, turned, noise, q, quantile)
         if known:
             low[chosen], high[chosen] = problem.hull(values, wanted[chosen])
+            if np.isfinite(low[chosen]).all():
+                noises[chosen] = _noise_of(equations.scale, wanted[chosen] @ vectors / used, turned / used)
         for place in chosen[chosen < len(turned)] if math.isfinite(largest) else ():
             ends = problem.cut(int(place), largest)
             low[place], high[place] = max(low[place], ends[0]), min(high[place], ends[1])
-    return EffectSets(solved, low, high)
+    return EffectSets(solved, low, high, noises)
+
+
+def _noise_of(scale: float, inverse: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """Return the standard deviations that the covariance of r gives combinations of coefficients.
+
+    Both are in the eigenbasis of A; the rows of ``inverse`` are the combinations times the inverse of A.
+    """
+    lengths = (1 + float(coefficients @ coefficients)) * (inverse**2).sum(axis=1)
+    found: FloatArray = scale / math.sqrt(2) * np.sqrt(lengths + (inverse @ coefficients) ** 2)
+    return found
 
 
 @dataclass(frozen=True)
@@ -201,20 +218,20 @@ class _Problem:
 
     def hull(self, unshifted: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends along directions: the hull of both ellipsoids, if both are bounded."""
-        squared, safe = self.quantile**2, np.maximum(self.noise, 1e-300)
+        squared = self.quantile**2
         unknown = np.full(len(directions), math.inf)
-        if (unshifted <= 0).any() or (unshifted**2 <= 2 * squared * safe).any():
+        if (unshifted <= 0).any() or (unshifted**2 <= 2 * squared * self.noise).any():
             return -unknown, unknown
         along = directions @ self.vectors
         ends = []
         for theta, k in self._forms:
-            curvature = self.values**2 / safe - theta * squared
+            # Multiplied by the noise, which may be zero.
+            curvature = self.values**2 - theta * squared * self.noise
             if (curvature <= 0).any():
                 return -unknown, unknown
-            pull = self.values * self.turned / safe
-            centre = along @ (pull / curvature)
-            room = float(np.sum(pull**2 / curvature - self.turned**2 / safe)) + k * squared
-            half = np.sqrt(np.maximum(along**2 @ (1 / curvature) * room, 0.0))
+            centre = along @ (self.values * self.turned / curvature)
+            room = squared * (theta * float(np.sum(self.turned**2 / curvature)) + k)
+            half = np.sqrt(along**2 @ (self.noise / curvature) * room)
             ends.append((centre - half, centre + half))
         return np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
 
@@ -225,7 +242,8 @@ class _Problem:
 
     def _accepted(self, place: int, largest: float, theta: float, k: float) -> tuple[float, float]:
         squared = self.quantile**2
-        safe = np.maximum(self.noise, 1e-300)
+        # Without noise and residuals, rounding is what is left of it.
+        safe = np.maximum(self.noise, (1e-15 * float(np.abs(self.values).max(initial=0.0))) ** 2 + 1e-300)
         curvature = self.values**2 / safe - theta * squared
         whole = (self.vectors * curvature) @ self.vectors.T
         pull = self.vectors @ (self.values * self.turned / safe)

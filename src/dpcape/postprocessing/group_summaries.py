@@ -23,6 +23,8 @@ Interval = tuple[float, float]
 
 # Positions tried within a bin for the ends of the interval of a quantile.
 _STEPS = 16
+# A size below so many standard deviations of its noise is not divided by for the noise of a ratio.
+_CLEAR = 4.0
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,39 @@ def mean_and_interval(present: CellCounts, level: Level) -> tuple[float, Interva
         (0.0, float(n_bins)),
     )
     return mean, ends
+
+
+def share_noise(present: CellCounts, cell: int) -> float:
+    """Return the standard deviation of the noise in the share of a level, to first order; NaN if noise hides it."""
+    of_cell = np.zeros(len(present.counts))
+    of_cell[cell] = 1.0
+    return _ratio_noise(present, of_cell)
+
+
+def mean_noise(present: CellCounts) -> float:
+    """Return the standard deviation of the noise in the mean, in bins, to first order; NaN if noise hides it."""
+    return _ratio_noise(present, np.arange(float(len(present.counts))))
+
+
+def deviation_noise(present: CellCounts) -> float:
+    """Return the standard deviation of the noise in the standard deviation, in bins; NaN if noise hides it."""
+    knots = np.arange(float(len(present.counts)))
+    squares = (knots - float(knots @ present.counts) / present.size) ** 2 if present.size > 0 else knots
+    noise = _ratio_noise(present, squares)
+    variance = float(squares @ present.counts) / present.size - 1 / 6 if present.size > 0 else 0.0
+    return noise / (2 * math.sqrt(variance)) if variance > _CLEAR * noise else math.nan
+
+
+def _ratio_noise(present: CellCounts, weights: FloatArray) -> float:
+    """Return the standard deviation of the noise in a mean of weights over records."""
+    size, variance = present.of(np.ones(len(present.counts)))
+    if not size > _CLEAR * math.sqrt(max(variance, 0.0)):
+        return math.nan
+    mean = float(weights @ present.counts) / size
+    if not weights.min() <= mean <= weights.max():
+        # The figure is an end of its range, whatever the noise.
+        return math.nan
+    return math.sqrt(max(present.of(weights - mean)[1], 0.0)) / size
 
 
 def deviation_and_interval(present: CellCounts, level: Level) -> tuple[float, Interval]:

@@ -46,6 +46,8 @@ class Curve:
         Numbers at risk after each bin, not negative.
     at_risk_scale : (K,) array
         Standard deviations of their noise.
+    noise_scale : (K,) array
+        Standard deviations of the noise of the shares, to first order; NaN where noise hides the number at risk.
     """
 
     survival: FloatArray
@@ -53,6 +55,7 @@ class Curve:
     high: FloatArray
     at_risk: FloatArray
     at_risk_scale: FloatArray
+    noise_scale: FloatArray
 
 
 @dataclass(frozen=True)
@@ -100,17 +103,20 @@ def curve_of(held: CellCounts, level: Level) -> Curve:
     spreads = _spreads(held, at.after)
     n_known = _n_known(held, at, spreads)
     survival, low, high = (np.zeros(len(at.events)) for _ in range(3))
+    noise = np.full(len(survival), math.nan)
     if n_known:
-        estimate, low[:n_known], high[:n_known] = _known_part(held, at, n_known, level)
+        estimate, low[:n_known], high[:n_known], noise[:n_known] = _known_part(held, at, n_known, level)
         survival[:n_known] = _falling(estimate)
     high[n_known:] = high[n_known - 1] if n_known else 1.0
     survival[n_known:] = survival[n_known - 1] if n_known else 0.5
     after = np.maximum(at.after @ held.counts, 0.0)
-    return Curve(np.clip(survival, low, high), low, high, after, spreads)
+    return Curve(np.clip(survival, low, high), low, high, after, spreads, noise)
 
 
-def _known_part(held: CellCounts, at: _Bins, n_known: int, level: Level) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return estimates and both ends of their intervals for the first bins."""
+def _known_part(
+    held: CellCounts, at: _Bins, n_known: int, level: Level
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return estimates, both ends of their intervals, and the scale of their noise for the first bins."""
     first = slice(n_known)
     events, ended = (at.events @ held.counts)[first], (at.ended @ held.counts)[first]
     before, after = (at.before @ held.counts)[first], (at.after @ held.counts)[first]
@@ -121,7 +127,7 @@ def _known_part(held: CellCounts, at: _Bins, n_known: int, level: Level) -> tupl
     less, more = _order_bounds(np.maximum(events, 0.0), np.maximum(ended, 0.0), before)
     low, _ = _ends(np.exp(-hazard - np.cumsum(more)), records, noise, level)
     _, high = _ends(np.exp(-hazard + np.cumsum(less)), records, noise, level)
-    return np.exp(-hazard), low, high
+    return np.exp(-hazard), low, high, np.exp(-hazard) * np.sqrt(np.maximum(noise, 0.0))
 
 
 def _hazards(held: CellCounts, at: _Bins, first: slice) -> tuple[FloatArray, FloatArray]:

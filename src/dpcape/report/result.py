@@ -36,7 +36,8 @@ class Result:
     low, high : float or str
         Ends of its interval; NaN where there is none.
     noise_sd : float
-        Standard deviation of the noise of privacy in this figure; NaN where the figure is not one released number.
+        Standard deviation of the noise of privacy in this figure, to first order where the figure is not linear in what
+        was released; NaN where none is known.
     p_value : float
         P-value; NaN where nothing was tested.
     adjusted_p_value : float

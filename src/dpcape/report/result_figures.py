@@ -48,17 +48,18 @@ def _coefficients(model: FittedModel, names: Sequence[str]) -> list[Result]:
     groups = [str(label) for label in model.classes_[1:]] if several else [""]
     ends = np.reshape(getattr(model, "interval_", np.full((2, *shape), NAN)), (2, len(groups), -1))
     p_values = np.reshape(getattr(model, "p_values_", np.full(shape, NAN)), (len(groups), -1))
+    noises = np.reshape(getattr(model, "coef_noise_scale_", np.full(shape, NAN)), (len(groups), -1))
     rows = []
     for at, (group, slopes) in enumerate(zip(groups, np.atleast_2d(values), strict=True)):
-        for name, value, low, high, p_value, unit in zip(
-            labels, *floats(units.slopes(slopes), *units.slopes(ends[:, at]), p_values[at]), units.names, strict=True
-        ):
+        figures = floats(*(units.slopes(each) for each in (slopes, *ends[:, at], noises[at])), p_values[at])
+        for name, value, low, high, sd, p_value, unit in zip(labels, *figures, units.names, strict=True):
             own = {"name": name, "group": group, "unit": f"per {unit}" if unit else ""}
-            rows.append(Result(quantity="coefficient", estimate=value, low=low, high=high, p_value=p_value, **own))
+            figure = {"estimate": value, "low": low, "high": high, "noise_sd": sd, "p_value": p_value}
+            rows.append(Result(quantity="coefficient", **figure, **own))
         if units.known:
             rows += [
-                Result(quantity=_PREPARED, name=name, group=group, estimate=value, low=low, high=high)
-                for name, value, low, high in zip(labels, *floats(slopes, *ends[:, at]), strict=True)
+                Result(quantity=_PREPARED, name=name, group=group, estimate=value, low=low, high=high, noise_sd=sd)
+                for name, value, low, high, sd in zip(labels, *floats(slopes, *ends[:, at], noises[at]), strict=True)
             ]
     return rows + _intercepts(model, units, groups)
 
@@ -69,12 +70,14 @@ def _intercepts(model: FittedModel, units: Any, groups: Sequence[str]) -> list[R
         return []
     unknown = np.full((2, len(groups)), NAN)
     ends = np.reshape(getattr(model, "intercept_interval_", unknown), (2, len(groups)))
+    noises = np.ravel(getattr(model, "intercept_noise_scale_", unknown[0]))
     part = "middle of the ranges" if units.known else ""
     rows = []
-    for at, (group, value, low, high) in enumerate(
-        zip(groups, *floats(np.ravel(model.intercept_), *ends), strict=True)
+    for at, (group, value, low, high, sd) in enumerate(
+        zip(groups, *floats(np.ravel(model.intercept_), *ends, noises), strict=True)
     ):
-        rows.append(Result(quantity="intercept", part=part, group=group, estimate=value, low=low, high=high))
+        figure = {"estimate": value, "low": low, "high": high, "noise_sd": sd}
+        rows.append(Result(quantity="intercept", part=part, group=group, **figure))
         if units.known:
             zero = float(np.ravel(model.original_intercept_)[at])
             rows.append(Result(quantity="intercept", part="all at 0", group=group, estimate=zero))
@@ -87,13 +90,13 @@ def _eigenvalues(model: FittedModel, names: Sequence[str]) -> list[Result]:
     count = len(model.explained_variance_)
     ends = np.asarray(getattr(model, "interval_", np.full((2, count), NAN)))
     p_values = np.asarray(getattr(model, "p_values_", np.full(count, NAN)))
-    sd = float(getattr(model, "noise_scale_", NAN))
+    noises = getattr(model, "variance_noise_scale_", np.full(count, getattr(model, "noise_scale_", NAN)))
     return [
         Result(
             quantity="eigenvalue", name=f"component {at}", estimate=value, low=low, high=high, noise_sd=sd, p_value=p
         )
-        for at, (value, low, high, p) in enumerate(
-            zip(*floats(model.explained_variance_, *ends, p_values), strict=True), start=1
+        for at, (value, low, high, sd, p) in enumerate(
+            zip(*floats(model.explained_variance_, *ends, noises, p_values), strict=True), start=1
         )
     ]
 
@@ -146,6 +149,7 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> list[Result
     if len(values) * (len(values) - 1) // 2 > LARGEST:
         return MANY
     low, high = np.asarray(model.interval_)
+    noises = getattr(model, "correlation_noise_scale_", np.full(values.shape, NAN))
     return [
         Result(
             quantity="correlation",
@@ -154,6 +158,7 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> list[Result
             estimate=float(values[pair]),
             low=float(low[pair]),
             high=float(high[pair]),
+            noise_sd=float(noises[pair]),
             p_value=float(model.p_values_[pair]),
             adjusted_p_value=float(model.adjusted_p_values_[pair]),
         )
@@ -161,7 +166,9 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> list[Result
     ]
 
 
-def _weights(attribute: str, quantity: str, row: str, *, by_column: bool = False, original: str = "") -> Figures:
+def _weights(
+    attribute: str, quantity: str, row: str, *, by_column: bool = False, original: str = "", noise: str = ""
+) -> Figures:
     """Return a maker of weights: one figure per row and column, in prepared and in original units."""
 
     def make(model: FittedModel, names: Sequence[str]) -> list[Result]:
@@ -172,11 +179,14 @@ def _weights(attribute: str, quantity: str, row: str, *, by_column: bool = False
         if weights.size > LARGEST:
             return MANY
         own = _own_names(attribute, model, names)
-        rows = _grid(weights, own, quantity, row)
+        noises = getattr(model, noise, None)
+        rows = _grid(weights, own, quantity, row, noises=noises)
         if original and model.units_.known:
             changed = np.asarray(getattr(model, original))
             units = _own_names(attribute, model, model.units_.names)
-            rows += _grid(changed.T if by_column else changed, own, f"{quantity}, original units", row, units)
+            scaled = None if noises is None else model.units_.steps(noises)
+            changed = changed.T if by_column else changed
+            rows += _grid(changed, own, f"{quantity}, original units", row, units, noises=scaled)
         return rows
 
     return make
@@ -191,14 +201,20 @@ def _own_names(attribute: str, model: FittedModel, names: Sequence[str]) -> Sequ
 
 
 def _grid(
-    values: FloatArray, names: Sequence[str], quantity: str, row: str, units: Sequence[str] | None = None
+    values: FloatArray,
+    names: Sequence[str],
+    quantity: str,
+    row: str,
+    units: Sequence[str] | None = None,
+    noises: FloatArray | None = None,
 ) -> list[Result]:
     labels = names_of(names, values.shape[1])
     unit_of = units or [""] * values.shape[1]
+    known = np.full(values.shape, NAN) if noises is None else noises
     return [
-        Result(quantity=quantity, name=label, part=f"{row} {at}", estimate=float(value), unit=unit)
-        for at, line in enumerate(values, start=1)
-        for label, value, unit in zip(labels, line, unit_of, strict=True)
+        Result(quantity=quantity, name=label, part=f"{row} {at}", estimate=value, noise_sd=sd, unit=unit)
+        for at, (line, scales) in enumerate(zip(*floats(values, known), strict=True), start=1)
+        for label, value, sd, unit in zip(labels, line, scales, unit_of, strict=True)
     ]
 
 
@@ -228,7 +244,9 @@ FIGURES: dict[str, Figures] = {
     "mean_correlations": _pairs("correlations_", "mean correlation", "component"),
     "view_pairs": _view_pairs,
     "correlation_matrix": _correlation_matrix,
-    "loadings": _weights("components_", "loading", "component", original="original_components_"),
+    "loadings": _weights(
+        "components_", "loading", "component", original="original_components_", noise="component_noise_scale_"
+    ),
     "x_weights": _weights("x_weights_", "weight, first view", "pair", by_column=True, original="original_x_weights_"),
     "y_weights": _weights("y_weights_", "weight, second view", "pair", by_column=True, original="original_y_weights_"),
     "view_weights": _weights("weights_", "weight", "component", by_column=True, original="original_weights_"),

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+import numpy as np
+
 from dpcape.report.loading_sections import FittedModel
-from dpcape.report.result import Result, floats
+from dpcape.report.result import NAN, Result, floats
 from dpcape.report.table_one import FittedSummary, shown_figure
 
 
@@ -17,6 +19,7 @@ def table_one_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
         return []
     fitted = cast("FittedSummary", model)
     in_units = ("quantile", "mean", "sd")
+    noises = getattr(model, "noise_scales_", np.full(fitted.table_.shape, NAN))
     rows = []
     for row, (variable, statistic, level) in enumerate(fitted.rows_):
         unit = model.unit_of(str(variable)) if statistic in in_units else ""
@@ -32,6 +35,7 @@ def table_one_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
                     estimate=value,
                     low=low,
                     high=high,
+                    noise_sd=float(noises[row, at]),
                     unit=unit,
                 )
             )
@@ -43,12 +47,14 @@ def contrasts_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
     if not (hasattr(model, "d_interval_") and hasattr(model, "outcomes_")):
         return []
     rows: list[Result] = []
-    for quantity, values, ends in (
-        ("difference", model.effect_, model.effect_interval_),
-        ("d", model.d_, model.d_interval_),
+    unknown = np.full((2, len(model.outcomes_)), NAN)
+    noises = getattr(model, "noise_scales_", unknown)
+    for quantity, values, ends, noise in (
+        ("difference", model.effect_, model.effect_interval_, noises[0]),
+        ("d", model.d_, model.d_interval_, noises[1]),
     ):
-        figures = floats(values, *ends, model.p_, model.q_)
-        for name, value, low, high, p, q in zip(model.outcomes_, *figures, strict=True):
+        figures = floats(values, *ends, noise, model.p_, model.q_)
+        for name, value, low, high, sd, p, q in zip(model.outcomes_, *figures, strict=True):
             unit = model.unit_of(str(name)) if quantity == "difference" else ""
             rows.append(
                 Result(
@@ -58,6 +64,7 @@ def contrasts_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
                     estimate=value,
                     low=low,
                     high=high,
+                    noise_sd=sd,
                     p_value=p,
                     adjusted_p_value=q,
                     unit=unit,
@@ -72,15 +79,24 @@ def survival_figures(model: FittedModel, names: Sequence[str]) -> list[Result]:
         return []
     unit = model.unit_of(str(getattr(model, "time_", "")))
     rows: list[Result] = []
+    unknown = np.full(model.survival_.shape, NAN)
     for at, group in enumerate(model.groups_):
-        for quantity, values, ends in (
-            ("survival", model.survival_, model.interval_),
-            ("at risk", model.at_risk_, model.at_risk_interval_),
+        for quantity, values, ends, noises in (
+            ("survival", model.survival_, model.interval_, getattr(model, "survival_noise_scale_", unknown)),
+            ("at risk", model.at_risk_, model.at_risk_interval_, getattr(model, "at_risk_noise_scale_", unknown)),
         ):
-            figures = floats(model.times_, values[:, at], *ends[:, :, at])
+            figures = floats(model.times_, values[:, at], *ends[:, :, at], noises[:, at])
             rows += [
-                Result(quantity=quantity, part=f"{time:.10g}", group=str(group), estimate=value, low=low, high=high)
-                for time, value, low, high in zip(*figures, strict=True)
+                Result(
+                    quantity=quantity,
+                    part=f"{time:.10g}",
+                    group=str(group),
+                    estimate=value,
+                    low=low,
+                    high=high,
+                    noise_sd=sd,
+                )
+                for time, value, low, high, sd in zip(*figures, strict=True)
             ]
         median, low, high = (float(model.median_[at]), *(float(end) for end in model.median_interval_[:, at]))
         rows.append(Result(quantity="median", group=str(group), estimate=median, low=low, high=high, unit=unit))
@@ -151,6 +167,8 @@ def heterogeneity_figures(model: FittedModel, names: Sequence[str]) -> list[Resu
     if not (hasattr(model, "tau_") and hasattr(model, "prediction_")):
         return []
     rows: list[Result] = []
+    pooled = getattr(model, "pooled_noise_scale_", np.full(len(model.columns_), NAN))
+    of_sites = getattr(model, "site_noise_scale_", np.full(model.site_means_.shape, NAN))
     for at, name in enumerate(map(str, model.columns_)):
         unit = model.unit_of(name)
         for quantity, part, values, ends, own in (
@@ -161,10 +179,24 @@ def heterogeneity_figures(model: FittedModel, names: Sequence[str]) -> list[Resu
             ("I^2", "", model.i2_, model.i2_interval_, ""),
         ):
             value, low, high = (float(values[at]), *(float(end) for end in ends[:, at]))
-            rows.append(Result(quantity=quantity, name=name, part=part, estimate=value, low=low, high=high, unit=own))
-        figures = floats(model.site_means_[:, at], *model.site_intervals_[:, :, at])
+            sd = float(pooled[at]) if part == "these sites" else NAN
+            rows.append(
+                Result(
+                    quantity=quantity,
+                    name=name,
+                    part=part,
+                    estimate=value,
+                    low=low,
+                    high=high,
+                    noise_sd=sd,
+                    unit=own,
+                )
+            )
+        figures = floats(model.site_means_[:, at], *model.site_intervals_[:, :, at], of_sites[:, at])
         rows += [
-            Result(quantity="mean", name=name, group=str(site), estimate=value, low=low, high=high, unit=unit)
-            for site, value, low, high in zip(model.sites_, *figures, strict=True)
+            Result(
+                quantity="mean", name=name, group=str(site), estimate=value, low=low, high=high, noise_sd=sd, unit=unit
+            )
+            for site, value, low, high, sd in zip(model.sites_, *figures, strict=True)
         ]
     return rows

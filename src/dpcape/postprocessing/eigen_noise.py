@@ -1,0 +1,51 @@
+"""What noise does to eigenvalues and eigenvectors of a released moment, to first order.
+
+With E the noise, an eigenvalue moves by v' E v, and its eigenvector by the sum over the other ones u of
+u (u' E v) / (l - l_u). E is symmetric noise of standard deviation s along any direction and s / sqrt(2) across two; if
+a mean m was subtracted whose noise is d, also -(m d' + d m').
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.postprocessing.component_tests import MomentNoise
+from dpcape.postprocessing.eigen import noise_norm
+
+# An eigenvalue nearer to another than so many times the norm of the noise turns too far for a first order.
+_CLEAR = 4.0
+
+
+def eigen_noise(
+    values: FloatArray, vectors: FloatArray, noise: MomentNoise, n_components: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the standard deviations of the noise of eigenvalues, (K,), and of entries of eigenvectors, (K, D).
+
+    The latter are NaN where another eigenvalue is near.
+
+    Parameters
+    ----------
+    values, vectors : array
+        All eigenvalues of the released matrix in descending order, and its eigenvectors as columns.
+    noise : MomentNoise
+        Its noise.
+    n_components : int
+        K, the number of components.
+    """
+    along = vectors.T @ noise.mean
+    of_values = np.sqrt(noise.scale**2 + 4 * (noise.mean_scale * along[:n_components]) ** 2)
+    least = _CLEAR * noise_norm(noise.scale, len(values))
+    of_vectors = np.full((n_components, len(vectors)), math.nan)
+    for at in range(n_components):
+        gaps = np.delete(values[at] - values, at)
+        if not np.abs(gaps).min(initial=math.inf) > least:
+            continue
+        steps = np.delete(vectors, at, axis=1) / gaps
+        # The noise of the mean along the component is the same for all other directions.
+        own = noise.scale**2 / 2 + (noise.mean_scale * along[at]) ** 2
+        common = noise.mean_scale * (steps @ np.delete(along, at))
+        of_vectors[at] = np.sqrt(own * (steps**2).sum(axis=1) + common**2)
+    return of_values, of_vectors
