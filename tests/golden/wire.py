@@ -312,6 +312,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "pca": (dpcape.PCA, {"n_components": 2}, lambda: _tables("rows")),
     "pca, centred": (dpcape.PCA, {"n_components": 2, "center": True}, lambda: _tables("rows")),
     "correlation": (dpcape.Correlation, {}, lambda: _tables("rows")),
+    "correlation of columns": (dpcape.Correlation, {"columns": ["age", "arm", "stage"]}, _people),
     "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),
     "cca, scaled": (dpcape.CCA, {"n_components": 1, "scale": "private"}, lambda: _tables("views")),
     "cca, centred": (dpcape.CCA, {"n_components": 1, "center": True}, lambda: _tables("views")),

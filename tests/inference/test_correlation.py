@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpcape import Cape, Correlation, Exact, Federation, Independent, Replay, in_process, rows, views
+from dpcape import Cape, Correlation, Exact, Federation, Independent, Replay, in_process, rows, table, views
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.postprocessing.component_tests import MomentNoise
-from dpcape.postprocessing.correlations import CLIPPING, correlations_of, holm
+from dpcape.postprocessing.correlations import CLIPPING, correlations_of, holm, sampling_variance
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 
@@ -95,15 +95,24 @@ def test_adjusted_p_values_are_those_of_holm() -> None:
     np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
 
 
-@pytest.mark.parametrize("cell", [EXPERIMENT.Cell(800, 5, 3.0), EXPERIMENT.Cell(5000, 5, 1.0, "t")], ids=str)
+@pytest.mark.parametrize(
+    "cell",
+    [
+        EXPERIMENT.Cell(800, 5, 3.0),
+        EXPERIMENT.Cell(5000, 5, 1.0, "t"),
+        EXPERIMENT.Cell(3000, 5, 3.0, EXPERIMENT.MIXED),
+    ],
+    ids=str,
+)
 def test_intervals_cover(cell: Any) -> None:
     # A coverage of 0.95 is refused with probability below 0.001.
     assert EXPERIMENT.coverage(cell, 60)["share"] * 60 >= binom.ppf(0.001, 60, 0.95)
 
 
-def test_unrelated_columns_are_not_found() -> None:
+@pytest.mark.parametrize("shape", ["exponential", EXPERIMENT.MIXED])
+def test_unrelated_columns_are_not_found(shape: str) -> None:
     # A level of 0.05 is refused with probability below 0.001.
-    found = EXPERIMENT.level(EXPERIMENT.Cell(3000, 5, 3.0, "exponential", related=False), 60)
+    found = EXPERIMENT.level(EXPERIMENT.Cell(3000, 5, 3.0, shape, related=False), 60)
     assert max(found["share"], found["one pair"]) * 60 <= binom.isf(0.001, 60, 0.05)
 
 
@@ -168,6 +177,132 @@ def test_views_and_several_sites() -> None:
     federation = Federation(in_process(held, noise=Replay(3)), protocol=Cape(n_colluding=1))
     model = Correlation(**BUDGET).fit(federation)
     np.testing.assert_allclose(model.correlations_, np.corrcoef(data, rowvar=False), atol=0.15)
+
+
+def _simulated_phi(generator: np.random.Generator, both: float, shares: tuple[float, float], n_records: int) -> Any:
+    """Return correlations of two levels in simulated tables of two by two."""
+    first, second = shares
+    cells = generator.multinomial(
+        n_records, [both, first - both, second - both, 1 - first - second + both], size=20_000
+    )
+    own, other = cells[:, 0] + cells[:, 1], cells[:, 0] + cells[:, 2]
+    spread = np.sqrt(own * (n_records - own) * other * (n_records - other) + 1e-9)
+    return (n_records * cells[:, 0] - own * other) / spread
+
+
+@pytest.mark.parametrize(("both", "shares"), [(0.015, (0.03, 0.03)), (0.02, (0.1, 0.05)), (0.2, (0.5, 0.3))])
+def test_levels_have_the_sampling_variance_of_tables_of_two_by_two(both: float, shares: tuple[float, float]) -> None:
+    # The variance of 20,000 draws has an error of about 1.5%, and the formula is that of many records.
+    simulated = _simulated_phi(np.random.default_rng(5), both, shares, 5000)
+    value = float(np.mean(simulated))
+    correlations = np.array([[1.0, value], [value, 1.0]])
+    of_levels = 5000 * float(np.var(simulated))
+    allowed = sampling_variance(correlations, np.array(shares))[0, 1]
+    assert allowed > of_levels
+    # Of numbers less is allowed for than rare levels vary.
+    of_numbers = sampling_variance(correlations, np.full(2, np.nan))[0, 1]
+    assert (of_numbers < of_levels) == (max(shares) < 0.2)
+
+
+LEVELS = {"dose": (0, 10), "age": (20, 80), "arm": ["new", "old"], "stage": ["i", "ii", "iii"]}
+
+
+def _patients(n_records: int, seed: int = 3) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    age = generator.normal(50, 10, n_records)
+    arm = generator.choice(np.array(["new", "old"], dtype=object), n_records)
+    dose = 5 + (age - 50) / 20 + (arm == "old") + generator.normal(0, 0.8, n_records)
+    stage = np.array(["i", "ii", "iii"], dtype=object)[np.clip(dose - 4, 0, 2.99).astype(int)]
+    return {"dose": dose, "age": age, "arm": arm, "stage": stage}
+
+
+def _held(data: dict[str, Any], protocol: Any = None) -> Federation:
+    sites = in_process({"here": table(data, columns=LEVELS)}, noise=Replay(1))
+    return Federation(sites, protocol=protocol or Independent())
+
+
+def test_columns_of_a_table_without_noise_are_those_of_numpy() -> None:
+    data = _patients(4000)
+    missing = np.random.default_rng(1).random(4000) < 0.2
+    data["age"][missing] = np.nan
+    data["arm"][::10] = None
+    model = Correlation(**BUDGET, columns=list(LEVELS)).fit(_held(data, Exact()))
+    kept = ~missing & np.array([value is not None for value in data["arm"]])
+    levels = [data["arm"] == "old", *(data["stage"] == level for level in ("i", "ii", "iii"))]
+    numbers = np.column_stack([data["dose"], data["age"], *levels]).astype(float)[kept]
+    assert model.columns_.tolist() == ["dose", "age", "arm: old", "stage: i", "stage: ii", "stage: iii"]
+    assert model.complete_ == pytest.approx(kept.mean())
+    # About 2% of the rows are clipped.
+    np.testing.assert_allclose(model.correlations_, np.corrcoef(numbers, rowvar=False), atol=0.02)
+    np.testing.assert_allclose(model.mean_, numbers.mean(axis=0), rtol=0.02)
+
+
+def test_rare_levels_have_larger_errors_in_rows_too() -> None:
+    generator = np.random.default_rng(8)
+    first = generator.random(20_000) < 0.03
+    second = np.where(generator.random(20_000) < 0.6, first, generator.random(20_000) < 0.03)
+    ranges = {"first": {"levels": [0, 1]}, "second": {"levels": [0, 1]}}
+    data = {"first": first.astype(int), "second": second.astype(int)}
+    federation = Federation(in_process({"here": rows(data, ranges=ranges)}, noise=Replay(0)), protocol=Exact())
+    model = Correlation(**BUDGET, scale="none").fit(federation)
+    assert model.columns_.tolist() == ["first=0", "first=1", "second=0", "second=1"]
+    allowed = sampling_variance(model.correlations_, np.full(4, np.nan))[1, 3]
+    assert model.standard_errors_[1, 3] ** 2 * 20_000 > 2 * allowed
+
+
+def test_levels_of_one_category_are_not_tested() -> None:
+    model = Correlation(epsilon=3.0, delta=1e-5, columns=["dose", "arm", "stage"]).fit(_held(_patients(6000)))
+    words = {verdict.quantity: verdict.word for verdict in model.verdicts_}
+    assert len(words) == len(list(csv.DictReader(io.StringIO(model.to_csv())))) == 10 - 3
+    assert words["dose and arm: old"] == "determined"
+    stages = model.adjusted_p_values_[2:, 2:]
+    assert np.isnan(stages[~np.eye(3, dtype=bool)]).all()
+    assert model.between("dose", "stage: iii")[0] > 0.4
+
+
+def test_numbers_of_a_table_are_as_exact_as_rows() -> None:
+    data = _patients(5000)
+    of_table = Correlation(**BUDGET).fit(_held(data))
+    assert of_table.columns_.tolist() == ["dose", "age"]
+    ranges = [LEVELS["dose"], LEVELS["age"]]
+    held = rows(np.column_stack([data["dose"], data["age"]]), ranges=ranges)
+    of_rows = Correlation(**BUDGET).fit(Federation(in_process({"here": held}), protocol=Independent()))
+    assert of_table.standard_errors_[0, 1] == pytest.approx(of_rows.standard_errors_[0, 1], rel=0.3)
+
+
+def test_where_noise_hides_the_number_of_complete_records_nothing_is_known() -> None:
+    data = _patients(2000)
+    data["age"][5:] = np.nan
+    with pytest.warns(UtilityWarning):
+        model = Correlation(**BUDGET).fit(_held(data))
+    assert (model.interval_[0, 0, 1], model.interval_[1, 0, 1]) == (-1, 1)
+    assert model.verdicts_[0].word != "determined"
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["dose"], "at least two columns"),
+        (["dose", "weight"], "columns must name numbers, or categories"),
+        (["dose", "dose"], "different column names"),
+        ([], "at least two columns"),
+    ],
+)
+def test_bad_columns_of_a_table_are_refused(columns: list[str], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        Correlation(**BUDGET, columns=columns).fit(_held(_patients(50)))
+
+
+def test_what_is_not_a_table_has_no_columns_to_name() -> None:
+    with pytest.raises(InvalidParameter, match="columns must be None"):
+        Correlation(**BUDGET, columns=["dose", "age"]).fit(_alone(_data(50)))
+    federation = Federation(
+        in_process({site: table(_patients(50), columns=LEVELS) for site in ("lima", "oslo")}),
+        protocol=Independent(),
+        weights={"lima": 0.7, "oslo": 0.3},
+    )
+    with pytest.raises(InvalidParameter, match="weights of sites must be left out"):
+        Correlation(**BUDGET).fit(federation)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import Cox, GroupContrast, Harmonise, Heterogeneity, KaplanMeier, LogRank, MassUnivariate, Summary, table
+from dpcape import (
+    Correlation,
+    Cox,
+    GroupContrast,
+    Harmonise,
+    Heterogeneity,
+    KaplanMeier,
+    LogRank,
+    MassUnivariate,
+    Summary,
+    table,
+)
 
 SITES = ("ava", "bob", "cid", "dot")
 COLUMNS = {"age": (20, 80), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}, "arm": ["new", "old"]}
@@ -108,6 +119,11 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         lambda e, d: Heterogeneity("scanner", epsilon=e, delta=d, columns=["volume", "area"]),
         _patients,
         {"mean_": 2e-2, "pooled_": 2e-2, "site_means_": 2e-2},
+    ),
+    "Correlation-of-columns": (
+        lambda e, d: Correlation(epsilon=e, delta=d, columns=["volume", "depth", "age", "dx", "scanner"]),
+        _patients,
+        {"correlations_": 5e-2, "mean_": 5e-2, "complete_": 1e-2},
     ),
     "MassUnivariate": (
         lambda e, d: MassUnivariate("age", epsilon=e, delta=d, site="scanner", outcomes=["volume", "area", "depth"]),

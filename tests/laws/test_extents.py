@@ -98,6 +98,11 @@ def _contrasted(facts: PublicFacts, public: Public) -> dict[str, Any]:
     }
 
 
+def _complete(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    levels = [len(facts.columns[at].levels) for at in public["columns"]]
+    return {"n_features": sum(count if count > 2 else 1 for count in levels), "bound": math.sqrt(len(levels))}
+
+
 def _residual(facts: PublicFacts, public: Public) -> dict[str, Any]:
     found = _contrasted(facts, public)
     return {name: found[name] for name in ("n_outcomes", "width")}
@@ -109,6 +114,15 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
     "second_moment": _row,
     "grouped_counts": lambda facts, public: _grouped(facts, public),
+    "complete_first_moments": lambda facts, public: _complete(facts, public),
+    "complete_absolute_deviations": lambda facts, public: {"n_features": _complete(facts, public)["n_features"]},
+    "complete_radius_histogram": lambda facts, public: {
+        "n_features": _complete(facts, public)["n_features"],
+        "n_views": 1,
+    },
+    "complete_scaled_centred_moments": lambda facts, public: (
+        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"]}
+    ),
     "design_moments": _contrasted,
     "site_moments": lambda facts, public: {
         "n_columns": len(public["columns"]),
@@ -250,6 +264,10 @@ RECORDED = {
     "event_counts-one-group": (18, 1.0, 0.7071067811865475, 2.624095526198193e-09),
     "event_counts-by-two": (594, 1.0, 0.7071067811865475, 2.6542413014049213e-09),
     "design_moments-sites": (16, 6.324555320336759, 4.795831523312719, 4.64397881775697e-09),
+    "complete_first_moments-levels": (11, 3.4641016151377544, 2.8062430400804557, 5.598647492963868e-10),
+    "complete_absolute_deviations-levels": (6, 2.23606797749979, 1.7677669529663689, 6.462594337721649e-10),
+    "complete_radius_histogram-levels": (33, 1.4142135623730951, 1.2247448713915892, 2.890370402533341e-10),
+    "complete_scaled_centred_moments-levels": (21, 1.590990257669732, 1.375, 3.231554157364186e-10),
     "residual_products-covariates": (5, 2.0615528128088303, 1.25, 1.2148615446960775e-09),
     "site_moments-sites": (15, 2.0, 1.4142135623730951, 1.3694346424639887e-09),
     "ratio_scores-positive": (16, 3.952847075210475, 2.7950849718747377, 8.024791650371812e-10),

@@ -118,6 +118,7 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         3,
     ),
     "correlation": ("correlation", "", ROWS, ("Correlations",), 2),
+    "related": ("correlation", 'columns = ["weight", "height", "arm"]', COHORT, ("Correlations",), 2),
     "cca": (
         "cca",
         "n_components = 2",

@@ -2,16 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpcape.analyses.cca import centred_moments_of_views
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant, public_facts
 from dpcape.analyses.mean import CONFIDENCE
-from dpcape.analyses.parameters import CHOICE, Parameter
+from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, shown
 from dpcape.analyses.pca import ANALYZE_GAUSS
-from dpcape.analyses.release import Steps
+from dpcape.analyses.release import Release, Steps
+from dpcape.analyses.summary import names_of
+from dpcape.errors import InvalidParameter
+from dpcape.facts import PublicFacts
+from dpcape.statistics.cells import CATEGORY
+from dpcape.statistics.complete_rows import PREFIX, RowColumns
+
+TABLE = "table"
+
+
+def correlated_columns(facts: PublicFacts, columns: object) -> list[int]:
+    """Return the positions of the columns of a table that are correlated: those that are named, or all numbers."""
+    known = {column.name: at for at, column in enumerate(facts.columns)}
+    names = names_of(columns, "columns")
+    for name in names:
+        if name not in known or (
+            facts.columns[known[name]].kind == CATEGORY and len(facts.columns[known[name]].levels) < 2
+        ):
+            raise InvalidParameter(
+                f"columns must name numbers, or categories of at least two levels; got {name!r}. Choose from "
+                f"{', '.join(known)}."
+            )
+    # A time to an event may have ended early: only who names it means that.
+    taken = {event.time for event in facts.events}
+    numbers = [at for name, at in known.items() if facts.columns[at].kind != CATEGORY and name not in taken]
+    chosen = [known[name] for name in names] if columns is not None else numbers
+    if len(chosen) < 2:
+        raise InvalidParameter(
+            "columns must name at least two columns, or be None for a table with two of numbers; got "
+            f"{shown(columns)}. Name others."
+        )
+    return chosen
+
+
+def correlated_width(facts: PublicFacts, columns: object) -> int:
+    """Return the number of columns that are correlated; a category of several levels counts once for each."""
+    if not facts.columns:
+        return facts.n_features
+    return RowColumns(facts, correlated_columns(facts, columns)).facts.n_features
+
+
+def public_rows(p: Public) -> Public:
+    """Return the public numbers of the rows that are correlated; columns of a table become rows."""
+    if p.kind != TABLE:
+        return p
+    rows = RowColumns(p.facts, correlated_columns(p.facts, p.columns)).facts
+    return Public({"scale": p.scale, **public_facts(rows, p.n_records)}, mu=lambda: p.mu)
 
 
 def _schedule(p: Public) -> Steps:
-    yield from centred_moments_of_views(p)
+    for step in centred_moments_of_views(public_rows(p)):
+        if p.kind == TABLE and isinstance(step, Release):
+            yield replace(step, statistic=f"{PREFIX}{step.statistic}")
+        else:
+            yield step
+
+
+def _refuse_columns(value: object, p: Public) -> None:
+    if p.kind == TABLE:
+        correlated_columns(p.facts, value)
+    elif value is not None:
+        raise InvalidParameter(
+            f"columns must be None for records that are not a table; got {shown(value)}. Leave columns out when the "
+            "records are built."
+        )
 
 
 CORRELATION = Analysis(
@@ -19,9 +81,13 @@ CORRELATION = Analysis(
     estimator="dpcape.estimators.correlation:Correlation",
     group=COMPONENTS,
     place=2,
-    kinds=frozenset({"rows", "labelled", "views", "subjects"}),
+    kinds=frozenset({"rows", "labelled", "views", "subjects", TABLE}),
     records="rows",
-    parameters=(CONFIDENCE, Parameter("scale", CHOICE, "private", words=("private", "none"))),
+    parameters=(
+        Parameter("columns", OTHER, None, optional=True, refuse=_refuse_columns),
+        CONFIDENCE,
+        Parameter("scale", CHOICE, "private", words=("private", "none")),
+    ),
     schedule=_schedule,
     variants=(
         Variant("correlation", "Correlations", fixed={"scale": "private"}),
@@ -33,6 +99,7 @@ CORRELATION = Analysis(
     audit=(
         AuditCase("correlation", {}, "rows", 3),
         AuditCase("correlation-as-given", {"scale": "none"}, "rows", 3),
+        AuditCase("correlation-of-columns", {"columns": ("first", "third", "group")}, TABLE, 4),
     ),
     standing=VERIFIED,
     reason="mean, scale and radius first, then mean and second moment of the standardised rows jointly",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.correlation import CORRELATION as DESCRIPTION
-from dpcape.analyses.description import Analysis
-from dpcape.arrays import FloatArray
+from dpcape.analyses.correlation import TABLE, correlated_columns, public_rows
+from dpcape.analyses.description import Analysis, Public
+from dpcape.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.estimators.row_source import RowSource, TableSource
+from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.correlations import correlations_of, holm
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, of_correlations
@@ -28,7 +31,7 @@ _CLIPPED = "rows may have been clipped to their bound, which makes unrelated col
 
 
 class Correlation(MultiviewEstimator):
-    """Pearson correlations of all pairs of columns over the records of all sites.
+    """Pearson correlations of all pairs of columns over the records of all sites: of rows, or of a table.
 
     Parameters
     ----------
@@ -36,6 +39,9 @@ class Correlation(MultiviewEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
+    columns : sequence of str or None
+        Columns of a table; None for all numbers and dates. A category of two levels is 1 for the second; one of more
+        levels is a column for each, 1 for the records of that level. None for records that are not a table.
     confidence : float
         Confidence level of each interval.
     scale : str
@@ -53,11 +59,16 @@ class Correlation(MultiviewEstimator):
     correlation_noise_scale_ : array of shape (n_features, n_features)
         Standard deviations of the noise of privacy alone, to first order; NaN where nothing is known.
     p_values_ : array of shape (n_features, n_features)
-        For each pair, how often columns without correlation would give one as large.
+        For each pair, how often columns without correlation would give one as large; NaN for levels of one category.
     adjusted_p_values_ : array of shape (n_features, n_features)
         The same, adjusted for the number of pairs (Holm): of those at most 0.05, any is wrong in at most 5% of studies.
     mean_ : array of shape (n_features,)
-        Private mean.
+        Private mean; of a table in original units, and of a level the share of complete records that have it.
+    columns_ : array of shape (n_features,)
+        What the rows and columns of the matrix are, such as "age" and "stage: II"; numbers if columns have no names.
+    complete_ : float
+        Share of the records that these correlations are of, as released: of a table, those without a missing value in
+        these columns; of rows, those that can be read.
     noise_scale_ : float
         Standard deviation of the noise on the diagonal of the released moment of standardised rows.
 
@@ -66,7 +77,8 @@ class Correlation(MultiviewEstimator):
     Four releases: the mean (diameter 2 B), absolute deviations of all columns (sqrt(D)), a histogram of the lengths of
     standardised rows (sqrt(2)), and jointly the mean and second moment of these rows, divided by a radius and clipped
     to 1 (diameter 1.59 whatever was released before). With ``scale="none"`` no deviations. With so few records that
-    noise would hide deviations or lengths, these are not released. Everything else is post-processing.
+    noise would hide deviations or lengths, these are not released. Everything else is post-processing. Of a table,
+    the same of its complete records, with their number, at the same diameters (B = sqrt(D) for D columns).
 
     Notes
     -----
@@ -82,7 +94,10 @@ class Correlation(MultiviewEstimator):
     ================================  ======================================================
     noise above a column's variance   its correlations are 0, with interval [-1, 1]
     correlations above one            set to one
-    one column                        a matrix of one
+    one column                        a matrix of one; of a table, refused
+    record with a missing value       left out, if it is in one of the columns of a table that are used
+    levels of one category            nothing is tested: they exclude each other
+    table at sites with weights       refused: every record counts once
     ================================  ======================================================
 
     Examples
@@ -98,6 +113,8 @@ class Correlation(MultiviewEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
+    columns_: AnyArray
+    complete_: float
     center = True
     _quantile: ClassVar[float] = 0.98
     _fitted: ClassVar[tuple[str, ...]] = (
@@ -109,6 +126,8 @@ class Correlation(MultiviewEstimator):
         "adjusted_p_values_",
         "mean_",
         "noise_scale_",
+        "columns_",
+        "complete_",
     )
 
     def __init__(
@@ -116,46 +135,84 @@ class Correlation(MultiviewEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
+        columns: str | Sequence[str] | None = None,
         confidence: float = 0.95,
         scale: str = "private",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.columns = columns
         self.confidence = confidence
         self.scale = scale
 
+    @property
+    def _builder(self) -> str:  # type: ignore[override]  # depends on the columns
+        return "rows(X, bound=...)" if self.columns is None else "table(data, columns={...})"
+
+    def _shares(self, federation: Federation) -> Sequence[float]:
+        if federation.weights and federation.facts.kind == TABLE:
+            raise InvalidParameter(
+                "weights of sites must be left out for Correlation of a table, which counts every record once; got "
+                f"weights of {len(federation.weights)} sites. Remove them."
+            )
+        return super()._shares(federation)
+
+    def _public_rows(self, federation: Federation) -> Public:
+        return public_rows(self.public(federation))
+
+    def _source(self, federation: Federation) -> RowSource:
+        """Return where rows are read: as they are, or from the columns of a table."""
+        if federation.facts.kind != TABLE:
+            return RowSource(federation.facts)
+        return TableSource(federation.facts, correlated_columns(federation.facts, self.columns))
+
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        scaling, mean, moment = self._moments(federation, private)
-        noise = self._noise(federation, private, mean)
-        found = correlations_of(moment - np.outer(mean, mean), noise)
+        source = self._source(federation)
+        scaling, mean, moment = self._moments(federation, private, source)
+        noise = self._noise(federation, private, mean, source)
+        self.mean_ = scaling.rows(mean)
+        self.noise_scale_ = noise.scale
+        self.complete_ = source.share * private.counted.divisor
+        labels: Sequence[str] = federation.facts.feature_names or [str(at + 1) for at in range(len(mean))]
+        groups, is_level = np.arange(len(mean)), _are_levels(federation.facts)
+        if isinstance(source, TableSource):
+            self.mean_ = source.columns.original(self.mean_)
+            labels, groups, is_level = source.columns.labels, source.columns.groups, ~source.columns.is_number
+        shares = np.where(is_level, self.mean_, np.nan)
+        found = correlations_of(moment - np.outer(mean, mean), noise, shares)
         self.correlations_, self.standard_errors_ = found.values, found.errors
         self.correlation_noise_scale_ = found.noise
         self.interval_ = found.interval(self.confidence)
         self.p_values_ = found.p_values()
+        same = np.equal.outer(groups, groups) & ~np.eye(len(groups), dtype=bool)
+        self.p_values_[same] = np.nan
         self.adjusted_p_values_ = self._adjusted()
-        self.mean_ = scaling.rows(mean)
-        self.noise_scale_ = noise.scale
-        self.verdicts_ = self._verdicts(federation.facts.feature_names)
-        if most_clipped(federation.facts) > 0:
+        self.columns_ = np.array(labels)
+        self.verdicts_ = self._verdicts(labels)
+        if most_clipped(source.facts) > 0:
             self.verdicts_ = at_most_uncertain(self.verdicts_, _CLIPPED)
         self._warn_if_useless(noise.record_share)
 
-    def _adjusted(self) -> FloatArray:
-        adjusted = np.zeros_like(self.p_values_)
-        above = np.triu_indices(len(adjusted), 1)
-        adjusted[above] = holm(self.p_values_[above])
-        return adjusted + adjusted.T
+    def _tested(self) -> tuple[IntArray, IntArray]:
+        """Return the pairs above the diagonal that are tested: not those of levels of one category."""
+        return np.nonzero(np.triu(~np.isnan(self.p_values_), 1))  # type: ignore[return-value]  # of two dimensions
 
-    def _verdicts(self, names: tuple[str, ...]) -> list[Verdict]:
-        above = np.triu_indices(len(self.correlations_), 1)
-        labels = names or tuple(str(at + 1) for at in range(len(self.correlations_)))
+    def _adjusted(self) -> FloatArray:
+        adjusted = np.where(np.isnan(self.p_values_), np.nan, 0.0)
+        above = self._tested()
+        adjusted[above] = holm(self.p_values_[above])
+        adjusted[above[::-1]] = adjusted[above]
+        return adjusted
+
+    def _verdicts(self, labels: Sequence[str]) -> list[Verdict]:
+        above = self._tested()
         pairs = [f"{labels[first]} and {labels[second]}" for first, second in zip(*above, strict=True)]
         low, high = self.interval_
         return of_correlations(pairs, low[above], high[above], self.adjusted_p_values_[above])
 
     def _warn_if_useless(self, record_share: float) -> None:
         """Warn of a matrix in which noise hides most correlations that could be there."""
-        above = np.triu_indices(len(self.correlations_), 1)
+        above = self._tested()
         if above[0].size and float(np.median(self.standard_errors_[above])) > max(_USELESS, 3 * record_share**0.5):
             warnings.warn(
                 "These correlations are useless: noise moves half of them or more by over 0.2. Use more records, a "
@@ -182,8 +239,8 @@ class Correlation(MultiviewEstimator):
         )
 
     def _labels(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", [str(at + 1) for at in range(len(self.correlations_))])
-        return [str(name) for name in names]
+        numbered = [str(at + 1) for at in range(len(self.correlations_))]
+        return [str(name) for name in getattr(self, "columns_", getattr(self, "feature_names_in_", numbered))]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlations as a heat map; dots mark pairs that are determined."""
@@ -192,3 +249,10 @@ class Correlation(MultiviewEstimator):
         check_is_fitted(self, "guarantee_")
 
         return correlation_map(self.correlations_, self.adjusted_p_values_, self._labels(), ax)
+
+
+def _are_levels(facts: PublicFacts) -> BoolArray:
+    """Return which columns of rows are levels of a category by their schema: 1 for a level and else 0."""
+    if len(facts.ranges) != facts.n_features:
+        return np.zeros(facts.n_features, dtype=np.bool_)
+    return np.array([entry.least == 0 for entry in facts.ranges])

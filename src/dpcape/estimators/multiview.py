@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import deviations_found, lengths_found
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
-from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, scaled, warn_of_no_scaling
+from dpcape.estimators.row_source import RowSource
+from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, warn_of_no_scaling
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise
@@ -32,36 +34,46 @@ class MultiviewEstimator(FederatedEstimator):
     def _is_centred(self) -> bool:
         return self.center or self.scale == "private"
 
-    def _moments(self, federation: Federation, private: Allowance) -> tuple[Scaling, FloatArray, FloatArray]:
+    def _public_rows(self, federation: Federation) -> Public:
+        """Return the public numbers of the rows whose moments are released."""
+        return self.public(federation)
+
+    def _moments(
+        self, federation: Federation, private: Allowance, source: RowSource | None = None
+    ) -> tuple[Scaling, FloatArray, FloatArray]:
         """Return how views were standardised, and the mean and second moment of the standardised views."""
-        facts = federation.facts
-        scaling = by_bounds(facts)
+        source = source or RowSource(federation.facts)
+        scaling = by_bounds(source.facts)
         if not self._is_centred:
-            moment = private.mean(scaled(facts, scaling, "second_moment"))
-            return scaling, np.zeros(facts.n_features), moment
-        public = self.public(federation)
+            moment = source.mean(private, "scaled_second_moment", **scaling.arrays)
+            return scaling, np.zeros(source.facts.n_features), moment
+        public = self._public_rows(federation)
         if self.scale != "private":
             if recentred_or_warned(public):
-                scaling = private_scaling(federation, private, quantile=self._quantile, keep_units=True)
+                scaling = private_scaling(federation, private, quantile=self._quantile, keep_units=True, source=source)
         elif deviations_found(public):
             found = bool(lengths_found(public))
-            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=found)
+            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=found, source=source)
         else:
             warn_of_no_scaling()
-        mean, moment = private.mean(scaled(facts, scaling, "centred_moments", mean_weight=MEAN_WEIGHT))
+        mean, moment = source.mean(private, "scaled_centred_moments", **scaling.arrays, mean_weight=MEAN_WEIGHT)
         return scaling, mean, moment
 
-    def _noise(self, federation: Federation, private: Allowance, mean: FloatArray) -> MomentNoise:
+    def _noise(
+        self, federation: Federation, private: Allowance, mean: FloatArray, source: RowSource | None = None
+    ) -> MomentNoise:
         """Return the noise of the moments that were released last."""
+        source = source or RowSource(federation.facts)
         release = private.releases[-1]
-        scale = release.scale / private.counted.divisor
+        divisor = private.counted.divisor * source.share
+        scale = release.scale / divisor
         # The mean was released in units of the largest length of a row, the root of the number of views.
-        length = MEAN_WEIGHT * math.sqrt(len(federation.facts.widths))
+        length = MEAN_WEIGHT * math.sqrt(len(source.facts.widths))
         return MomentNoise(
             scale=scale,
             mean_scale=scale / length if self._is_centred else 0.0,
             mean=mean,
-            record_share=effective_share(federation, release.survivors) / private.counted.divisor,
+            record_share=effective_share(federation, release.survivors) / divisor,
         )
 
 

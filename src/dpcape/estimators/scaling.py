@@ -10,6 +10,7 @@ from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import UtilityWarning
+from dpcape.estimators.row_source import RowSource
 from dpcape.facts import PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.scaling import (
@@ -21,8 +22,8 @@ from dpcape.postprocessing.scaling import (
     top_of,
     usual_radius,
 )
-from dpcape.statistics import build, first_moments
-from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, deviation_caps, views_of
+from dpcape.statistics import build
+from dpcape.statistics.scaling import deviation_caps, views_of
 from dpcape.statistics.statistic import AnyStatistic, PublicValue
 
 # A centre whose noise is longer than this share of the radius is mostly noise.
@@ -30,7 +31,13 @@ _MOSTLY = 0.7
 
 
 def private_scaling(
-    federation: Federation, private: Allowance, *, quantile: float, keep_units: bool = False, lengths: bool = True
+    federation: Federation,
+    private: Allowance,
+    *,
+    quantile: float,
+    keep_units: bool = False,
+    lengths: bool = True,
+    source: RowSource | None = None,
 ) -> Scaling:
     """Make the releases of private scaling; call it only where :func:`used_or_warned` says that it is used.
 
@@ -46,17 +53,21 @@ def private_scaling(
         Whether columns keep their relative units, where these define the answer: all scales are then 1.
     lengths : bool
         Whether the lengths of standardised rows are released; if not, they are taken to be near sqrt(D).
+    source : RowSource or None
+        Where rows are read; None for records that are rows.
     """
-    facts = federation.facts
-    centre = centre_from(_mean(facts, private), facts.bounds, facts.widths)
-    centre_noise = private.releases[-1].scale * _mean_units(facts)
+    source = source or RowSource(federation.facts)
+    facts = source.facts
+    centre = centre_from(_mean(source, private), facts.bounds, facts.widths)
+    centre_noise = source.noise(private) * _mean_units(facts)
     scale = np.ones(facts.n_features)
     if not keep_units:
-        deviations = private.mean(AbsoluteDeviations(facts, centre=centre))
-        noise_of_each = private.releases[-1].scale * deviation_caps(facts)
-        scale = scale_from(deviations, noise_of_each)
+        deviations = source.mean(private, "absolute_deviations", centre=centre)
+        noise_of_each = source.noise(private) * deviation_caps(facts)
+        found = np.isnan(source.usual_scales)
+        scale = np.where(found, scale_from(deviations, noise_of_each), source.usual_scales)
         # Deviations are measured from the released centre: its noise is part of them.
-        _warn_of_hidden_scales(deviations < 2 * np.hypot(noise_of_each, centre_noise))
+        _warn_of_hidden_scales(found & (deviations < 2 * np.hypot(noise_of_each, centre_noise)))
     if not lengths:
         warnings.warn(
             "The lengths of standardised rows were not released because noise would hide them; they are taken to be "
@@ -66,7 +77,7 @@ def private_scaling(
         )
         return Scaling(centre, scale, usual_radius(facts.widths), facts.widths)
     top = top_of(centre, scale, facts.bounds, facts.widths, keep_units=keep_units)
-    radius = _radius(facts, private, centre, scale, top, quantile=quantile)
+    radius = _radius(source, private, centre, scale, top, quantile=quantile)
     _warn_of_a_noisy_centre(centre_noise / scale, radius, facts.widths)
     return Scaling(centre, scale, radius, facts.widths)
 
@@ -85,7 +96,8 @@ def private_clip(federation: Federation, private: Allowance, clip: Quantile) -> 
     """
     facts = federation.facts
     centre, scale = np.zeros(facts.n_features), np.ones(facts.n_features)
-    radius = _radius(facts, private, centre, scale, np.array(facts.bounds), quantile=clip.quantile)
+    tops = np.array(facts.bounds)
+    radius = _radius(RowSource(facts), private, centre, scale, tops, quantile=clip.quantile)
     return Scaling(centre, scale, radius, facts.widths)
 
 
@@ -106,11 +118,11 @@ def clipped_or_warned(federation: Federation, private: Allowance, public: Public
 
 
 def _radius(
-    facts: PublicFacts, private: Allowance, centre: FloatArray, scale: FloatArray, top: FloatArray, *, quantile: float
+    source: RowSource, private: Allowance, centre: FloatArray, scale: FloatArray, top: FloatArray, *, quantile: float
 ) -> FloatArray:
     """Release the lengths of scaled rows, and return the radius of each view."""
-    shares = private.mean(RadiusHistogram(facts, centre=centre, scale=scale, top=top))
-    noise = private.releases[-1].scale
+    shares = source.mean(private, "radius_histogram", centre=centre, scale=scale, top=top)
+    noise = source.noise(private)
     _warn_of_hidden_lengths(any(lengths_hidden(part, noise=noise, quantile=quantile) for part in shares))
     each = zip(shares, top, strict=True)
     return np.array([radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each])
@@ -154,13 +166,13 @@ def _warn_of_a_noisy_centre(noise: FloatArray, radius: FloatArray, widths: tuple
         )
 
 
-def _mean(facts: PublicFacts, private: Allowance) -> FloatArray:
+def _mean(source: RowSource, private: Allowance) -> FloatArray:
     """Return the released mean; two views are divided by their bounds first, so that their units do not matter."""
-    if len(facts.widths) == 1:
-        mean, _ = private.mean(first_moments(facts))
+    if len(source.facts.widths) == 1:
+        mean, _ = source.mean(private, "first_moments")
         return np.asarray(mean)
-    divided = by_bounds(facts)
-    mean, _ = private.mean(scaled(facts, divided, "first_moments"))
+    divided = by_bounds(source.facts)
+    mean, _ = source.mean(private, "scaled_first_moments", **divided.arrays)
     return divided.rows(mean)
 
 

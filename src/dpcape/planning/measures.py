@@ -15,6 +15,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from dpcape.analyses.contrasts import REACH, contrast_columns
+from dpcape.analyses.correlation import correlated_width
 from dpcape.analyses.cox import chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import harmonised_columns
@@ -192,7 +193,7 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
 
 def _noise_of_correlations(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the noise of a correlation, for columns of equal variance and rows of the usual lengths."""
-    size = facts.n_features * USUAL_LENGTH**2
+    size = correlated_width(facts, options.get("columns")) * USUAL_LENGTH**2
     return _noise("noise of each correlation", lambda scales: scales[-1] / math.sqrt(2) * size, "share")
 
 

@@ -3,6 +3,10 @@
 A correlation is r = S_jk / sqrt(S_jj S_kk). Its error follows from those of the three entries: noise of standard
 deviation s on the diagonal of S and s / sqrt(2) off it, noise of the mean that was subtracted, and sampling. Where
 noise is more than a quarter of a column's variance nothing is known about its correlations: their interval is [-1, 1].
+
+Sampling errors of columns that are 1 for the records of a level and else 0 follow from the share of these records: two
+such columns and their correlation are a table of two by two, of which the variance of phi is known; a level and a
+number have the variance of a point-biserial correlation (Tate 1954), counted twice as for two numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ by at most 0.006 if 2% of the rows are clipped (docs/analyses/correlation.md); i
 _SAMPLING = 2.0
 # Noise of a variance, as a share of it, up to which correlations of the column are known.
 _MOST_NOISE = 0.25
+# The variance of a level is released with noise; errors are computed for one that is smaller by as much.
+_LEAST_VARIANCE = 1 - _MOST_NOISE
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Correlations:
         return found
 
 
-def correlations_of(covariance: FloatArray, noise: MomentNoise) -> Correlations:
+def correlations_of(covariance: FloatArray, noise: MomentNoise, shares: FloatArray | None = None) -> Correlations:
     """Return the correlations of a released covariance.
 
     Parameters
@@ -70,6 +76,8 @@ def correlations_of(covariance: FloatArray, noise: MomentNoise) -> Correlations:
         Released second moment minus the outer product of the released mean.
     noise : MomentNoise
         Its noise, and the number of records.
+    shares : array of shape (D,) or None
+        Share of the records of a level, for columns that are levels; NaN for numbers. None for numbers alone.
     """
     # The square of the noise of the mean was subtracted too.
     variances = np.diag(covariance) + noise.mean_scale**2
@@ -78,8 +86,39 @@ def correlations_of(covariance: FloatArray, noise: MomentNoise) -> Correlations:
     scales = np.sqrt(np.where(known, variances, 1.0))
     values = np.clip(covariance / np.outer(scales, scales), -1.0, 1.0)
     added = _added(values, scales, spread, noise)
-    sampled = _SAMPLING * (1 - values**2) ** 2 * noise.record_share
-    return _with_unknown(values, np.sqrt(added + sampled), np.sqrt(added), known)
+    sampled = sampling_variance(values, np.full(len(values), np.nan) if shares is None else shares)
+    return _with_unknown(values, np.sqrt(added + sampled * noise.record_share), np.sqrt(added), known)
+
+
+def sampling_variance(values: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return N times the sampling variance of correlations that is allowed for.
+
+    Parameters
+    ----------
+    values : array of shape (D, D)
+        Correlations.
+    shares : array of shape (D,)
+        Share of the records of a level, for columns that are levels; NaN for numbers.
+    """
+    of_numbers = _SAMPLING * (1 - values**2) ** 2
+    is_level = ~np.isnan(shares)
+    if not is_level.any():
+        return of_numbers
+    inside = np.clip(np.where(is_level, shares, 0.5), 1e-9, 1 - 1e-9)
+    variances = inside * (1 - inside)
+    least = _LEAST_VARIANCE * np.where(is_level, variances, np.inf)[:, np.newaxis]
+    mixed = of_numbers * np.maximum(1 - 1.5 * values**2 + values**2 / (4 * np.minimum(least, least.T)), 1.0)
+    lopsided = (2 * inside - 1) / np.sqrt(variances)
+    of_levels = np.maximum(_of_phi(values, lopsided), _of_phi(values, lopsided / np.sqrt(_LEAST_VARIANCE)))
+    found: FloatArray = np.where(np.outer(is_level, is_level), np.maximum(of_levels, of_numbers), mixed)
+    return found
+
+
+def _of_phi(values: FloatArray, lopsided: FloatArray) -> FloatArray:
+    """Return N times the variance of phi, for (p - q) / sqrt(p q) of each column (Bishop, Fienberg & Holland 1975)."""
+    crossed = values * (1 + values**2 / 2) * np.outer(lopsided, lopsided)
+    found: FloatArray = 1 - values**2 + crossed - 0.75 * values**2 * np.add.outer(lopsided**2, lopsided**2)
+    return found
 
 
 def _added(values: FloatArray, scales: FloatArray, spread: FloatArray, noise: MomentNoise) -> FloatArray:

@@ -204,8 +204,9 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> ReportSecti
     if not hasattr(model, "adjusted_p_values_"):
         return None
     values, adjusted = np.asarray(model.correlations_), np.asarray(model.adjusted_p_values_)
-    labels = [str(name) for name in names_of(names, len(values))]
-    pairs = sorted(combinations(range(len(values)), 2), key=lambda pair: (adjusted[pair], -abs(values[pair])))
+    labels = [str(name) for name in names_of(getattr(model, "columns_", names), len(values))]
+    tested = [pair for pair in combinations(range(len(values)), 2) if not np.isnan(adjusted[pair])]
+    pairs = sorted(tested, key=lambda pair: (adjusted[pair], -abs(values[pair])))
     low, high = np.asarray(model.interval_)
     rows = [
         [
@@ -225,10 +226,18 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> ReportSecti
     text = [
         "Correlations of the rows as they were clipped. P-values are adjusted for the number of pairs (Holm); "
         "intervals are not.",
+        *_complete_records(model),
         *([f"The first {len(rows)} of {len(pairs)} pairs are listed."] if len(pairs) > len(rows) else []),
     ]
     header = ["columns", "correlation", f"{level_of(model)} interval", "adjusted p-value"]
     return ReportSection("Correlations", text=text, pictures=[picture], tables=[Table(header, rows)])
+
+
+def _complete_records(model: FittedModel) -> list[str]:
+    share = float(getattr(model, "complete_", 1.0))
+    if share >= 1:
+        return []
+    return [f"They are of {100 * share:.3g}% of the records, as released: those without a missing value in a column."]
 
 
 def _strengths(model: FittedModel, names: Sequence[str]) -> ReportSection | None:

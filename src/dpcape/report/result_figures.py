@@ -144,8 +144,8 @@ def _view_pairs(model: FittedModel, names: Sequence[str]) -> list[Result]:
 def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> list[Result]:
     if not hasattr(model, "adjusted_p_values_"):
         return []
-    values = np.asarray(model.correlations_)
-    labels = names_of(names, len(values))
+    values, adjusted = np.asarray(model.correlations_), np.asarray(model.adjusted_p_values_)
+    labels = names_of(getattr(model, "columns_", names), len(values))
     if len(values) * (len(values) - 1) // 2 > LARGEST:
         return MANY
     low, high = np.asarray(model.interval_)
@@ -160,9 +160,10 @@ def _correlation_matrix(model: FittedModel, names: Sequence[str]) -> list[Result
             high=float(high[pair]),
             noise_sd=float(noises[pair]),
             p_value=float(model.p_values_[pair]),
-            adjusted_p_value=float(model.adjusted_p_values_[pair]),
+            adjusted_p_value=float(adjusted[pair]),
         )
         for pair in combinations(range(len(values)), 2)
+        if not np.isnan(adjusted[pair])
     ]
 
 

@@ -55,7 +55,10 @@ class TableDesign:
     """
 
     def __init__(self, facts: PublicFacts, outcomes: IntArray, design: IntArray, site: int) -> None:
-        self._outcomes, self._design = _places(facts, outcomes, "outcomes"), _places(facts, design, "design")
+        self._outcomes, self._design = (
+            checked_places(facts, outcomes, "outcomes"),
+            checked_places(facts, design, "design"),
+        )
         named = [*self._outcomes, *self._design, *([] if site == NO_SITE else [site])]
         if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
             raise InvalidParameter(f"site must be the position of a column, or {NO_SITE}; got {site!r}.")
@@ -99,7 +102,7 @@ class SiteColumns:
     """
 
     def __init__(self, facts: PublicFacts, columns: IntArray, site: int) -> None:
-        self._columns = _places(facts, columns, "columns")
+        self._columns = checked_places(facts, columns, "columns")
         if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
             raise InvalidParameter(f"site must be the position of a column, or {NO_SITE}; got {site!r}.")
         wrong = any(facts.columns[at].kind == CATEGORY for at in self._columns)
@@ -143,7 +146,8 @@ def _numbers(column: PublicColumn, codes: FloatArray) -> FloatArray:
     return found
 
 
-def _places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
+def checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
+    """Return positions of columns of a table, or refuse what are none."""
     array = np.asarray(places)
     found = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
     if not all(0 <= at < len(facts.columns) for at in found):

@@ -1,0 +1,78 @@
+"""Where an analysis of rows reads them: records that are rows, or complete records of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpcape.arrays import FloatArray
+from dpcape.facts import PublicFacts
+from dpcape.federation import Allowance
+from dpcape.statistics import build
+from dpcape.statistics.complete_rows import PREFIX, OfComplete, RowColumns
+from dpcape.statistics.statistic import PublicValue
+
+# A share of complete records that noise hides counts as so many standard deviations of its noise.
+_HIDDEN = 4.0
+
+
+class RowSource:
+    """Means of statistics of rows, for records that are rows.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the rows.
+    """
+
+    def __init__(self, facts: PublicFacts) -> None:
+        self.facts = facts
+        self.share = 1.0
+        """Share of the records that the last mean is over."""
+
+    @property
+    def usual_scales(self) -> FloatArray:
+        """Scale of each column that has a public one; NaN where it is found."""
+        return np.full(self.facts.n_features, np.nan)
+
+    def mean(self, private: Allowance, statistic: str, **public: PublicValue) -> Any:
+        """Return the private mean of the statistic of this name."""
+        return private.mean(build(statistic, self.facts, public))
+
+    def noise(self, private: Allowance) -> float:
+        """Return the standard deviation of the noise of the last mean."""
+        return private.releases[-1].scale / self.share
+
+
+class TableSource(RowSource):
+    """Means of statistics of rows, for columns of a table: over complete records.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the table.
+    columns : sequence of int
+        Positions of the columns that become rows.
+    """
+
+    def __init__(self, facts: PublicFacts, columns: Sequence[int]) -> None:
+        self.columns = RowColumns(facts, columns)
+        super().__init__(self.columns.facts)
+        self._table, self._places = facts, np.array(columns, dtype=np.int64)
+
+    @property
+    def usual_scales(self) -> FloatArray:
+        """Scale of each column that has a public one; NaN where it is found."""
+        return self.columns.usual_scales
+
+    def mean(self, private: Allowance, statistic: str, **public: PublicValue) -> Any:
+        """Return the private mean of the statistic of this name over complete records."""
+        asked = build(f"{PREFIX}{statistic}", self._table, {"columns": self._places, **public})
+        assert isinstance(asked, OfComplete)
+        found = private.mean(asked)
+        # No record of a table is invalid: where both were divided by a noisy count of valid ones, their ratio is right.
+        noise = private.releases[-1].scale / private.counted.divisor / asked.weight
+        self.share = min(max(found.share, _HIDDEN * noise), 1.0)
+        return asked.mean_of(found, self.share)
