@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from dpcape import Atlas, Cosines, Template, rows
 from dpcape.errors import InvalidParameter
 from dpcape.statistics import build
-from dpcape.statistics.bases import as_basis, basis_from
+from dpcape.statistics.bases import as_basis, as_view_bases, basis_from
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.basis_moments import of_basis
+from dpcape.statistics.view_bases import Columns, SideBySide
 
 Vector = NDArray[np.float64]
 GRID = np.stack(np.meshgrid(*(np.linspace(-1, 1, side) for side in (9, 11, 8)), indexing="ij"))
@@ -25,6 +26,7 @@ BASES: dict[str, Basis] = {
     "sliver": Cosines(np.pad(np.ones((6, 6, 1)), ((0, 0), (0, 0), (0, 7))), (4, 4, 2)),
     "atlas": Atlas(np.random.default_rng(1).integers(0, 9, size=40)),
     "template": Template(np.linalg.qr(np.random.default_rng(2).normal(size=(30, 6)))[0]),
+    "views": SideBySide([Cosines(BALL, (2, 2, 2)), Columns(3), Template(np.eye(5, 2)), Atlas([1, 1, 0, 4])]),
 }
 each_basis = pytest.mark.parametrize("basis", BASES.values(), ids=BASES.keys())
 
@@ -98,7 +100,12 @@ def test_diameters_hold_for_operators_that_are_no_basis(name: str, size: float) 
     more = {
         "basis_moments": {},
         "centred_basis_moments": {"mean_weight": 1.2},
-        "residual_maps": {"scores": np.eye(2), "offset": np.ones(2), "residual_scale": 1e-3},
+        "residual_maps": {
+            "kept": np.array([2]),
+            "scores": np.eye(2),
+            "offset": np.ones((1, 2)),
+            "residual_scale": np.array([1e-3]),
+        },
     }[name]
     rng = np.random.default_rng(5)
     units = np.vstack([rng.normal(size=(60, 3)) * 3, np.eye(3), -np.eye(3), np.zeros((1, 3))])
@@ -158,6 +165,17 @@ def test_wide_rows_are_read_in_blocks_of_few(name: str) -> None:
         (lambda: as_basis(["cosines", [3], [2], [1, 1]]), "add up"),
         (lambda: as_basis("cosines"), "must be a matrix"),
         (lambda: basis_from("waves", np.zeros(3)), "A basis must be"),
+        (lambda: basis_from("views", np.array([0.0, 1.0, 1.0, 3.0])), "Views must be two or more"),
+        (lambda: basis_from("views", np.array([9.0, 1.0, 1.0, 3.0])), "none of them"),
+        (lambda: basis_from("views", np.array([0.0, 1.0, 1e9, 3.0])), "none of them"),
+        (lambda: basis_from("views", np.array([0.0, 1.0, 1.0, 2.5])), "none of them"),
+        (lambda: basis_from("views", np.array([0.0, np.nan])), "none of them"),
+        (lambda: basis_from("views", np.array([0.0])), "none of them"),
+        (lambda: SideBySide([Columns(4000), Columns(4000)]), "at most 4096 columns together"),
+        (lambda: Columns(5000), "at most 4096 columns"),
+        (lambda: as_view_bases(np.eye(3, 2), (3, 2)), "one entry per view"),
+        (lambda: as_view_bases((None, []), (3, 2)), "at least one view"),
+        (lambda: as_view_bases((Atlas([1, 1]), None), (3, 2)), "one row per column of the view"),
         (lambda: basis_from("cosines", np.array([3, 10, 10], dtype=np.int64)), "add up"),
         (lambda: basis_from("cosines", np.array([-2, 10], dtype=np.int64)), "add up"),
     ],

@@ -65,6 +65,16 @@ def _in_basis(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {
         "n_features": facts.n_features,
         "n_columns": basis_from(public["basis"], public["columns"]).n_columns,
+        "n_parts": len(basis_from(public["basis"], public["columns"]).parts),
+    }
+
+
+def _mapped(facts: PublicFacts, public: Public) -> dict[str, Any]:
+    parts = basis_from(public["basis"], public["columns"]).parts
+    return {
+        "n_features": facts.n_features,
+        "n_components": public["scores"].shape[1],
+        "n_mapped": sum(part.n_features for part in parts if not part.is_complete),
     }
 
 
@@ -182,17 +192,12 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "centred_basis_moments": lambda facts, public: (
         _in_basis(facts, public) | {"bound": math.hypot(*facts.bounds), "mean_weight": public["mean_weight"]}
     ),
-    "scaled_basis_moments": lambda facts, public: _in_basis(facts, public) | {"bound": 1.0},
+    "scaled_basis_moments": lambda facts, public: _in_basis(facts, public) | {"bound": math.sqrt(len(facts.widths))},
     "scaled_centred_basis_moments": lambda facts, public: (
-        _in_basis(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"]}
+        _in_basis(facts, public) | {"bound": math.sqrt(len(facts.widths)), "mean_weight": public["mean_weight"]}
     ),
-    **{
-        f"{scaled}residual_maps": lambda facts, public: {
-            "n_features": facts.n_features,
-            "n_components": public["scores"].shape[1],
-        }
-        for scaled in ("", "scaled_")
-    },
+    "residual_maps": _mapped,
+    "scaled_residual_maps": _mapped,
     "absolute_deviations": lambda facts, public: {"n_features": facts.n_features},
     "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
     "scaled_first_moments": lambda facts, public: _scaled(facts),

@@ -150,9 +150,9 @@ def released_moments(
         statistic = scaled(
             federation.facts, scaling, "centred_basis_moments", **of_basis(basis), mean_weight=MEAN_WEIGHT
         )
-        mean, moment, left_out = private.mean(statistic)
+        mean, moment, energies = private.mean(statistic)
     else:
-        moment, left_out = private.mean(scaled(federation.facts, scaling, "basis_moments", **of_basis(basis)))
+        moment, energies = private.mean(scaled(federation.facts, scaling, "basis_moments", **of_basis(basis)))
     mean = np.where(basis.used, mean, 0.0)
     unit, bound = (1.0, math.hypot(*federation.facts.bounds)) if scaling is None else (float(scaling.radius[0]), 1.0)
     release = private.releases[-1]
@@ -164,7 +164,7 @@ def released_moments(
         record_share=effective_share(federation, release.survivors) / private.counted.divisor,
     )
     covariance = (moment - np.outer(mean, mean)) * unit**2 * np.outer(basis.used, basis.used)
-    return WideMoments(basis, scaling, covariance, mean, left_out * unit**2, noise)
+    return WideMoments(basis, scaling, covariance, mean, float(energies[0]) * unit**2, noise)
 
 
 def maps_or_warned(public: Public, *, scaled: bool) -> bool:
@@ -209,9 +209,10 @@ def with_maps(
         "residual_maps",
         **of_basis(moments.basis),
         # Scores of rows in their own units have variance 1; they are sent divided by the length they are clipped to.
+        kept=np.array([found.n_kept]),
         scores=scores * (unit / reach),
-        offset=moments.mean[: found.n_kept] @ scores * (unit / reach),
-        residual_scale=length / unit,
+        offset=(moments.mean[: found.n_kept] @ scores * (unit / reach))[np.newaxis],
+        residual_scale=np.array([length / unit]),
     )
     maps = private.mean(statistic) * (length * reach)
     scale = private.releases[-1].scale / private.counted.divisor * (length * reach)

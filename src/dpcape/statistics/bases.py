@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpcape.errors import InvalidParameter
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.cosines import Cosines, mask_of_runs
 from dpcape.statistics.row_products import row_products
+from dpcape.statistics.view_bases import KINDS, Columns, SideBySide
 
 
 class Atlas(Basis):
@@ -146,6 +148,10 @@ def as_basis(given: object) -> Basis:
             return Atlas(lists[0])
         if kind == "template" and len(lists) == 1:
             return Template(lists[0])
+        if kind == "columns" and len(lists) == 1 and len(lists[0]) == 1:
+            return Columns(int(lists[0][0]))
+        if kind == "views":
+            return SideBySide([as_basis(part) for part in lists])
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidParameter):
             raise
@@ -155,19 +161,93 @@ def as_basis(given: object) -> Basis:
     )
 
 
+def as_view_bases(given: object, widths: Sequence[int]) -> SideBySide:
+    """Return the bases of views from what a user wrote: for each view a basis, or None or an empty list for none.
+
+    Parameters
+    ----------
+    given : object
+        One entry per view, in a list or a tuple.
+    widths : sequence of int
+        Columns of each view.
+    """
+    if not isinstance(given, list | tuple) or len(given) != len(widths):
+        raise InvalidParameter(
+            f"basis must have one entry per view ({len(widths)}), None for a view that needs no basis; got "
+            f"{type(given).__name__}{f' of {len(given)}' if isinstance(given, list | tuple) else ''}. Write for example "
+            "basis=(Cosines(mask, counts), None)."
+        )
+    parts = [Columns(width) if _is_none(part) else as_basis(part) for part, width in zip(given, widths, strict=True)]
+    if all(part.is_complete for part in parts):
+        raise InvalidParameter(
+            "basis must be given for at least one view; got none. Leave basis out, or write for example "
+            "basis=(Cosines(mask, counts), None)."
+        )
+    for number, (part, width) in enumerate(zip(parts, widths, strict=True), start=1):
+        if part.n_features != width:
+            raise InvalidParameter(
+                f"The basis of view {number} must have one row per column of the view ({width}); got "
+                f"{part.n_features}. Use a basis of the voxels of the mask."
+            )
+    return SideBySide(parts)
+
+
+def _is_none(part: object) -> bool:
+    """Return whether a view has no basis; files write an empty list."""
+    return part is None or (isinstance(part, list | tuple) and len(part) == 0)
+
+
 def basis_from(kind: str, array: AnyArray) -> Basis:
     """Return a basis from what a message carries; refuses what is not one."""
     given = np.asarray(array)
+    if kind == "views":
+        return SideBySide(_sent_parts(given))
     if kind == "atlas":
         return Atlas(given)
     if kind == "template":
         return Template(given)
-    if kind != "cosines" or given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
+    if kind not in ("cosines", "columns") or given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
         raise InvalidParameter(
             f"A basis must be cosines, an atlas or a template; got {kind!r}. Install the same version of dpcape "
             "everywhere."
         )
+    if kind == "columns":
+        return Columns(int(given[0]))
     n_axes = int(given[0])
     head = 1 + 2 * max(n_axes, 0)
     shape = tuple(int(side) for side in given[1 : 1 + n_axes])
     return Cosines(mask_of_runs(shape, given[head:]), [int(few) for few in given[1 + n_axes : head]])
+
+
+def _sent_parts(array: AnyArray) -> list[Basis]:
+    """Return the bases of views from the array in which :class:`SideBySide` sends them."""
+    left = np.asarray(array, dtype=np.float64).ravel()
+    parts: list[Basis] = []
+    while left.size:
+        code, n_axes = (int(number) for number in _whole(left[:2], 2))
+        shape = _whole(left[2 : 2 + n_axes], n_axes)
+        start, count = 2 + n_axes, int(np.prod(shape, dtype=np.float64))
+        if code >= len(KINDS) or not 1 <= n_axes <= 2 or not 1 <= count <= left.size - start:
+            raise _not_views()
+        values = left[start : start + count]
+        made = values.reshape(shape) if KINDS[code] == "template" else _whole(values, count)
+        parts.append(basis_from(KINDS[code], made))
+        left = left[start + count :]
+    return parts
+
+
+def _whole(values: FloatArray, count: int) -> IntArray:
+    """Return ``count`` nonnegative whole numbers that were sent as real ones."""
+    if len(values) != count or not np.isfinite(values).all() or (values < 0).any() or (values > 2.0**53).any():
+        raise _not_views()
+    whole: IntArray = values.astype(np.int64)
+    if (whole != values).any():
+        raise _not_views()
+    return whole
+
+
+def _not_views() -> InvalidParameter:
+    return InvalidParameter(
+        "The bases of views must be cosines, atlases, templates or columns; got an array that is none of them. Install "
+        "the same version of dpcape everywhere."
+    )

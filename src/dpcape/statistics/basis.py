@@ -12,6 +12,8 @@ many rows stand before it (``row_products.py`` says why that matters).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -21,7 +23,7 @@ from dpcape.arrays import BoolArray, FloatArray, IntArray
 MOST_COLUMNS = 4096
 """Most columns of a basis: the release of their second moment then has 8.4 million numbers."""
 
-Listed: TypeAlias = "list[str | list[int] | list[list[float]]]"
+Listed: TypeAlias = "list[str | list[int] | list[list[float]] | Listed]"
 """A basis as plain lists, as study files and stored models have it."""
 
 
@@ -69,6 +71,16 @@ class Basis(ABC):
         """Which columns are not zero."""
         return np.ones(self.n_columns, dtype=np.bool_)
 
+    @property
+    def parts(self) -> tuple[Basis, ...]:
+        """Bases of the parts of a row that stand side by side, such as its views; itself if a row is one part."""
+        return (self,)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of a row is left out."""
+        return False
+
     def cuts(self, least: int) -> list[int]:
         """Return how many of the first columns may be kept without the others, at least ``least``, ascending."""
         return [self.n_columns]
@@ -83,3 +95,15 @@ class Basis(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_features={self.n_features}, n_columns={self.n_columns})"
+
+
+Place: TypeAlias = "tuple[Basis, slice[int, int, None], slice[int, int, None]]"
+"""A part of a basis, its columns of a row, and its coordinates."""
+
+
+def places(basis: Basis) -> Iterator[Place]:
+    """Yield each part of a basis, with the columns of a row and the coordinates that belong to it."""
+    ends = accumulate(part.n_features for part in basis.parts)
+    lasts = accumulate(part.n_columns for part in basis.parts)
+    for part, end, last in zip(basis.parts, ends, lasts, strict=True):
+        yield part, slice(end - part.n_features, end), slice(last - part.n_columns, last)

@@ -2,9 +2,9 @@
 
 A row x of length at most B has the coordinates y = Q'x in a public basis. The second moment of y is released together
 with the energy that the basis leaves out; a second release can relate what is left of each row, r = x - Qy, to a few
-scores of the row, at full resolution. Bases and scores come from the aggregator. No proof here relies on them:
-coordinates are shortened to the length of their row, residuals and scores to unit balls, after the last
-multiplication.
+scores of the row, at full resolution. A row may consist of parts, such as views, that have a basis and scores each.
+Bases and scores come from the aggregator. No proof here relies on them: coordinates are shortened to the length of
+their part of the row, residuals and scores to unit balls, after the last multiplication.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed, sqrt
 from dpcape.statistics.bases import basis_from
-from dpcape.statistics.basis import Basis
+from dpcape.statistics.basis import Basis, Place, places
 from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import RowBlocks
-from dpcape.statistics.reduced import checked_matrix, checked_positive, rows_into_ball
+from dpcape.statistics.reduced import checked_matrix, rows_into_ball
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.statistic import MeanT_co, PublicValue, Statistic, known
@@ -69,6 +69,7 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
         return {
             "n_features": self.facts.n_features,
             "n_columns": self._basis.n_columns,
+            "n_parts": len(self._basis.parts),
             "bound": self._bound,
         }
 
@@ -91,15 +92,16 @@ def _shortened(coordinates: FloatArray, lengths: FloatArray) -> None:
 
 
 @known
-class BasisMoments(_InBasis[tuple[FloatArray, float]]):
-    """Mean of y y' in a public basis, packed, and the mean energy that the basis leaves out.
+class BasisMoments(_InBasis[tuple[FloatArray, FloatArray]]):
+    """Mean of y y' in a public basis, packed, and the mean energy that the basis leaves out of each part of a row.
 
-    The contribution is (y y', a): y are the coordinates, shortened to the length of x where they are longer, and a =
-    |x|^2 - |y|^2, which is |x - Qy|^2 for orthonormal columns. Whatever the basis is, P = |y|^2 and a are nonnegative
-    and P + a = |x|^2 <= B^2. The squared distance of two contributions is P^2 + P'^2 - 2 (y.y')^2 + (a - a')^2 <= P^2
-    + P'^2 + (a - a')^2, which is convex in (P, a, P', a') and largest at a vertex of the two triangles: 2 B^4 at P =
-    P' = B^2 and at P = a' = B^2. The energy is free: the diameter is that of the second moment, sqrt(2) B^2. The
-    radius follows from P^2 + a^2 <= (P + a)^2.
+    The contribution is (y y', a): the coordinates y_p of part p are shortened to the length of x_p where they are
+    longer, and a_p = |x_p|^2 - |y_p|^2, which is |x_p - Q y_p|^2 for orthonormal columns. Whatever the basis is, P =
+    |y|^2 and all a_p are nonnegative and P + sum a_p = |x|^2 <= B^2. The squared distance of two contributions is P^2
+    + P'^2 - 2 (y.y')^2 + |a - a'|^2 <= P^2 + P'^2 + |a - a'|^2, which is convex in (P, a, P', a') and largest at a
+    vertex of the two simplices: 2 B^4 at P = P' = B^2, at P = a'_p = B^2 and, of several parts, at a_p = a'_q = B^2.
+    The energies are free: the diameter is that of the second moment, sqrt(2) B^2. The radius follows from P^2 + |a|^2
+    <= (P + sum a_p)^2.
     """
 
     name = "basis_moments"
@@ -108,34 +110,35 @@ class BasisMoments(_InBasis[tuple[FloatArray, float]]):
         super().__init__(facts, basis, columns)
 
     @staticmethod
-    def extent(*, n_features: Number, n_columns: Number, bound: Number) -> Extent:
-        """Return the extent for rows of ``n_features`` columns of length at most ``bound``."""
+    def extent(*, n_features: Number, n_columns: Number, bound: Number, n_parts: Number = 1) -> Extent:
+        """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
         radius = bound**2
         rounding = rounding_in_blocks(n_features + n_columns, radius, block=block_rows(n_features))
-        return Extent(packed_size(n_columns) + 1, math.sqrt(2) * radius, radius, rounding)
+        return Extent(packed_size(n_columns) + n_parts, math.sqrt(2) * radius, radius, rounding)
 
     def total(self, records: RowBlocks) -> FloatArray:
-        matrix, _, energy = _moments(self._blocks(records), self._basis)
-        return np.append(pack(matrix), energy)
+        matrix, _, energies = _moments(self._blocks(records), self._basis)
+        return np.concatenate([pack(matrix), energies])
 
-    def unpack(self, packed: FloatArray) -> tuple[FloatArray, float]:
-        """Return (second moment of the coordinates, energy left out)."""
-        return unpack(packed[:-1], self._basis.n_columns), float(packed[-1])
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (second moment of the coordinates, energy left out of each part)."""
+        n_parts = len(self._basis.parts)
+        return unpack(packed[:-n_parts], self._basis.n_columns), packed[-n_parts:].copy()
 
 
 @known
-class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, float]]):
-    """Mean of y, mean of y y' and the mean energy that the basis leaves out, released jointly.
+class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, FloatArray]]):
+    """Mean of y, mean of y y' and the mean energy that the basis leaves out of each part, released jointly.
 
     The contribution is (b B y, y y', a), b at most sqrt(2), with y and a as in :class:`BasisMoments`; the diameter is
     that of :class:`~dpcape.statistics.moments.CentredMoments`, (b^2 + 2)/sqrt(2) B^2. Take B = 1, P = p^2 and P' =
     q^2 the squared lengths of y and y', and c their cosine: the squared distance is b^2 (P + P' - 2 p q c) + P^2 +
-    P'^2 - 2 P P' c^2 + (a - a')^2, with P + a <= 1 and P' + a' <= 1. It is concave in c. If its maximum over c is
-    inside, it is at c = -b^2/(2 p q), b^2 (P + P') + P^2 + P'^2 + b^4/2 + (a - a')^2: convex in (P, a, P', a'), so
-    largest at a vertex of the two triangles: (b^2 + 2)^2/2 at P = P' = 1, less by b^2 at P = a' = 1, and less
-    elsewhere. Otherwise it is at c = -1 and 2 p q < b^2, so that it is at most b^2 (P + P') + b^4 + (P - P')^2 + (a -
-    a')^2, convex as well: b^2 + b^4 + 2 at P = a' = 1, 2 b^2 + b^4 at P = P' = 1 and at most b^2 + b^4 + 1 elsewhere,
-    none more than (b^2 + 2)^2/2 for b^2 <= 2.
+    P'^2 - 2 P P' c^2 + |a - a'|^2, with P + sum a_i <= 1 and P' + sum a'_i <= 1. It is concave in c. If its maximum
+    over c is inside, it is at c = -b^2/(2 p q), b^2 (P + P') + P^2 + P'^2 + b^4/2 + |a - a'|^2: convex in (P, a, P',
+    a'), so largest at a vertex of the two simplices: (b^2 + 2)^2/2 at P = P' = 1, less by b^2 at P = a'_i = 1, less by
+    2 b^2 at a_i = a'_j = 1, and less elsewhere. Otherwise it is at c = -1 and 2 p q < b^2, so that it is at most b^2 (P
+    + P') + b^4 + (P - P')^2 + |a - a'|^2, convex as well: b^2 + b^4 + 2 at P = a'_i = 1, 2 b^2 + b^4 at P = P' = 1,
+    b^4 + 2 at a_i = a'_j = 1 and at most b^2 + b^4 + 1 elsewhere, none more than (b^2 + 2)^2/2 for b^2 <= 2.
     """
 
     name = "centred_basis_moments"
@@ -147,11 +150,18 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, float]]):
         self._mean_weight = float(mean_weight)
 
     @staticmethod
-    def extent(*, n_features: Number, n_columns: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT) -> Extent:
-        """Return the extent for rows of ``n_features`` columns of length at most ``bound``."""
+    def extent(
+        *,
+        n_features: Number,
+        n_columns: Number,
+        bound: Number,
+        n_parts: Number = 1,
+        mean_weight: Number = MEAN_WEIGHT,
+    ) -> Extent:
+        """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
         radius = sqrt(1 + mean_weight**2) * bound**2
         rounding = rounding_in_blocks(n_features + n_columns, radius, block=block_rows(n_features))
-        size = n_columns + packed_size(n_columns) + 1
+        size = n_columns + packed_size(n_columns) + n_parts
         return Extent(size, (mean_weight**2 + 2) / math.sqrt(2) * bound**2, radius, rounding)
 
     @property
@@ -159,36 +169,43 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, float]]):
         return {**super().numbers, "mean_weight": self._mean_weight}
 
     def total(self, records: RowBlocks) -> FloatArray:
-        matrix, sums, energy = _moments(self._blocks(records), self._basis)
-        return np.concatenate([self._mean_weight * self._bound * sums, pack(matrix), [energy]])
+        matrix, sums, energies = _moments(self._blocks(records), self._basis)
+        return np.concatenate([self._mean_weight * self._bound * sums, pack(matrix), energies])
 
-    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return (mean of the coordinates, their second moment, energy left out)."""
-        width = self._basis.n_columns
+    def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (mean of the coordinates, their second moment, energy left out of each part)."""
+        width, n_parts = self._basis.n_columns, len(self._basis.parts)
         mean = packed[:width] / (self._mean_weight * self._bound)
-        return mean, unpack(packed[width:-1], width), float(packed[-1])
+        return mean, unpack(packed[width:-n_parts], width), packed[-n_parts:].copy()
 
 
-def _moments(blocks: Iterator[tuple[FloatArray, FloatArray]], basis: Basis) -> tuple[FloatArray, FloatArray, float]:
-    """Return the sums of y y' (upper triangle), of y, and of the energy left out."""
+def _moments(
+    blocks: Iterator[tuple[FloatArray, FloatArray]], basis: Basis
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the sums of y y' (upper triangle), of y, and of the energy left out of each part."""
     width = basis.n_columns
-    matrix, sums, energy = np.zeros((width, width), order="F"), np.zeros(width), 0.0
+    matrix, sums, energies = np.zeros((width, width), order="F"), np.zeros(width), np.zeros(len(basis.parts))
     for rows, coordinates in blocks:
-        squares = np.vecdot(rows, rows)
-        _shortened(coordinates, np.sqrt(squares))
+        for at, (_, columns, own) in enumerate(places(basis)):
+            squares = np.vecdot(rows[:, columns], rows[:, columns])
+            part = coordinates[:, own]
+            _shortened(part, np.sqrt(squares))
+            energies[at] += float(np.maximum(squares - np.vecdot(part, part), 0.0).sum())
         matrix = dsyrk(1.0, coordinates.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
         sums += coordinates.sum(axis=0)
-        energy += float(np.maximum(squares - np.vecdot(coordinates, coordinates), 0.0).sum())
-    return matrix, sums, energy
+    return matrix, sums, energies
 
 
 @known
 class ResidualMaps(_InBasis[FloatArray]):
     """Mean of r z': what a public basis leaves of a row, times the scores of the row, at full resolution.
 
-    The residual r = (x - Qy) / residual_scale and the scores z = S'y - offset are each moved into the unit ball after
-    the last operation, whatever basis, scores, offset and scale are. So |r z'| <= 1, and two contributions are at
-    most 2 apart, attained by opposite residuals with equal scores.
+    Of each part p of the row (one, or the views that have a basis) the residual is r_p = (x_p - Q y_p) / scale_p and
+    the scores are z_p = S_p'y_p - offset_p. The residuals of all parts together, r, are moved into the unit ball, and
+    so are the scores z_p of each part, after the last operation, whatever basis, scores, offsets and scales are. The
+    contribution, all r_p z_p', has the squared length sum |r_p|^2 |z_p|^2 <= |r|^2 <= 1, so that two contributions are
+    at most 2 apart, attained by opposite residuals with equal scores. In the units of the records that is 2 b C for
+    residuals clipped to b and scores clipped to C.
 
     Parameters
     ----------
@@ -198,12 +215,14 @@ class ResidualMaps(_InBasis[FloatArray]):
         Kind of the basis.
     columns : array
         What the basis is made from.
-    scores : (kept, K) array
-        Weights of the first coordinates in each score; further coordinates are part of what is left.
-    offset : (K,) array
-        Subtracted from the scores.
-    residual_scale : float
-        Length that most residuals do not exceed.
+    kept : (parts,) array
+        How many of the first coordinates of each part are kept; further ones are part of what is left.
+    scores : (sum of kept, K) array
+        Weights of the kept coordinates in each score, one part after the other.
+    offset : (parts, K) array
+        Subtracted from the scores of each part.
+    residual_scale : (parts,) array
+        Length that most residuals of each part do not exceed.
     """
 
     name = "residual_maps"
@@ -213,58 +232,105 @@ class ResidualMaps(_InBasis[FloatArray]):
         facts: PublicFacts,
         basis: str,
         columns: FloatArray | IntArray,
+        kept: IntArray,
         scores: FloatArray,
         offset: FloatArray,
-        residual_scale: float,
+        residual_scale: FloatArray,
     ) -> None:
-        super().__init__(facts, basis, columns, scores=scores, offset=offset, residual_scale=residual_scale)
-        self._scores = checked_matrix("scores", scores, (None, None))
-        self._offset = checked_matrix("offset", offset, (self._scores.shape[1],))
-        self._scale = checked_positive("residual_scale", residual_scale)
-        if len(self._scores) > self._basis.n_columns:
+        super().__init__(
+            facts, basis, columns, kept=kept, scores=scores, offset=offset, residual_scale=residual_scale
+        )
+        self._kept = self._checked_kept(kept)
+        self._scores = checked_matrix("scores", scores, (sum(self._kept), None))
+        self._offset = checked_matrix("offset", offset, (len(self._mapped), self._scores.shape[1]))
+        self._scale = checked_matrix("residual_scale", residual_scale, (len(self._mapped),))
+        if (self._scale <= 0).any():
             raise InvalidParameter(
-                f"scores must have at most one row per column of the basis ({self._basis.n_columns}); got "
-                f"{len(self._scores)}. Use the basis of the first release."
+                f"residual_scale must be positive numbers; got {self._scale.min():g}. Use a length of residuals."
             )
 
+    @property
+    def _mapped(self) -> list[Place]:
+        """The parts of which something is left, with their columns and coordinates."""
+        return [place for place in places(self._basis) if not place[0].is_complete]
+
+    def _checked_kept(self, kept: IntArray) -> list[int]:
+        """Return how many coordinates of each part are kept; refuse more than it has."""
+        given = np.asarray(kept)
+        most = [part.n_columns for part, _, _ in self._mapped]
+        whole = given.shape == (len(most),) and given.dtype.kind in "iu" and len(most) > 0
+        if not whole or (given < 1).any() or (given > most).any():
+            raise InvalidParameter(
+                f"kept must be whole numbers from 1 to the columns of each basis ({most}); got "
+                f"{' '.join(str(given).split())[:60]}. Use the basis of the first release."
+            )
+        return [int(number) for number in given]
+
     @staticmethod
-    def extent(*, n_features: Number, n_components: Number) -> Extent:
-        """Return the extent for rows of ``n_features`` columns and ``n_components`` scores."""
+    def extent(*, n_features: Number, n_components: Number, n_mapped: Number | None = None) -> Extent:
+        """Return the extent for rows of ``n_features`` columns and ``n_components`` scores.
+
+        Parameters
+        ----------
+        n_features : Number
+            Columns of a row.
+        n_components : Number
+            Scores of each part.
+        n_mapped : Number or None
+            Columns of the parts that have a basis; None for all.
+        """
         rounding = rounding_in_blocks(n_features, 1.0, block=block_rows(n_features))
-        return Extent(n_features * n_components, 2.0, 1.0, rounding)
+        return Extent((n_features if n_mapped is None else n_mapped) * n_components, 2.0, 1.0, rounding)
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {"n_features": self.facts.n_features, "n_components": self._scores.shape[1]}
+        rows, n_components = self.shape
+        return {"n_features": self.facts.n_features, "n_components": n_components, "n_mapped": rows}
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.facts.n_features, self._scores.shape[1])
+    def shape(self) -> tuple[int, int]:
+        return (sum(part.n_features for part, _, _ in self._mapped), self._scores.shape[1])
 
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros(self.shape)
         for rows, coordinates in self._blocks(records):
-            coordinates[:, len(self._scores) :] = 0.0
-            with np.errstate(all="ignore"):
-                scores = row_products(coordinates[:, : len(self._scores)], self._scores) - self._offset
-                left = self._basis.expanded(coordinates)
-                np.subtract(rows, left, out=left)
-                left /= self._scale
-            rows_into_ball(scores, 1.0)
-            rows_into_ball(left, 1.0)
-            result += left.T @ scores
+            left, scores = self._left_and_scores(rows, coordinates)
+            end = 0
+            for (part, _, _), own in zip(self._mapped, scores, strict=True):
+                start, end = end, end + part.n_features
+                result[start:end] += left[:, start:end].T @ own
         return result.ravel()
+
+    def _left_and_scores(self, rows: FloatArray, coordinates: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+        """Return the residuals of all parts, in the unit ball together, and the scores of each, in theirs."""
+        each, scores, first = [], [], 0
+        for at, (part, columns, own) in enumerate(self._mapped):
+            kept = np.ascontiguousarray(coordinates[:, own])
+            kept[:, self._kept[at] :] = 0.0
+            weights = self._scores[first : first + self._kept[at]]
+            first += self._kept[at]
+            with np.errstate(all="ignore"):
+                mine = row_products(kept[:, : self._kept[at]], weights) - self._offset[at]
+                left = part.expanded(kept)
+                np.subtract(rows[:, columns], left, out=left)
+                left /= self._scale[at]
+            rows_into_ball(mine, 1.0)
+            scores.append(mine)
+            each.append(left)
+        whole = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
+        rows_into_ball(whole, 1.0)
+        return whole, scores
 
 
 @known
-class ScaledBasisMoments(Scaled[tuple[FloatArray, float]]):
+class ScaledBasisMoments(Scaled[tuple[FloatArray, FloatArray]]):
     """Second moment in a public basis of standardised rows, and the energy it leaves out."""
 
     inner = BasisMoments
 
 
 @known
-class ScaledCentredBasisMoments(Scaled[tuple[FloatArray, FloatArray, float]]):
+class ScaledCentredBasisMoments(Scaled[tuple[FloatArray, FloatArray, FloatArray]]):
     """Mean and second moment in a public basis of standardised rows, and the energy it leaves out."""
 
     inner = CentredBasisMoments
