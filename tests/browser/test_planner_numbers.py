@@ -176,6 +176,14 @@ STUDIES: list[dict[str, Any]] = [
     {"analysis": "mixture-model", "widths": [3], "bounds": [0.5], "options": mixture(1, 0)},
     {"analysis": "whitened-mixture-model", "widths": [600], "bounds": [1.0], "options": mixture(8, 0.001)},
     {"analysis": "joint-ica", "widths": [30], "bounds": [6.0], "options": series(5)},
+    *(
+        {"analysis": name, "widths": [60, 9], "bounds": [1.0, 2.0], "options": options}
+        for name in ("wide-cca", "wide-cca-maps")
+        for options in (
+            {"n_components": 2, "n_x_basis": 20, "n_y_basis": None},
+            {"n_components": 1, "n_x_basis": 30, "n_y_basis": 4},
+        )
+    ),
     {"analysis": "joint-ica", "widths": [900], "bounds": [1.0], "options": series(20, n_basis=20)},
     {"analysis": "joint-ica", "widths": [2], "bounds": [1.0], "options": series(2)},
     {"analysis": "infomax-joint-ica", "widths": [500], "bounds": [2.0], "options": series(6, n_basis=40, n_iter=50)},

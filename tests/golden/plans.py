@@ -50,6 +50,11 @@ def _studies() -> list[Study]:
         add(name, [76_800], [1.25], n_components=20, n_basis=891)
         add(name, [500], [2.0], n_components=2)
         add(name, [30], [1.0], n_components=5, n_basis=4)
+    for name in ("wide-cca", "wide-cca-maps"):
+        add(name, [60, 4], [1.0, 2.0], n_components=2, n_x_basis=20, n_y_basis=None)
+        add(name, [76_800, 76_800], [1.25, 1.0], n_components=3, n_x_basis=600, n_y_basis=300)
+        add(name, [500, 3], [2.0, 1.0], n_components=2, n_x_basis=None)
+        add(name, [30, 30], [1.0, 1.0], n_components=5, n_x_basis=4)
     for width, bound in ((1, 1.0), (12, 3.0), (90, 0.5)):
         add("correlation", [width], [bound])
         add("correlation-as-given", [width], [bound])

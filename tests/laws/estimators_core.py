@@ -137,6 +137,21 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _many_views,
         {"correlations_": 1e-1},
     ),
+    "CCA-wide": (
+        lambda e, d: CCA(1, epsilon=e, delta=d, basis=(None, Template(np.eye(3, 2)))),
+        _views,
+        {"correlations_": 1e-1, "left_out_": 1e-1},
+    ),
+    "CCA-wide-maps": (
+        lambda e, d: CCA(1, epsilon=e, delta=d, basis=(Cosines(np.ones(2), [1]), Atlas([1, 1, 2])), maps=True),
+        _many_views,
+        {"correlations_": 2e-1},
+    ),
+    "CCA-wide-centred-maps": (
+        lambda e, d: CCA(1, epsilon=e, delta=d, basis=(None, Template(np.eye(3, 2))), maps=True, center=True),
+        _many_views,
+        {"correlations_": 1e-1},
+    ),
     "PLS": (lambda e, d: PLS(1, epsilon=e, delta=d), _many_views, {"covariances_": 1e-1}),
     "PLS-uncentred": (lambda e, d: PLS(1, epsilon=e, delta=d, center=False), _views, {"covariances_": 1e-1}),
     "PLS-scaled": (lambda e, d: PLS(1, epsilon=e, delta=d, scale="private"), _many_views, {"covariances_": 1e-1}),

@@ -126,6 +126,13 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         ("Canonical correlations", "Directions in the first view", "Directions in the second view"),
         4,
     ),
+    "wide_cca": (
+        "cca",
+        'n_components = 1\nbasis = [["cosines", [4, 5, 4], [2, 2, 2]], []]\nmaps = true',
+        'kind = "views"\nbounds = [1.0, 2.0]\n[data.x]\nfeatures = 80\n[data.y]\ncolumns = ["p", "q"]',
+        ("Canonical correlations", "Loadings of the first view", "Directions in the second view"),
+        4,
+    ),
     "pls": (
         "pls",
         "n_components = 2",

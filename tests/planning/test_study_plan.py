@@ -90,6 +90,8 @@ EXACT = [
     (CCA(1, **PRIVACY), "views", "cca"),
     (CCA(1, **PRIVACY, center=True), "views", "centred-cca"),
     (CCA(1, **PRIVACY, center=True, scale="private"), "views", "scaled-cca"),
+    (CCA(1, **PRIVACY, basis=(np.eye(6, 4), None)), "views", "wide-cca"),
+    (CCA(1, **PRIVACY, basis=(np.eye(6, 4), np.eye(3, 2)), maps=True), "views", "wide-cca-maps"),
     (LinearRegression(**PRIVACY), "response", "linear-regression"),
     (LogisticRegression(**PRIVACY, fit_intercept=False), "classes", "logistic-regression"),
     (PCA(2, **PRIVACY, basis=np.eye(6, 4)), "rows", "wide-pca"),
@@ -141,7 +143,10 @@ def test_planner_knows_the_releases_of_the_analysis(estimator: Any, kind: str, n
     asked = rehearsed(fed, estimator).each()
     parameters = estimator.get_params()
     options = {key: value for key, value in parameters.items() if key in variants()[name][1].options}
-    if parameters.get("basis") is not None:
+    if isinstance(parameters.get("basis"), tuple):
+        each = [None if part is None else part.shape[1] for part in parameters["basis"]]
+        options |= dict(zip(("n_x_basis", "n_y_basis"), each, strict=True))
+    elif parameters.get("basis") is not None:
         options["n_basis"] = parameters["basis"].shape[1]
     setting = Setting(fed.sites, fed.protocol, **PRIVACY)
     planned = releases_of(name, fed.facts.widths, fed.facts.bounds, options, setting=setting)

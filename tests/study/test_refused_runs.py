@@ -37,6 +37,29 @@ ranges = [0, 255]
 {more}
 """
 
+VIEWS = """\
+[study]
+name = "pairs"
+analysis = "cca"
+n_components = 1
+basis = [{basis}, []]
+maps = true
+epsilon = 5.0
+delta = 1e-5
+[protocol]
+kind = "cape"
+n_colluding = 1
+[sites.lima]
+data = "lima.npz"
+[sites.lyon]
+data = "lyon.npz"
+[sites.oslo]
+data = "oslo.npz"
+[data]
+kind = "views"
+{data}
+"""
+
 
 def study_in(folder: Path, *, last: str = "oslo", more: str = "") -> Study:
     source = np.random.default_rng(0)
@@ -125,6 +148,35 @@ def test_maps_of_voxels_are_written_as_images(tmp_path: Path) -> None:
     assert np.allclose(written[inside != 0], run.model().components_.T, atol=1e-6)
     assert not written[inside == 0].any()
     assert "Slices of the mask with the maps of 3 components." in (run.path / "report.html").read_text(encoding="utf-8")
+
+
+def test_loadings_of_a_view_of_voxels_are_written_as_images(tmp_path: Path) -> None:
+    nibabel = pytest.importorskip("nibabel")
+    inside = np.ones((3, 4, 2), dtype=np.uint8)
+    inside[0, 0, 0] = 0
+    affine = np.diag([2.0, 2.0, 3.0, 1.0])
+    nibabel.save(nibabel.Nifti1Image(inside, affine), tmp_path / "mask.nii.gz")
+    source = np.random.default_rng(0)
+    for name in ("lima", "lyon", "oslo"):
+        shared = source.normal(size=(400, 1))
+        image = 0.1 * source.normal(size=(400, 23)) + 0.1 * shared
+        np.savez(tmp_path / f"{name}.npz", x=image, y=0.3 * shared + 0.1 * source.normal(size=(400, 2)))
+    basis = '["cosines", [3, 4, 2], [2, 2, 1], [1, 23]]'
+    more = 'bounds = [1.0, 1.0]\n[data.x]\narray = "x"\nmask = "mask.nii.gz"\n[data.y]\narray = "y"\nfeatures = 2'
+    text = VIEWS.format(basis=basis, data=more)
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    run = ran(Study.load(tmp_path / "study.toml"), tmp_path / "run")
+    maps = nibabel.load(run.path / "x_maps.nii.gz")
+    assert maps.shape == (3, 4, 2, 1)
+    assert np.allclose(maps.affine, affine)
+    loadings = run.model().x_loadings_
+    assert np.allclose(np.asarray(maps.dataobj)[inside != 0], loadings, atol=1e-6)
+    assert not (run.path / "y_maps.nii.gz").exists()
+    page = (run.path / "report.html").read_text(encoding="utf-8")
+    assert "Maps of 1 pairs on an image of 3 x 4 x 2 voxels." in page
+    (tmp_path / "study.toml").write_text(text.replace('mask.nii.gz"', 'mask.nii.gz"\nfeatures = 22'), encoding="utf-8")
+    with pytest.raises(InvalidParameter, match="as many voxels inside as there are columns"):
+        Study.load(tmp_path / "study.toml")
 
 
 def test_exact_components_of_images() -> None:

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER
-from dpcape.analyses.release import Release, Steps
-from dpcape.analyses.scaling import SCALE, scaling, standardising
-from dpcape.formula import Number, sqrt
+from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER, WIDE_NOTE
+from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.analyses.scaling import SCALE, ScalingPlan, scaling, standardising
+from dpcape.analyses.wide import (
+    MAPS,
+    N_X_BASIS,
+    N_Y_BASIS,
+    VIEW_BASES,
+    columns_of_views,
+    map_releases,
+    refused_maps,
+    view_basis_columns,
+    views_in_bases,
+)
+from dpcape.formula import Number, minimum, negation, sqrt
 
 _REASON = (
     "one second moment of views divided by their bounds, sensitivity sqrt(8) / N; if centred or scaled, mean, scale "
-    "and radius first, then mean and moment of the standardised views jointly"
+    "and radius first, then mean and moment of the standardised views jointly; in public bases the same, and maps of "
+    "what they leave out, sensitivity 2 / N in units of their clip radii"
 )
+_NO_SCALES = (
+    "scale must be None with a basis, because noise would hide the deviations of so many columns; got 'private'. Use "
+    "center=True, and give all columns of a view the same unit."
+)
+# A basis of one column for the first of two views of two columns, for the audit.
+_SMALL: tuple[object, ...] = (["cosines", [2], [1]], [])
 
 
 def moments_of_views(p: Public) -> Steps:
@@ -27,6 +45,25 @@ def centred_moments_of_views(p: Public) -> Steps:
     """Yield the releases of the mean and second moment of views that are recentred, or standardised, privately."""
     plan = yield from standardising(p) if p.scale == "private" else scaling(p, wanted=True, keep_units=True)
     yield Release("scaled_centred_moments", _numbers(p), plan.left)
+
+
+def _schedule(p: Public) -> Steps:
+    in_bases = views_in_bases(p)
+    yield from refused_maps(p, in_bases)
+    if in_bases.wide is False:
+        yield from moments_of_views(p)
+        return
+    if p.scale == "private":
+        yield Refusal(in_bases.wide, _NO_SCALES)
+    plan, found = ScalingPlan(True, 1.0, sqrt(p.n_views)), ScalingPlan(True, 1.0, 1.0)
+    if p.center:
+        found = yield from scaling(p, wanted=True, keep_units=True)
+        # Views whose radius cannot be found are divided by their bounds: they are standardised all the same.
+        plan = plan._replace(left=found.left)
+    plain = "scaled_centred_moments" if p.center else "scaled_second_moment"
+    yield Release(plain, _numbers(p), plan.left, when=negation(in_bases.wide))
+    moments = "centred_basis_moments" if p.center else "basis_moments"
+    yield from map_releases(p, in_bases, plan, moments, found.used)
 
 
 def _numbers(p: Public) -> dict[str, Number | None]:
@@ -47,15 +84,19 @@ CCA = Analysis(
             "n_components",
             WHOLE,
             least=1,
-            most=lambda p: p.narrowest,
+            most=lambda p: minimum(*columns_of_views(p)),
             words=("auto",),
             planned=2,
             title="Components",
         ),
         CENTER,
         SCALE,
+        VIEW_BASES,
+        MAPS,
     ),
-    schedule=moments_of_views,
+    facts=(N_X_BASIS, N_Y_BASIS),
+    derived=view_basis_columns,
+    schedule=_schedule,
     variants=(
         Variant("cca", "Canonical correlations", ("n_components",), {"center": False, "scale": None}),
         Variant("centred-cca", "Canonical correlations, centred", ("n_components",), {"center": True, "scale": None}),
@@ -65,14 +106,29 @@ CCA = Analysis(
             ("n_components",),
             {"center": True, "scale": "private"},
         ),
+        Variant(
+            "wide-cca",
+            "Canonical correlations of wide views, in public bases",
+            ("n_components", "n_x_basis", "n_y_basis"),
+            {"center": False, "scale": None, "maps": False},
+            note=WIDE_NOTE,
+        ),
+        Variant(
+            "wide-cca-maps",
+            "Canonical correlations of wide views, with maps beyond the bases",
+            ("n_components", "n_x_basis", "n_y_basis"),
+            {"center": False, "scale": None, "maps": True},
+            note=WIDE_NOTE,
+        ),
     ),
     measure="correlation_of_noise",
-    sections=("correlations", "x_directions", "y_directions"),
-    results=("canonical_correlations", "x_weights", "y_weights"),
+    sections=("correlations", "x_directions", "y_directions", "x_loadings", "y_loadings"),
+    results=("canonical_correlations", "x_weights", "y_weights", "x_loadings", "y_loadings"),
     audit=(
         AuditCase("cca", {"n_components": 1}, "views", 4),
         AuditCase("centred-cca", {"n_components": 1, "center": True}, "views", 4),
         AuditCase("scaled-cca", {"n_components": 1, "scale": "private"}, "views", 4),
+        AuditCase("wide-cca", {"n_components": 1, "basis": _SMALL, "maps": True}, "views", 4),
     ),
     standing=VERIFIED,
     reason=_REASON,

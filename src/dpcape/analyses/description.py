@@ -81,6 +81,7 @@ def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
         "kind": facts.kind,
         "unit": facts.unit,
         "n_features": facts.n_features,
+        "first": facts.widths[0],
         "narrowest": min(facts.widths),
         "widest": max(facts.widths),
         "n_views": len(facts.widths),

@@ -6,8 +6,17 @@ from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCas
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling
-from dpcape.analyses.wide import BASIS, MAPS, N_BASIS, basis_columns, columns_of, map_releases, refused_maps
-from dpcape.formula import given, negation
+from dpcape.analyses.wide import (
+    BASIS,
+    MAPS,
+    N_BASIS,
+    basis_columns,
+    columns_of,
+    map_releases,
+    refused_maps,
+    rows_in_basis,
+)
+from dpcape.formula import negation
 
 CENTER = Parameter("center", FLAG, False)
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
@@ -23,13 +32,14 @@ _ALREADY = (
     "Leave clip out."
 )
 
-_WIDE_NOTE = "The expected error is about what the basis contains; what it leaves out is not part of it."
+WIDE_NOTE = "The expected error is about what the basis contains; what it leaves out is not part of it."
 # A basis of one of three columns, for the audit.
 _SMALL = ["cosines", [3], [1]]
 
 
 def _schedule(p: Public) -> Steps:
-    yield from refused_maps(p)
+    in_basis = rows_in_basis(p)
+    yield from refused_maps(p, in_basis)
     if p.center:
         yield Refusal(p.clip is not None, _ALREADY)
         # Two views would be divided by a radius each, which changes their relative units.
@@ -38,11 +48,11 @@ def _schedule(p: Public) -> Steps:
     else:
         asked = p.clip is not None
         plan = yield from clipping(p)
-    name, wide = ("centred_", given(p.n_basis)) if p.center else ("", given(p.n_basis))
     whole = {"n_features": p.n_features, "bound": plan.bound}
     plain = "centred_moments" if p.center else "second_moment"
-    yield from only(scaled_release(plan, plain, whole), negation(wide))
-    yield from map_releases(p, plan, f"{name}basis_moments", asked=asked)
+    yield from only(scaled_release(plan, plain, whole), negation(in_basis.wide))
+    moments = "centred_basis_moments" if p.center else "basis_moments"
+    yield from map_releases(p, in_basis, plan, moments, plan.used if asked else True)
 
 
 PCA = Analysis(
@@ -78,14 +88,14 @@ PCA = Analysis(
             "Principal components of wide rows, in a public basis",
             ("n_components", "n_basis"),
             {"center": False, "maps": False},
-            note=_WIDE_NOTE,
+            note=WIDE_NOTE,
         ),
         Variant(
             "wide-pca-maps",
             "Principal components of wide rows, with maps beyond the basis",
             ("n_components", "n_basis"),
             {"center": False, "maps": True},
-            note=_WIDE_NOTE,
+            note=WIDE_NOTE,
         ),
     ),
     measure="energy_lost",

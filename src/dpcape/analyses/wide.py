@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import FLAG, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import ScalingPlan, only, scaled_release
 from dpcape.errors import InvalidParameter
-from dpcape.formula import Condition, Number, both, choose, given, negation, sqrt
-from dpcape.statistics.bases import as_basis
+from dpcape.formula import Condition, Number, both, choose, either, given, negation, sqrt
+from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
 
-BREAK_EVEN = 2.0
-"""Maps are released if records times mu are at least this many times components times the root of the columns."""
-FEW_SHARE, MANY_SHARE, MANY = 0.35, 0.6, 5.0
-"""Share of mu^2 of the maps: more from ``MANY`` instead of ``BREAK_EVEN`` on, where the basis needs less."""
+
+class MapRule(NamedTuple):
+    """When maps are released, and what they may take; by simulated volumes and views (experiments/wide).
+
+    Attributes
+    ----------
+    least : float
+        Maps are released if records times mu are at least this many times components times the root of the columns.
+    share : float
+        Their share of mu^2.
+    many : float
+        As ``least``: from here on the basis needs less.
+    more : float
+        Their share from there on.
+    """
+
+    least: float
+    share: float
+    many: float
+    more: float
+
+
+ROW_MAPS = MapRule(2.0, 0.35, 5.0, 0.6)
+# Correlations need the basis more than components do, and pairs are few.
+VIEW_MAPS = MapRule(10.0, 0.2, 10.0, 0.2)
 
 
 def _refuse_basis(value: object, p: Public) -> None:
@@ -47,6 +69,38 @@ N_BASIS = Parameter(
 """Number of columns of the basis, which plans ask for instead of the basis."""
 
 
+def _refuse_view_bases(value: object, p: Public) -> None:
+    if value is not None:
+        as_view_bases(value, p.facts.widths)
+
+
+VIEW_BASES = Parameter("basis", OTHER, None, optional=True, refuse=_refuse_view_bases)
+"""Public basis of each view, None for a view that is read as it is; None for no bases at all."""
+N_X_BASIS = Parameter(
+    "n_x_basis",
+    WHOLE,
+    None,
+    1,
+    lambda p: p.first,
+    optional=True,
+    planned=2,
+    title="Public basis of the first view, columns",
+    left_out="none",
+)
+"""Number of columns of the basis of the first view, which plans ask for instead of the basis."""
+N_Y_BASIS = Parameter(
+    "n_y_basis",
+    WHOLE,
+    None,
+    1,
+    lambda p: p.n_features - p.first,
+    optional=True,
+    title="Public basis of the second view, columns",
+    left_out="none",
+)
+"""Number of columns of the basis of the second view."""
+
+
 def basis_columns(parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the number of columns of the public basis among the parameters; None if it is none or not valid."""
     if "n_basis" in parameters:
@@ -59,73 +113,133 @@ def basis_columns(parameters: Mapping[str, object]) -> dict[str, object]:
         return {"n_basis": None}
 
 
+def view_basis_columns(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return the number of columns of the public basis of each of two views; None for none."""
+    if "n_x_basis" in parameters or "n_y_basis" in parameters:
+        return {name: parameters.get(name) for name in ("n_x_basis", "n_y_basis")}
+    bases = parameters.get("basis")
+    pair = bases if isinstance(bases, list | tuple) and len(bases) == 2 else (None, None)
+    try:
+        found = [None if is_no_basis(part) else as_basis(part).n_columns for part in pair]
+    except InvalidParameter:
+        # The check of the parameter says what is wrong with it.
+        found = [None, None]
+    return dict(zip(("n_x_basis", "n_y_basis"), found, strict=True))
+
+
+class InBasis(NamedTuple):
+    """What public bases of rows or views make of their columns.
+
+    Attributes
+    ----------
+    wide : Condition
+        Whether there is a basis.
+    columns : Number
+        Columns that are analysed: those of the bases, and of rows or views without one.
+    mapped : Number
+        Columns of rows or views that have a basis: those of which maps are released.
+    parts : Number
+        Parts of a row with an energy each that the basis leaves out.
+    maps : MapRule
+        When maps are released.
+    """
+
+    wide: Condition
+    columns: Number
+    mapped: Number
+    parts: Number
+    maps: MapRule
+
+
+def rows_in_basis(p: Public) -> InBasis:
+    """Return what the public basis of rows makes of their columns."""
+    return InBasis(given(p.n_basis), columns_of(p), p.n_features, 1, ROW_MAPS)
+
+
+def views_in_bases(p: Public) -> InBasis:
+    """Return what the public bases of two views make of their columns."""
+    first, second = given(p.n_x_basis), given(p.n_y_basis)
+    mapped = choose(first, p.first, 0) + choose(second, p.n_features - p.first, 0)
+    x_columns, y_columns = columns_of_views(p)
+    return InBasis(either(first, second), x_columns + y_columns, mapped, 2, VIEW_MAPS)
+
+
+def columns_of_views(p: Public) -> tuple[Number, Number]:
+    """Return the number of columns that are analysed of each of two views."""
+    first: Number = choose(given(p.n_x_basis), p.n_x_basis, p.first)
+    second: Number = choose(given(p.n_y_basis), p.n_y_basis, p.n_features - p.first)
+    return first, second
+
+
 def columns_of(p: Public) -> Number:
     """Return the number of columns that are analysed: those of the basis, or of the rows."""
     columns: Number = choose(given(p.n_basis), p.n_basis, p.n_features)
     return columns
 
 
-def refused_maps(p: Public) -> Steps:
+def refused_maps(p: Public, rows: InBasis) -> Steps:
     """Yield the refusals of maps without a basis, or of an unknown number of them."""
     if not p.maps:
         return
     none = "maps must be False without a basis; got True. Give a public basis, or leave maps out."
-    yield Refusal(negation(given(p.n_basis)), none)
+    yield Refusal(negation(rows.wide), none)
     auto = "n_components must be a whole number with maps=True; got 'auto'. Choose how many maps are released."
     yield Refusal(p.n_components == "auto", auto)
 
 
-def maps_used(p: Public, plan: ScalingPlan, *, asked: bool) -> Condition:
+def maps_used(p: Public, rows: InBasis, needed: Condition = True) -> Condition:
     """Return whether maps are released: if they are asked for, and if noise does not hide them.
 
     A map has D entries with noise 2 b sqrt(K) / (N mu) for residuals of length b, and its signal is of the order of
     b / sqrt(K): the noise is as strong as the signal where N mu is about 2 K sqrt(D). Shrinkage makes use of less. The
-    rule follows from simulated volumes (experiments/wide): below twice K sqrt(D) the whole allowance is better spent
-    on the basis.
+    rule follows from simulated volumes and views (experiments/wide): below a multiple of K sqrt(D) the whole allowance
+    is better spent on the basis.
 
     Parameters
     ----------
     p : Public
         Public numbers of the study.
-    plan : ScalingPlan
-        What follows from scaling.
-    asked : bool
-        Whether scaling was asked for: then maps are released only if it is used.
+    rows : InBasis
+        What the basis makes of the columns.
+    needed : Condition
+        Without which there are no maps: that scaling is used, where it is asked for.
     """
     if not p.maps:
         return False
-    found = both(given(p.n_basis), lambda: _strength(p) >= BREAK_EVEN)
-    return both(found, plan.used) if asked else found
+    found = both(rows.wide, lambda: _strength(p, rows) >= rows.maps.least)
+    return found if needed is True else both(found, needed)
 
 
-def map_share(p: Public) -> Number:
+def map_share(p: Public, rows: InBasis) -> Number:
     """Return the share of the maps, of what is left of mu^2."""
-    return choose(_strength(p) >= MANY, MANY_SHARE, FEW_SHARE)
+    return choose(_strength(p, rows) >= rows.maps.many, rows.maps.more, rows.maps.share)
 
 
-def _strength(p: Public) -> Number:
-    strength: Number = p.n_records * p.total_mu / (p.n_components * sqrt(p.n_features))
+def _strength(p: Public, rows: InBasis) -> Number:
+    strength: Number = p.n_records * p.total_mu / (p.n_components * sqrt(rows.mapped))
     return strength
 
 
-def map_releases(p: Public, plan: ScalingPlan, moments: str, *, asked: bool) -> Steps:
+def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, needed: Condition = True) -> Steps:
     """Yield the releases of moments in a basis, and of maps of what it leaves out, if there is a basis.
 
     Parameters
     ----------
     p : Public
         Public numbers of the study.
+    rows : InBasis
+        What the basis makes of the columns.
     plan : ScalingPlan
         What follows from scaling.
     moments : str
         Name of the statistic of moments.
-    asked : bool
-        Whether scaling was asked for.
+    needed : Condition
+        As for :func:`maps_used`.
     """
-    used = maps_used(p, plan, asked=asked)
-    share: Number = 0.0 if used is False else choose(used, map_share(p), 0.0)
-    inside = {"n_features": p.n_features, "n_columns": columns_of(p), "bound": plan.bound}
-    yield from only(scaled_release(plan, moments, inside, 1 - share), given(p.n_basis))
+    used = maps_used(p, rows, needed)
+    share: Number = 0.0 if used is False else choose(used, map_share(p, rows), 0.0)
+    inside = {"n_features": p.n_features, "n_columns": rows.columns, "n_parts": rows.parts, "bound": plan.bound}
+    yield from only(scaled_release(plan, moments, inside, 1 - share), rows.wide)
     if used is not False:
-        maps = {"n_features": p.n_features, "n_components": p.n_components}
+        maps = {"n_features": p.n_features, "n_components": p.n_components, "n_mapped": rows.mapped}
         yield from only(scaled_release(plan, "residual_maps", maps, share), used)

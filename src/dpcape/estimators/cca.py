@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
+from dpcape.analyses.scaling import scaling_used
+from dpcape.analyses.wide import views_in_bases
+from dpcape.arrays import FloatArray
 from dpcape.estimators.multiview import TwoViewEstimator
+from dpcape.estimators.wide_moments import maps_or_warned
+from dpcape.estimators.wide_views import reduced_views, released_maps, released_views
 from dpcape.federation import Allowance, Federation
-from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
-from dpcape.postprocessing.eigen import canonical_pairs, spectra_of, whitened_cross
+from dpcape.postprocessing.component_tests import (
+    MomentNoise,
+    correlation_draws,
+    correlation_of_noise,
+    correlation_p_values,
+)
+from dpcape.postprocessing.eigen import canonical_pairs, signed, spectra_of, whitened_cross
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+from dpcape.statistics.bases import as_view_bases
+from dpcape.statistics.basis import Basis
+from dpcape.statistics.view_bases import SideBySide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,13 +52,24 @@ class CCA(TwoViewEstimator):
     scale : str or None
         With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
         where columns have ranges of their own that are too wide. Implies ``center``. None leaves columns as they are.
+    basis : sequence or None
+        For wide views, such as the voxels of images: for each view a public basis in which it is analysed
+        (:class:`~dpcape.Cosines`, :class:`~dpcape.Atlas`, :class:`~dpcape.Template` or a matrix of orthonormal columns,
+        most important first), or None for a view that is read as it is.
+    maps : bool
+        Whether what the bases leave out is released too, as one map of loadings per pair at full resolution. If noise
+        would hide the maps, judging from public numbers, the whole allowance goes to the bases.
 
     Attributes
     ----------
     x_weights_ : array of shape (x columns, n_components)
-        Directions in the first view, one per column.
+        Directions in the first view, one per column; with a basis, within it.
     y_weights_ : array of shape (y columns, n_components)
-        Directions in the second view, one per column.
+        Directions in the second view, one per column; with a basis, within it.
+    x_loadings_ : array of shape (x columns, n_components)
+        Covariances of the columns of the first view with its own canonical variates, which have variance 1.
+    y_loadings_ : array of shape (y columns, n_components)
+        Covariances of the columns of the second view with its own canonical variates.
     correlations_ : array of shape (n_components,)
         Canonical correlations, in [0, 1], descending.
     x_mean_ : array of shape (x columns,)
@@ -59,6 +83,10 @@ class CCA(TwoViewEstimator):
     p_values_ : array of shape (n_components,)
         For each pair, how often unrelated views would give a correlation as large, after the pairs before it. Testing
         stops at the first value above 0.05; the rest are 1.
+    n_kept_ : array of shape (2,)
+        Number of the first columns of each basis that are used, chosen afterwards; without a basis, all columns.
+    left_out_ : array of shape (2,)
+        Mean squared length of what the basis leaves of each view; 0 without a basis.
 
     Privacy
     -------
@@ -67,7 +95,10 @@ class CCA(TwoViewEstimator):
     each view minus it (2), and jointly the mean and second moment of these rows, divided by a radius per view and
     clipped to 1 (diameter 3.18 whatever was released before). With ``scale`` absolute deviations (sqrt(D)) after the
     mean. With so few records that no radius can be found, the last release only. Eigenvalues of each view's moment are
-    floored at 1.5 times the operator norm of its noise: post-processing.
+    floored at 1.5 times the operator norm of its noise: post-processing. With a basis a view is replaced by its
+    coordinates in these releases, and the energy of what is left of each view is part of them at no cost. With ``maps``
+    one more: what the bases leave of a row, clipped to 1, times the variates of each view, clipped to 1 (diameter 2).
+    All of these hold for any bases, weights and scales.
 
     Edge cases
     ----------
@@ -76,6 +107,8 @@ class CCA(TwoViewEstimator):
     correlations above one            set to one
     one site                          centralised private CCA (poster)
     "auto" and nothing but noise      one pair
+    maps that noise would hide        not released; UtilityWarning
+    a basis and ``scale``             refused: noise would hide the deviations of so many columns
     ================================  ======================================================
 
     References
@@ -103,6 +136,10 @@ class CCA(TwoViewEstimator):
         "noise_scale_",
         "noise_level_",
         "p_values_",
+        "x_loadings_",
+        "y_loadings_",
+        "n_kept_",
+        "left_out_",
     )
 
     def __init__(
@@ -113,21 +150,63 @@ class CCA(TwoViewEstimator):
         delta: float,
         center: bool = False,
         scale: str | None = None,
+        basis: Sequence[Basis | ArrayLike | None] | None = None,
+        maps: bool = False,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.center = center
         self.scale = scale
+        self.basis = basis
+        self.maps = maps
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        if self.basis is not None:
+            self._fit_wide(federation, private, as_view_bases(self.basis, federation.facts.widths))
+            return
         facts = federation.facts
         widths = (facts.widths[0], facts.widths[1])
         scaling, mean, moment = self._moments(federation, private)
+        covariance = moment - np.outer(mean, mean)
+        weights = self._pairs(covariance, widths, self._noise(federation, private, mean))
+        loadings = np.vsplit(covariance, [widths[0]])
+        own = [loadings[0][:, : widths[0]] @ weights[0], loadings[1][:, widths[0] :] @ weights[1]]
+        units = np.split(scaling.units[:, np.newaxis], [widths[0]])
+        self.x_weights_, self.y_weights_ = (mine / unit for mine, unit in zip(weights, units, strict=True))
+        self.x_loadings_, self.y_loadings_ = (mine * unit for mine, unit in zip(own, units, strict=True))
+        self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
+        self.n_kept_, self.left_out_ = np.array(widths), np.zeros(2)
+
+    def _fit_wide(self, federation: Federation, private: Allowance, basis: SideBySide) -> None:
+        """Fit in public bases, and beyond them if maps are asked for and noise does not hide them."""
+        public = self.public(federation)
+        scaling = self._scaling(federation, private)
+        mean, moment, energies = released_views(federation, private, basis, scaling, center=self.center)
         noise = self._noise(federation, private, mean)
+        wanted = check_components(self.n_components, min(part.n_columns for part in basis.parts))
+        found = reduced_views(basis, scaling, moment, energies, noise, wanted or 1)
+        weights = self._pairs(found.covariance, found.widths, found.noise)
+        x_view, y_view = found.views
+        x_weights, signs = signed(x_view.weights(weights[0]))
+        weights = (weights[0] * signs, weights[1] * signs)
+        self.x_weights_, self.y_weights_ = x_weights, y_view.weights(weights[1])
+        loadings = [view.loadings(mine) for view, mine in zip(found.views, weights, strict=True)]
+        self.n_kept_, self.left_out_ = found.n_kept, found.left_out
+        self.x_mean_, self.y_mean_ = np.split(found.mean_row, [x_view.basis.n_features])
+        recentred = not self.center or bool(scaling_used(public, True))
+        if maps_or_warned(public, views_in_bases(public), needed=recentred):
+            maps = released_maps(federation, private, found, weights)
+            loadings = [mine if more is None else mine + more for mine, more in zip(loadings, maps, strict=True)]
+        self.x_loadings_, self.y_loadings_ = loadings
+
+    def _pairs(
+        self, covariance: FloatArray, widths: tuple[int, int], noise: MomentNoise
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the pairs of a released covariance of two views; set correlations and tests."""
         self.noise_scale_ = noise.scale
-        spectra = spectra_of(moment - np.outer(mean, mean), widths, self.noise_scale_)
-        whitened = whitened_cross(moment - np.outer(mean, mean), spectra)
+        spectra = spectra_of(covariance, widths, noise.scale)
+        whitened = whitened_cross(covariance, spectra)
         unrelated = correlation_draws(spectra, noise)
         self.noise_level_ = correlation_of_noise(unrelated)
         wanted = check_components(self.n_components, min(widths))
@@ -135,12 +214,9 @@ class CCA(TwoViewEstimator):
         if wanted is None:
             wanted = max(1, int(np.sum(found <= LEVEL)))
         x_weights, y_weights, correlations = canonical_pairs(whitened, spectra)
-        units_x, units_y = np.split(scaling.units, [widths[0]])
-        self.x_weights_ = x_weights[:, :wanted] / units_x[:, np.newaxis]
-        self.y_weights_ = y_weights[:, :wanted] / units_y[:, np.newaxis]
         self.correlations_, self.p_values_ = correlations[:wanted], found[:wanted]
-        self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
+        return x_weights[:, :wanted], y_weights[:, :wanted]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the canonical variates."""

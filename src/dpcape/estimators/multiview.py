@@ -38,15 +38,12 @@ class MultiviewEstimator(FederatedEstimator):
         """Return the public numbers of the rows whose moments are released."""
         return self.public(federation)
 
-    def _moments(
-        self, federation: Federation, private: Allowance, source: RowSource | None = None
-    ) -> tuple[Scaling, FloatArray, FloatArray]:
-        """Return how views were standardised, and the mean and second moment of the standardised views."""
+    def _scaling(self, federation: Federation, private: Allowance, source: RowSource | None = None) -> Scaling:
+        """Return how views are standardised: by their bounds, or by what is released for it."""
         source = source or RowSource(federation.facts)
         scaling = by_bounds(source.facts)
         if not self._is_centred:
-            moment = source.mean(private, "scaled_second_moment", **scaling.arrays)
-            return scaling, np.zeros(source.facts.n_features), moment
+            return scaling
         public = self._public_rows(federation)
         if self.scale != "private":
             if recentred_or_warned(public):
@@ -56,6 +53,17 @@ class MultiviewEstimator(FederatedEstimator):
             scaling = private_scaling(federation, private, quantile=self._quantile, lengths=found, source=source)
         else:
             warn_of_no_scaling()
+        return scaling
+
+    def _moments(
+        self, federation: Federation, private: Allowance, source: RowSource | None = None
+    ) -> tuple[Scaling, FloatArray, FloatArray]:
+        """Return how views were standardised, and the mean and second moment of the standardised views."""
+        source = source or RowSource(federation.facts)
+        scaling = self._scaling(federation, private, source)
+        if not self._is_centred:
+            moment = source.mean(private, "scaled_second_moment", **scaling.arrays)
+            return scaling, np.zeros(source.facts.n_features), moment
         mean, moment = source.mean(private, "scaled_centred_moments", **scaling.arrays, mean_weight=MEAN_WEIGHT)
         return scaling, mean, moment
 

@@ -21,7 +21,7 @@ from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.renamed import renamed_attribute
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.estimators.scores import ScoringEstimator
-from dpcape.estimators.wide_moments import maps_or_warned, released_moments, with_maps
+from dpcape.estimators.wide_moments import maps_of_rows_or_warned, released_moments, with_maps
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, noise_norm
@@ -205,7 +205,7 @@ class PCA(ScoringEstimator):
         result = moments.components(wanted)
         share_scale = private.counted.scale
         self.noise_scale_ = moments.noise.scale
-        if maps_or_warned(public, scaled=found is not None):
+        if maps_of_rows_or_warned(public, scaled=found is not None):
             result = with_maps(federation, private, moments, result)
             # Values are then computed from two releases.
             self.noise_scale_ = math.nan

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.scaling import ScalingPlan
-from dpcape.analyses.wide import maps_used
+from dpcape.analyses.wide import InBasis, maps_used, rows_in_basis
 from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
@@ -20,17 +19,19 @@ from dpcape.postprocessing.component_tests import MomentNoise, component_p_value
 from dpcape.postprocessing.eigen import all_eigen, fix_signs, top_eigen
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL
-from dpcape.postprocessing.wide_components import basis_maps, combined_components, kept_columns, without_noise
+from dpcape.postprocessing.wide_components import (
+    basis_maps,
+    combined_components,
+    kept_columns,
+    residual_length,
+    values_kept,
+)
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.basis_moments import of_basis
 from dpcape.statistics.moments import MEAN_WEIGHT
 
-# Residuals are clipped to this many times their root mean square, scores to the root of their number.
-_RESIDUAL_CLIP = 1.1
 # The energy left out has normal noise; it exceeds this many standard deviations with probability 3e-5.
 _FAR = 4.0
-# A direction that is mostly noise keeps this part of its released eigenvalue.
-_LEAST_KEPT = 0.1
 
 
 @dataclass(frozen=True)
@@ -167,16 +168,31 @@ def released_moments(
     return WideMoments(basis, scaling, covariance, mean, float(energies[0]) * unit**2, noise)
 
 
-def maps_or_warned(public: Public, *, scaled: bool) -> bool:
-    """Return whether maps are released, by the rule of the schedule; warn if they are asked for and are not."""
+def maps_of_rows_or_warned(public: Public, *, scaled: bool) -> bool:
+    """Return whether maps of rows are released, by the rule of the schedule; warn if they are asked for and are not."""
     asked = bool(public.center and public.kind != "views") or public.clip is not None
-    used = bool(maps_used(public, ScalingPlan(scaled, 1.0, 1.0), asked=asked))
+    return maps_or_warned(public, rows_in_basis(public), needed=scaled or not asked)
+
+
+def maps_or_warned(public: Public, rows: InBasis, *, needed: bool) -> bool:
+    """Return whether maps are released, by the rule of the schedule; warn if they are asked for and are not.
+
+    Parameters
+    ----------
+    public : Public
+        Public numbers of the study.
+    rows : InBasis
+        What the basis makes of the columns.
+    needed : bool
+        Whether rows were scaled, where that was asked for.
+    """
+    used = bool(maps_used(public, rows, needed))
     if public.maps and not used:
         warnings.warn(
             "Maps of what the basis leaves out are not released because noise would hide them; the whole allowance "
             "goes to the basis. Use more records, a larger epsilon or fewer components.",
             UtilityWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return used
 
@@ -198,11 +214,10 @@ def with_maps(
         The components inside the basis.
     """
     unit, n_components = moments.unit, len(found.values)
-    spread = moments.noise.scale**2 / 2 * found.n_kept
     least = max(float(found.values[0]) * 1e-9, 1e-300)
     scores = found.directions / np.sqrt(np.maximum(found.values, least))
     reach = math.sqrt(n_components)
-    length = _RESIDUAL_CLIP * math.sqrt(_residual_energy(moments, found.n_kept))
+    length = residual_length(moments.covariance, moments.left_out, moments.noise.scale, found.n_kept)
     statistic = scaled(
         federation.facts,
         moments.scaling,
@@ -216,14 +231,6 @@ def with_maps(
     )
     maps = private.mean(statistic) * (length * reach)
     scale = private.releases[-1].scale / private.counted.divisor * (length * reach)
-    kept = np.maximum(without_noise(found.values, spread), _LEAST_KEPT * np.maximum(found.values, least))
+    kept = values_kept(found.values, moments.noise.scale, found.n_kept)
     values, components = combined_components(moments.basis, found.directions, kept, maps, scale)
     return replace(found, components=components, values=values)
-
-
-def _residual_energy(moments: WideMoments, n_kept: int) -> float:
-    """Return about the energy that the kept columns leave out, never less than its noise."""
-    further = np.diagonal(moments.covariance)[n_kept:]
-    noise = moments.noise.scale * math.sqrt(1 + len(further))
-    total = float(np.trace(moments.covariance)) + moments.left_out
-    return max(moments.left_out + float(further.sum()), 2 * noise, 1e-4 * total, 1e-300)

@@ -30,6 +30,7 @@ from dpcape.facts import PublicFacts
 from dpcape.formula import computed
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
+from dpcape.planning.whitened_noise import views_seen, whitened_noise
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
@@ -170,23 +171,17 @@ def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: De
 def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return about the level of whitened noise with which CCA and MultiCCA compare correlations.
 
-    Each view is divided by its bound, or by its radius, before the last release.
+    Each view is divided by its bound, or by its radius, before the last release of moments.
     """
-    spectra = [declared.spectrum(width) for width in facts.widths]
+    views = views_seen(facts, options, declared)
+    asked = options.get("n_components")
+    wanted = asked if isinstance(asked, int) else 1
+    n_moments = 3 if options.get("center") else 1
 
     def reached(scales: Sequence[float]) -> float:
-        scale = scales[-1]
-        if scale == 0:
-            return 0.0
-        sums, tops = [], []
-        for spectrum in spectra:
-            floored = np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
-            sums.append(math.sqrt(float(np.sum(1 / floored))))
-            tops.append(1 / math.sqrt(float(floored.min())))
-        n_views = len(spectra)
-        # For two views the bound is Chevet's; the mean of several correlations is the eigenvalue over n_views - 1.
-        reached = [tops[view] * math.hypot(*sums[:view], *sums[view + 1 :]) for view in range(n_views)]
-        return scale / math.sqrt(2) * 2 * sum(reached) / (n_views * (n_views - 1))
+        # Maps follow the moments.
+        last = len(scales) - (bool(options.get("maps")) and len(scales) > n_moments)
+        return whitened_noise(views, scales[last - 1], wanted)
 
     return Measure("correlation that noise alone would reach", "share", reached)
 

@@ -20,6 +20,13 @@ def top_eigen(matrix: FloatArray, n_components: int) -> tuple[FloatArray, FloatA
     return values[::-1].copy(), fix_signs(vectors[:, ::-1])
 
 
+def top_values(matrix: FloatArray, n_components: int) -> FloatArray:
+    """Return the largest eigenvalues in descending order, without eigenvectors."""
+    last = len(matrix) - 1
+    values = scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=(last + 1 - n_components, last))
+    return np.asarray(values[::-1], dtype=np.float64)
+
+
 def all_eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return all eigenvalues in descending order, and their eigenvectors as columns with fixed signs."""
     values, vectors = np.linalg.eigh(matrix)
@@ -28,11 +35,16 @@ def all_eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def fix_signs(vectors: FloatArray) -> FloatArray:
     """Return columns with signs such that each one's largest entry is positive, whatever the solver returned."""
+    return signed(vectors)[0]
+
+
+def signed(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return columns with the signs that :func:`fix_signs` gives them, and those signs."""
     largest = np.argmax(np.abs(vectors), axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
     signs[signs == 0] = 1.0
     flipped: FloatArray = vectors * signs
-    return flipped
+    return flipped, signs
 
 
 def noise_norm(scale: float, size: int, failure: float | None = None) -> float:

@@ -14,12 +14,16 @@ import numpy as np
 import scipy.fft
 
 from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.postprocessing.eigen import fix_signs, top_eigen
+from dpcape.postprocessing.eigen import fix_signs, noise_norm, top_eigen, top_values
 from dpcape.statistics.basis import Basis
 
 # Bands of frequencies in which maps are shrunk, up to the highest frequency along a side: few on a small image, because
 # shrinkage leaves a part of the noise of each.
 _BANDS, _BAND_ENTRIES = 24, 64
+# Residuals are clipped to this many times their root mean square.
+_RESIDUAL_CLIP = 1.1
+# A direction that is mostly noise keeps this part of its released eigenvalue.
+_LEAST_KEPT = 0.1
 
 
 def kept_columns(moment: FloatArray, scale: float, n_components: int, cuts: Sequence[int]) -> int:
@@ -41,7 +45,7 @@ def kept_columns(moment: FloatArray, scale: float, n_components: int, cuts: Sequ
     """
     best, most = cuts[-1], -math.inf
     for n_kept in cuts:
-        values, _ = top_eigen(moment[:n_kept, :n_kept], min(n_components, n_kept))
+        values = top_values(moment[:n_kept, :n_kept], min(n_components, n_kept))
         lost = scale**2 / 2 * n_kept
         without = without_noise(values, lost)
         gain = float(np.sum(np.maximum(without - lost / np.maximum(without, 1e-300), 0.0)))
@@ -50,11 +54,79 @@ def kept_columns(moment: FloatArray, scale: float, n_components: int, cuts: Sequ
     return best
 
 
+def clear_directions(
+    moment: FloatArray, scale: float, least: int, cuts: Sequence[int]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the directions of a released moment that noise does not hide, (kept, d), and their eigenvalues.
+
+    Of the first columns of the basis as many are kept as hold the most energy above the noise. Of their directions
+    those count whose eigenvalue exceeds 1.5 times the operator norm of the noise, which is where canonical
+    correlations floor eigenvalues, and at least ``least``.
+
+    Parameters
+    ----------
+    moment : array of shape (R, R)
+        The released matrix.
+    scale : float
+        Standard deviation of the noise on the diagonal.
+    least : int
+        How many directions are returned at least.
+    cuts : sequence of int
+        Numbers of columns that may be kept.
+    """
+    n_kept = kept_columns(moment, scale, len(moment), cuts)
+    values, vectors = top_eigen(moment[:n_kept, :n_kept], n_kept)
+    floor = max(1.5 * noise_norm(scale, n_kept), 1e-12 * float(np.abs(values).max()))
+    clear = max(least, int(np.sum(values > floor)))
+    return vectors[:, :clear], values[:clear]
+
+
 def without_noise(values: FloatArray, spread: float) -> FloatArray:
     """Return eigenvalues without the ``spread`` / l that noise adds to them; zero where noise alone reaches them."""
     inside = np.maximum(values**2 - 4 * spread, 0.0)
     found: FloatArray = np.where(values**2 > 4 * spread, (values + np.sqrt(inside)) / 2, 0.0)
     return np.where(values > 0, found, 0.0)
+
+
+def values_kept(values: FloatArray, scale: float, n_kept: int) -> FloatArray:
+    """Return eigenvalues of kept columns without what noise adds to them, never less than a tenth of each.
+
+    Parameters
+    ----------
+    values : array of shape (K,)
+        Released eigenvalues, descending.
+    scale : float
+        Standard deviation of the noise on the diagonal.
+    n_kept : int
+        Number of columns that were kept.
+    """
+    raised = np.maximum(values, max(float(values[0]) * 1e-9, 1e-300))
+    return np.maximum(without_noise(values, scale**2 / 2 * n_kept), _LEAST_KEPT * raised)
+
+
+def residual_length(covariance: FloatArray, left_out: float, scale: float, n_kept: int) -> float:
+    """Return about the length that most residuals of the kept columns do not exceed, from what was released.
+
+    Parameters
+    ----------
+    covariance : array of shape (R, R)
+        Released covariance, or second moment, of the coordinates.
+    left_out : float
+        Released energy that the whole basis leaves out.
+    scale : float
+        Standard deviation of the noise on the diagonal.
+    n_kept : int
+        Number of columns that were kept.
+    """
+    further = np.diagonal(covariance)[n_kept:]
+    noise = scale * math.sqrt(1 + len(further))
+    total = float(np.trace(covariance)) + left_out
+    return _RESIDUAL_CLIP * math.sqrt(max(left_out + float(further.sum()), 2 * noise, 1e-4 * total, 1e-300))
+
+
+def score_reach(n_scores: int) -> float:
+    """Return the length to which scores of variance 1 are clipped: few normal ones exceed it, however few there are."""
+    return math.sqrt(n_scores) + 1
 
 
 def combined_components(

@@ -31,6 +31,8 @@ class Columns:
         Public replacement for missing values.
     array : str or None
         Name of the array in an ``.npz`` file, or None for the only one.
+    mask : Path or None
+        Public image whose voxels the columns of rows or of a view are, on which maps of the result are written.
     """
 
     names: tuple[str, ...]
@@ -38,6 +40,7 @@ class Columns:
     ranges: Schema | tuple[tuple[float, float], ...] | None = None
     missing: object = None
     array: str | None = None
+    mask: Path | None = None
 
     def is_text(self, name: str) -> bool:
         """Tell whether a column is read as text: its public levels are, or it holds dates."""
@@ -84,6 +87,11 @@ class DataPlan:
     pattern: str | None = None
     invalid: str = "zero"
     files: tuple[Path, ...] = field(default=(), compare=False)
+
+    @property
+    def masks(self) -> tuple[Path | None, ...]:
+        """Public mask of each table, on which maps of the result are written; None where there is none."""
+        return (self.mask,) if self.kind == "subjects" else tuple(table.mask for table in self.tables)
 
     def records(self, holding: Holding) -> Records:
         """Build the records of one site from its raw values."""

@@ -16,7 +16,8 @@ from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_maps, plot_slices
 from dpcape.report.page import Picture, ReportSection, Table
-from dpcape.statistics.bases import as_basis
+from dpcape.statistics.bases import as_basis, is_no_basis
+from dpcape.statistics.basis import Basis
 from dpcape.statistics.scaling import views_of
 
 
@@ -77,13 +78,47 @@ def directions(attribute: str, title: str, *, second: bool) -> Maker:
     """Return a function that makes a section about the directions in one of two views."""
 
     def make(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
-        if not hasattr(model, attribute):
+        # Weights of a view in a public basis are a matter of that basis: its loadings are drawn.
+        if not hasattr(model, attribute) or _view_basis(model, second=second) is not None:
             return None
         width = len(model.x_weights_)
         own = list(names[width:] if second else names[:width])
         return weights_section(np.asarray(getattr(model, attribute)).T, own, title, row="pair")
 
     return make
+
+
+def view_loadings(attribute: str, title: str, *, second: bool) -> Maker:
+    """Return a function that makes a section about the loadings of a view that is analysed in a public basis."""
+
+    def make(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
+        basis = _view_basis(model, second=second)
+        if basis is None or not hasattr(model, attribute):
+            return None
+        loadings, width = np.asarray(getattr(model, attribute)).T, len(model.x_weights_)
+        inside = basis.inside
+        if inside is None or inside.ndim == 1:
+            own = list(names[width:] if second else names[:width])
+            section = weights_section(loadings, own, title, row="pair")
+        else:
+            section = map_section(loadings, inside, title, row="pair")
+        view = int(second)
+        about = (
+            "Covariance of each column with the canonical variate of its own view. "
+            f"{int(model.n_kept_[view])} columns of the basis are used; it leaves out "
+            f"{float(model.left_out_[view]):.4g} of the mean squared length of a row of the view."
+        )
+        section.text = [*section.text, about]
+        return section
+
+    return make
+
+
+def _view_basis(model: FittedModel, *, second: bool) -> Basis | None:
+    """Return the public basis of one of two views, if it has one."""
+    bases = getattr(model, "basis", None)
+    part = None if bases is None else bases[int(second)]
+    return None if is_no_basis(part) else as_basis(part)
 
 
 def view_directions(model: FittedModel, names: Sequence[str]) -> ReportSection | None:
@@ -174,7 +209,7 @@ def components(model: FittedModel, names: Sequence[str]) -> ReportSection | None
     return map_section(weights, inside, "Components")
 
 
-def map_section(weights: FloatArray, inside: BoolArray, title: str) -> ReportSection:
+def map_section(weights: FloatArray, inside: BoolArray, title: str, *, row: str = "component") -> ReportSection:
     """Return a section that draws rows of weights as images of two or three dimensions."""
     shown = weights[:10]
     if inside.ndim == 3:
@@ -186,8 +221,8 @@ def map_section(weights: FloatArray, inside: BoolArray, title: str) -> ReportSec
         axes, words = plot_maps({"": whole.reshape(len(shown), -1).T}, (height, width), n_shown=len(shown)), "its map"
     picture = Picture(
         figure_of(axes),
-        f"Maps of {len(shown)} components on an image of {' x '.join(map(str, inside.shape))} voxels.",
-        f"For each component, {words}. Each map has its own scale; red is positive, blue negative.",
+        f"Maps of {len(shown)} {row}s on an image of {' x '.join(map(str, inside.shape))} voxels.",
+        f"For each {row}, {words}. Each map has its own scale; red is positive, blue negative.",
         wide=True,
     )
     text = [f"The first {len(shown)} of {len(weights)} are shown."] if len(weights) > len(shown) else []

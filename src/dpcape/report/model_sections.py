@@ -26,6 +26,7 @@ from dpcape.report.loading_sections import (
     names_of,
     topics,
     view_directions,
+    view_loadings,
     weights_section,
 )
 from dpcape.report.page import Picture, ReportSection, Table
@@ -358,6 +359,8 @@ SECTIONS: dict[str, Maker] = {
     "centres": loading_section("cluster_centers_", "Centres of the clusters", row="cluster"),
     "x_directions": directions("x_weights_", "Directions in the first view", second=False),
     "y_directions": directions("y_weights_", "Directions in the second view", second=True),
+    "x_loadings": view_loadings("x_loadings_", "Loadings of the first view", second=False),
+    "y_loadings": view_loadings("y_loadings_", "Loadings of the second view", second=True),
     "hidden_units": _network,
     "strengths": _strengths,
     "table_one": _table_one,

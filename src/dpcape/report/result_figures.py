@@ -195,10 +195,10 @@ def _weights(
 
 def _own_names(attribute: str, model: FittedModel, names: Sequence[str]) -> Sequence[str]:
     """Return the names of the view that an array is about."""
-    if attribute not in ("x_weights_", "y_weights_"):
+    if not attribute.startswith(("x_", "y_")):
         return names
     width = len(model.x_weights_)
-    return names[:width] if attribute == "x_weights_" else names[width:]
+    return names[:width] if attribute.startswith("x_") else names[width:]
 
 
 def _grid(
@@ -250,6 +250,8 @@ FIGURES: dict[str, Figures] = {
     ),
     "x_weights": _weights("x_weights_", "weight, first view", "pair", by_column=True, original="original_x_weights_"),
     "y_weights": _weights("y_weights_", "weight, second view", "pair", by_column=True, original="original_y_weights_"),
+    "x_loadings": _weights("x_loadings_", "loading, first view", "pair", by_column=True),
+    "y_loadings": _weights("y_loadings_", "loading, second view", "pair", by_column=True),
     "view_weights": _weights("weights_", "weight", "component", by_column=True, original="original_weights_"),
     "shares": _list("shares_", "share of records", "cluster"),
     "centres": _weights("cluster_centers_", "centre", "cluster", original="original_cluster_centers_"),

@@ -13,6 +13,7 @@
     results.json        the same, with the guarantee and what to cite
     methods.md          a paragraph on methods for a paper, with references
     maps.nii.gz         maps of components or sources, for a study with a mask
+    x_maps.nii.gz       loadings of a view with a mask; y_maps.nii.gz those of the second
     report.html         the report
 
 The charge of a run that did not finish stays. ``--resume`` continues it where it stopped; ``--again`` starts a new run,

@@ -223,8 +223,9 @@ def _cite(model: FederatedEstimator, guarantee: Guarantee) -> ReportSection:
 
 
 def _mask(run: RunFolder) -> BoolArray | None:
-    """Return the study's public mask, if it names one and images can be read here."""
-    mask = run.study().data.mask
+    """Return the study's public mask, if it names one for all columns and images can be read here."""
+    masks = run.study().data.masks
+    mask = masks[0] if len(masks) == 1 else None
     if mask is None:
         return None
     try:

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator
     from dpcape.runs.folder import RunFolder
 
-# Arrays of one map per component, and whether maps are rows.
-_MAPS = {"components_": True, "mixing_": False}
-MAPS = "maps.nii.gz"
+# Files of maps, the array that each is made from, whether its maps are rows, and the number of its view.
+_MAPS = (
+    ("maps.nii.gz", "components_", True, 0),
+    ("maps.nii.gz", "mixing_", False, 0),
+    ("x_maps.nii.gz", "x_loadings_", False, 0),
+    ("y_maps.nii.gz", "y_loadings_", False, 1),
+)
 
 
 def write_results(run: RunFolder) -> None:
-    """Write ``results.csv``, ``results.json``, ``methods.md`` and, for a study with a mask, ``maps.nii.gz``."""
+    """Write ``results.csv``, ``results.json``, ``methods.md`` and, for a study with a mask, images of the maps."""
     model = run.model()
     found = model.results()
     write_text(run.path / "results.csv", found.to_csv())
@@ -51,13 +55,14 @@ def write_results(run: RunFolder) -> None:
 
 
 def _write_maps(run: RunFolder, model: FederatedEstimator) -> None:
-    """Write components or sources as images, where the study has a public mask and images can be written here."""
-    mask = run.study().data.mask
-    if mask is None or find_spec("nibabel") is None:
+    """Write components, sources or loadings as images, where the study has a public mask and images can be written."""
+    masks = run.study().data.masks
+    if not any(masks) or find_spec("nibabel") is None:
         return
     from dpcape.neuro import write_maps
 
-    for name, by_row in _MAPS.items():
-        if hasattr(model, name):
+    for file, name, by_row, view in _MAPS:
+        mask = masks[view] if view < len(masks) else None
+        if mask is not None and hasattr(model, name):
             array = np.asarray(getattr(model, name))
-            write_maps(array.T if by_row else array, run.path / MAPS, mask=mask)
+            write_maps(array.T if by_row else array, run.path / file, mask=mask)

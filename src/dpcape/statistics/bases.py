@@ -172,16 +172,16 @@ def as_view_bases(given: object, widths: Sequence[int]) -> SideBySide:
         Columns of each view.
     """
     if not isinstance(given, list | tuple) or len(given) != len(widths):
+        many = f" of {len(given)}" if isinstance(given, list | tuple) else ""
         raise InvalidParameter(
             f"basis must have one entry per view ({len(widths)}), None for a view that needs no basis; got "
-            f"{type(given).__name__}{f' of {len(given)}' if isinstance(given, list | tuple) else ''}. Write for example "
-            "basis=(Cosines(mask, counts), None)."
+            f"{type(given).__name__}{many}. Write for example basis=(Cosines(mask, counts), None)."
         )
-    parts = [Columns(width) if _is_none(part) else as_basis(part) for part, width in zip(given, widths, strict=True)]
+    parts = [Columns(width) if is_no_basis(part) else as_basis(part) for part, width in zip(given, widths, strict=True)]
     if all(part.is_complete for part in parts):
         raise InvalidParameter(
-            "basis must be given for at least one view; got none. Leave basis out, or write for example "
-            "basis=(Cosines(mask, counts), None)."
+            f"basis must have a basis for at least one view; got {len(parts)} views without one. Leave basis out, or "
+            "write for example basis=(Cosines(mask, counts), None)."
         )
     for number, (part, width) in enumerate(zip(parts, widths, strict=True), start=1):
         if part.n_features != width:
@@ -192,7 +192,7 @@ def as_view_bases(given: object, widths: Sequence[int]) -> SideBySide:
     return SideBySide(parts)
 
 
-def _is_none(part: object) -> bool:
+def is_no_basis(part: object) -> bool:
     """Return whether a view has no basis; files write an empty list."""
     return part is None or (isinstance(part, list | tuple) and len(part) == 0)
 

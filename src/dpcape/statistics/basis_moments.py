@@ -237,9 +237,7 @@ class ResidualMaps(_InBasis[FloatArray]):
         offset: FloatArray,
         residual_scale: FloatArray,
     ) -> None:
-        super().__init__(
-            facts, basis, columns, kept=kept, scores=scores, offset=offset, residual_scale=residual_scale
-        )
+        super().__init__(facts, basis, columns, kept=kept, scores=scores, offset=offset, residual_scale=residual_scale)
         self._kept = self._checked_kept(kept)
         self._scores = checked_matrix("scores", scores, (sum(self._kept), None))
         self._offset = checked_matrix("offset", offset, (len(self._mapped), self._scores.shape[1]))

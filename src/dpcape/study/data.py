@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -23,8 +24,9 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan["tables"] = tuple(_view(section, key, folder, files) for key in _view_names(section))
         plan["bounds"] = _bounds(section, plan["tables"])
     else:
-        implied = _voxels(section, folder) if kind == "subjects" else None
-        plan["tables"] = (_columns(section, folder, files, implied),)
+        mask = None if kind == "subjects" else _own_mask(section, kind, folder)
+        implied = _voxels(section, folder) if kind == "subjects" or mask is not None else None
+        plan["tables"] = (_columns(section, folder, files, implied, mask),)
         plan["bounds"] = () if kind in ("documents", "table") else (_bound(section, plan["tables"][0]),)
         _check_preparation(section, kind, plan["tables"][0])
     if kind == "labelled":
@@ -93,9 +95,23 @@ def _distinct(values: list[str]) -> bool:
 def _view(section: TomlTable, key: str, folder: Path, files: list[Path]) -> Columns:
     section.value(key)
     view = TomlTable(section.source, (*section.path, key))
-    columns = _columns(view, folder, files)
+    mask = _own_mask(view, "views", folder)
+    columns = _columns(view, folder, files, _voxels(view, folder) if mask is not None else None, mask)
     view.finish()
     return columns
+
+
+def _own_mask(section: TomlTable, kind: str, folder: Path) -> Path | None:
+    """Return the mask whose voxels the columns of rows or of a view are, for maps of the result."""
+    mask = section.file("mask", folder) if kind in ("rows", "labelled", "views") else None
+    counted = section.count("features", least=1) if "features" in section else None
+    if mask is not None and counted is not None and find_spec("nibabel") is not None:
+        from dpcape.records.readers.nifti import n_voxels
+
+        n_inside = section.within("mask", lambda: n_voxels(mask))
+        if n_inside != counted:
+            section.fail("mask", f"an image with as many voxels inside as there are columns ({counted})")
+    return mask
 
 
 def _voxels(section: TomlTable, folder: Path) -> int | None:
@@ -108,7 +124,9 @@ def _voxels(section: TomlTable, folder: Path) -> int | None:
     return section.within("mask", lambda: n_voxels(mask))
 
 
-def _columns(section: TomlTable, folder: Path, files: list[Path], implied: int | None = None) -> Columns:
+def _columns(
+    section: TomlTable, folder: Path, files: list[Path], implied: int | None = None, mask: Path | None = None
+) -> Columns:
     given = [key for key in ("columns", "schema", "features") if key in section]
     if implied is None and len(given) != 1:
         section.fail(
@@ -117,6 +135,8 @@ def _columns(section: TomlTable, folder: Path, files: list[Path], implied: int |
             "Name the columns, or write features = 64 for an array without names.",
         )
     names, ranges, n_columns = ((), None, implied) if implied else _described(section, folder, files)
+    if mask is not None:
+        files.append(mask)
     missing = section.value("missing")
     if not (missing is None or is_number(missing) or isinstance(missing, dict)):
         section.fail("missing", "a number, or a table from column to number or level")
@@ -126,6 +146,7 @@ def _columns(section: TomlTable, folder: Path, files: list[Path], implied: int |
         ranges=_ranges(section, names, n_columns) if ranges is None else ranges,
         missing=missing,
         array=section.text("array", required=False),
+        mask=mask,
     )
 
 

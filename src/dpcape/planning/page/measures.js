@@ -130,15 +130,31 @@ function pairsSum({ values, counts }, u, v) {
   return pairs;
 }
 
+// The squared factors with which directions are whitened.
+function flooredShares(spectrum, scale) {
+  const floor = 1.5 * noiseNorm(scale, spectrum.length);
+  return spectrum.map((value) => 1 / Math.max(value, floor));
+}
+
+// The same in a basis: directions that noise hides are left out, and count as much as where they were last seen.
+function sharesSeen(spectrum, scale, components) {
+  const norm = 1.5 * noiseNorm(1, spectrum.length);
+  const rest = spectrum.slice(components).map((value) => Math.max(value, 1e-300));
+  return [...flooredShares(spectrum.slice(0, components), scale),
+    ...rest.map((value) => Math.min(1, value / norm / scale) ** 2 / value)];
+}
+
 function correlationOfNoise(study, declared) {
-  // Each view is divided by its bound, or by its radius, before the last release.
-  const spectra = study.widths.map((width) => spectrumOf(declared, width));
+  // Each view is divided by its bound, or by its radius, before the last release of moments.
+  const { fixed } = describedAs(study);
+  const bases = [study.options.n_x_basis, study.options.n_y_basis];
+  const views = study.widths.map((width, view) => ({ spectrum: spectrumOf(declared, bases[view] || width), wide: bases[view] }));
   return (scales) => {
-    const scale = scales[scales.length - 1];
-    const parts = spectra.map((spectrum) => {
-      const floor = 1.5 * noiseNorm(scale, spectrum.length);
-      const floored = spectrum.map((value) => Math.max(value, floor));
-      return { spread: Math.sqrt(sum(floored.map((value) => 1 / value))), top: 1 / Math.sqrt(Math.min(...floored)) };
+    // Maps follow the moments.
+    const scale = scales[scales.length - (fixed.maps && scales.length > (fixed.center ? 3 : 1) ? 2 : 1)];
+    const parts = views.map(({ spectrum, wide }) => {
+      const shares = wide ? sharesSeen(spectrum, scale, study.options.n_components) : flooredShares(spectrum, scale);
+      return { spread: Math.sqrt(sum(shares)), top: Math.sqrt(Math.max(...shares)) };
     });
     const others = (view) => Math.hypot(...parts.filter((_, other) => other !== view).map(({ spread }) => spread));
     const reached = parts.map(({ top }, view) => top * others(view));

@@ -14,6 +14,10 @@ function analysisCall(study) {
   if (groupLevels(study).length) given.push('by=["group"]');
   given.push(...contrastParameters(study).map(([name, value]) => `${name}=${value}`));
   if (study.options.n_basis) given.push(`basis=np.eye(${study.widths[0]}, ${study.options.n_basis})`);
+  const bases = [study.options.n_x_basis, study.options.n_y_basis];
+  if (bases.some((few) => few)) {
+    given.push(`basis=(${bases.map((few, view) => few ? `np.eye(${study.widths[view]}, ${few})` : "None").join(", ")})`);
+  }
   return `${python}(${[...given, `epsilon=${study.epsilon}`, `delta=${study.delta}`].join(", ")})`;
 }
 

@@ -22,15 +22,22 @@ function parametersOf(study) {
   return [...given, ...Object.entries(fixed)].filter(([, value]) => value !== null);
 }
 
+// Refused until it is filled in: a study without its basis would be another one.
+function basisLines(study) {
+  const { n_basis: one, n_x_basis: first, n_y_basis: second } = study.options;
+  if (one) return [`basis = []  # your public basis: ${study.widths[0]} lists of ${one} numbers`];
+  if (!first && !second) return [];
+  const words = [first, second].map((few, view) => few ? `${study.widths[view]} lists of ${few} numbers` : "none");
+  return [`basis = []  # your public bases of the two views: [${words.join("; ")}]`];
+}
+
 function parameterLines(study) {
   const { asked } = CONSTANTS.analyses[study.analysis];
   const given = parametersOf(study).map(([name, value]) =>
     `${name} = ${["positive", "number"].includes(asked[name]?.kind) ? decimal(value) : tomlValue(value)}`);
   if (groupLevels(study).length) given.push("by = [\"group\"]");
   given.push(...contrastParameters(study).map(([name, value]) => `${name} = ${value}`));
-  // Refused until it is filled in: a study without its basis would be another one.
-  const basis = `basis = []  # your public basis: ${study.widths[0]} lists of ${study.options.n_basis} numbers`;
-  return study.options.n_basis ? [...given, basis] : given;
+  return [...given, ...basisLines(study)];
 }
 
 // Parameters of the protocol that are not what they are if left out.
