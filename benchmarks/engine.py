@@ -1,4 +1,4 @@
-"""Rounds and throughput on NVIDIA FLARE with 4, 8 and 16 site processes on this machine; 200 sites in process.
+"""Rounds and throughput on NVIDIA FLARE with 4 site processes on this machine, or as many as are named (8 16).
 
 Wall-clock times, since waiting is what is measured: run it on an otherwise idle machine. Figures: docs/scale.md.
 ``--against CHECKOUT [PAIRS]`` compares with another checkout, in turn: how the cost of the vault was measured.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from dpcape import PCA, Cape, Federation, Replay, SecureSum, in_process, rows
+from engine_bytes import seconds_of_bytes
+from timing import Ratio, show
 
 ROOT = Path(__file__).resolve().parents[1]
 INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = 100\ntol = 1e-12'
@@ -36,7 +37,7 @@ def seconds_between(events: list[dict[str, Any]], first: str, last: str) -> floa
     return stamps[last] - stamps[first]
 
 
-def measure(n_sites: int, place: Path) -> None:
+def measure(n_sites: int, place: Path, n_pairs: int = 3) -> None:
     """Run an iterative and a wide study with this many site processes."""
     sys.path.insert(0, str(ROOT))
     from tests.engine.consortium import SUBJECTS, Consortium, study_text
@@ -68,10 +69,15 @@ def measure(n_sites: int, place: Path) -> None:
         print(f"{n_sites:>3} sites connected after {time.monotonic() - begun:.1f} s")
         iterated = run("iterated", "joint_ica", parameters=INFOMAX, data=SUBJECTS)
         report_rounds(n_sites, iterated.events())
-        for kind in ("secure-sum", "cape"):
-            report_width(
-                n_sites, kind, run(f"wide-{kind}", "pca", parameters="n_components = 2", data=WIDE, kind=kind).events()
-            )
+        ratios: dict[str, list[float]] = {"secure-sum": [], "cape": []}
+        for number in range(n_pairs):
+            alone = bytes_alone(consortium, names)
+            for kind, found in ratios.items():
+                folder = run(f"wide-{kind}-{number}", "pca", parameters="n_components = 2", data=WIDE, kind=kind)
+                found.append(report_width(n_sites, kind, folder.events()) / alone[kind])
+        for kind, found in ratios.items():
+            what = f"release of 1e6 entries, {kind}, {n_sites} sites / its bytes through FLARE alone"
+            show(what, Ratio.of(found), "<= 3" if kind == "cape" and n_sites == 4 else "none")
     finally:
         consortium.stop()
 
@@ -87,26 +93,27 @@ def report_rounds(n_sites: int, events: list[dict[str, Any]]) -> None:
     )
 
 
-def report_width(n_sites: int, kind: str, events: list[dict[str, Any]]) -> None:
+def bytes_alone(consortium: Any, names: list[str]) -> dict[str, float]:
+    """Return the seconds that FLARE alone takes for the bytes of a release, by protocol."""
+    from tests.engine.consortium import free_port
+
+    kits = consortium.path / "kits-alone"
+    if not kits.exists():
+        shutil.copytree(consortium.path / "federation" / "kits", kits)
+        for name in names:
+            shutil.copy(consortium.path / "folders" / name / "keys" / "tls.key", kits / name / "startup" / "client.key")
+    return seconds_of_bytes(kits, names, free_port())
+
+
+def report_width(n_sites: int, kind: str, events: list[dict[str, Any]]) -> float:
     done = next(event for event in events if event["event"] == "computed")
     seconds = seconds_between(events, "formed", "release")
-    moved = n_sites * 8.0 * (1 if kind == "secure-sum" else 3)
+    moved = n_sites * 6.0 * (1 if kind == "secure-sum" else 3)
     print(
         f"{n_sites:>3} sites: release of 1e6 entries under {kind} in {seconds:.2f} s, "
         f"{moved / seconds:.0f} MB/s of vectors; slowest rounds {done['p95_ms']:.0f} ms"
     )
-
-
-def many_in_process(n_sites: int = 200) -> None:
-    """A PCA over many sites in one process."""
-    draw = np.random.default_rng(1)
-    records = {f"site-{number:03d}": rows(0.1 * draw.normal(size=(50, 20)), bound=1.0) for number in range(n_sites)}
-    for protocol in (SecureSum(n_colluding=2), Cape(n_colluding=2)):
-        line = in_process(records, noise=Replay(3))
-        begun = time.process_time()
-        PCA(3, epsilon=1.0, delta=1e-5).fit(Federation(line, protocol=protocol))
-        seconds = time.process_time() - begun
-        print(f"{n_sites} sites in process, PCA of 20 columns, {type(protocol).__name__}: {seconds:.1f} s CPU")
+    return seconds
 
 
 def compare(before: Path, n_pairs: int) -> None:
@@ -141,12 +148,11 @@ def main() -> None:
         at = sys.argv.index("--against")
         compare(Path(sys.argv[at + 1]).resolve(), int(sys.argv[at + 2]) if len(sys.argv) > at + 2 else 3)
         return
-    many_in_process()
     if find_spec("nvflare") is None:
         print("NVIDIA FLARE is not installed (dpcape[engine]); nothing more to measure.")
         return
     with tempfile.TemporaryDirectory() as place:
-        for n_sites in [int(text) for text in sys.argv[1:]] or [4, 8, 16]:
+        for n_sites in [int(text) for text in sys.argv[1:]] or [4]:
             measure(n_sites, Path(place))
 
 

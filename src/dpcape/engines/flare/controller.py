@@ -16,7 +16,7 @@ from nvflare.apis.signal import Signal
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, STATUS_TOPIC
 from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, STUDY_FOLDER, read_heads
-from dpcape.engines.flare.push_carrier import PushCarrier, core_cell_of
+from dpcape.engines.flare.push_carrier import PushCarrier, cell_of
 from dpcape.engines.flare.task_carrier import TaskCarrier
 from dpcape.federation import KeptReleases
 from dpcape.runs.study_run import EVENTS, StudyRun
@@ -95,10 +95,10 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         """Nothing is left open."""
 
     def _carrier(self, fl_ctx: FLContext) -> Carrier:
-        core_cell = core_cell_of(fl_ctx.get_engine())
-        if self._carrier_name == "tasks" or core_cell is None:
+        cell = cell_of(fl_ctx.get_engine())
+        if self._carrier_name == "tasks" or cell is None:
             return TaskCarrier(self, fl_ctx)
-        return PushCarrier(core_cell, self._call.job)
+        return PushCarrier(cell, self._call.job)
 
     def _tell(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:
         assert self._status is not None

@@ -10,7 +10,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from dpcape.engines.flare.config import TASK
-from dpcape.engines.flare.push_carrier import core_cell_of, serve_push
+from dpcape.engines.flare.push_carrier import cell_of, serve_push
 from dpcape.engines.flare.task_carrier import answer_task
 from dpcape.site.vault.client import VaultClient
 
@@ -33,9 +33,9 @@ class SiteExecutor(Executor):  # type: ignore[misc]  # FLARE is untyped
         """Connect the job to the vault when it starts."""
         if event_type == EventType.START_RUN:
             self._vault = VaultClient.inherited()
-            core_cell = core_cell_of(fl_ctx.get_engine())
-            if core_cell is not None:
-                serve_push(core_cell, self._vault.ask)
+            cell = cell_of(fl_ctx.get_engine())
+            if cell is not None:
+                serve_push(cell, self._vault.ask)
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Answer a request that came as a task."""

@@ -1,11 +1,14 @@
-"""Push messages on FLARE's core cell: a round takes milliseconds, not the polling interval of tasks.
+"""Push messages on FLARE's cells: a round takes milliseconds, not the polling interval of tasks.
 
-The core cell is not a documented interface of FLARE. It is used here alone, with nvflare pinned; ``tasks.py`` does the
-same work through documented calls.
+Cells are not a documented interface of FLARE. They are used here alone, with nvflare pinned; ``task_carrier.py`` does
+the same work through documented calls. A cell sends a message whole, through its core, or in pieces, as a stream: whole
+is faster for small messages, a stream from about 2 MB on (docs/scale.md). A request goes the way that suits its own
+length. A site that has a long reply to a short request keeps it, answers with its number, and the server fetches it.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -17,8 +20,12 @@ from dpcape.engines.flare.config import CHANNEL
 from dpcape.transport.carrier import Carrier, Code, Delivery
 from dpcape.transport.frames import Kind
 
+STREAMED_BYTES = 2 * 2**20
+"""From this length on, a message is streamed."""
+
 # FLARE's own codes say nothing of the kind.
-_NO_VAULT = "dpcape_no_vault"
+_NO_VAULT, _KEPT, _GONE = "dpcape_no_vault", "dpcape_kept", "dpcape_gone"
+_FETCH = "fetch"
 _CODES: dict[str, Code] = {
     ReturnCode.OK: "ok",
     _NO_VAULT: "no vault",
@@ -33,39 +40,65 @@ class PushCarrier(Carrier):
 
     can_ping: ClassVar[bool] = True
 
-    def __init__(self, core_cell: Any, job: str) -> None:
-        self._cell, self._job = core_cell, job
+    def __init__(self, cell: Any, job: str) -> None:
+        self._cell, self._job = cell, job
 
     def carry(self, site: str, kind: Kind, data: bytes, timeout: float) -> Delivery:
         try:
-            reply = self._cell.send_request(
-                channel=CHANNEL,
-                topic=kind,
-                target=f"{site}.{self._job}",
-                request=Message(payload=data),
-                timeout=timeout,
-                optional=True,
-            )
+            line = self._cell if len(data) >= STREAMED_BYTES else self._cell.core_cell
+            reply = self._request(line, site, kind, data, timeout)
+            if reply.get_header(MessageHeaderKey.RETURN_CODE) == _KEPT:
+                reply = self._request(self._cell, site, _FETCH, bytes(reply.payload), timeout)
             code = _CODES.get(reply.get_header(MessageHeaderKey.RETURN_CODE), "error")
             return Delivery(code, bytes(reply.payload) if code == "ok" else b"")
         except Exception:  # whatever the engine raises, the line needs an answer
             return Delivery("error")
 
+    def _request(self, line: Any, site: str, topic: str, data: bytes, timeout: float) -> Any:
+        return line.send_request(
+            channel=CHANNEL,
+            topic=topic,
+            target=f"{site}.{self._job}",
+            request=Message(payload=data),
+            timeout=timeout,
+            optional=True,
+        )
 
-def serve_push(core_cell: Any, handle: Callable[[bytes], bytes]) -> None:
+
+def serve_push(cell: Any, handle: Callable[[bytes], bytes]) -> None:
     """Have a site's job cell answer dpcape's requests with ``handle``; OSError means that the vault is gone."""
+    kept: dict[bytes, bytes] = {}
 
-    def answer(message: Message) -> Message:
+    def reply_to(message: Message) -> tuple[str, bytes]:
         try:
-            return make_reply(ReturnCode.OK, "", handle(message.payload))
+            return ReturnCode.OK, handle(bytes(message.payload))
         except OSError:
-            return make_reply(_NO_VAULT, "", b"")
+            return _NO_VAULT, b""
+
+    def streamed(message: Message) -> Message:
+        code, data = reply_to(message)
+        return make_reply(code, "", data)
+
+    def whole(message: Message) -> Message:
+        code, data = reply_to(message)
+        if len(data) < STREAMED_BYTES:
+            return make_reply(code, "", data)
+        number = secrets.token_bytes(16)
+        kept.clear()  # a site answers one round at a time; a reply that was not fetched is asked for again
+        kept[number] = data
+        return make_reply(_KEPT, "", number)
+
+    def fetched(message: Message) -> Message:
+        data = kept.pop(bytes(message.payload), None)
+        return make_reply(_GONE if data is None else ReturnCode.OK, "", data or b"")
 
     for topic in ("ready", "round", "ping"):
-        core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=answer)
+        cell.core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=whole)
+        cell.register_request_cb(channel=CHANNEL, topic=topic, cb=streamed)
+    cell.register_request_cb(channel=CHANNEL, topic=_FETCH, cb=fetched)
 
 
-def core_cell_of(engine: Any) -> Any:
-    """Return the engine's core cell, or None where this FLARE has none."""
+def cell_of(engine: Any) -> Any:
+    """Return the engine's cell, or None where this FLARE has none of the kind."""
     cell = getattr(engine, "get_cell", lambda: None)()
-    return getattr(cell, "core_cell", None)
+    return cell if getattr(cell, "core_cell", None) is not None else None
