@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import FastICA
+from timing import cpu_times, show
 
-from dpcape import subjects
+from dpcape import Cape, Federation, JointICA, Replay, in_process, subjects
 from dpcape.datasets import sources
 from dpcape.metrics import gain_index
 from dpcape.postprocessing import rotate
@@ -117,6 +119,42 @@ def peers(n_rounds: int) -> None:
         print(f"{name} / one-shot: {ratio:.1f} (goal >= 5), q {gain_index(found[name], turn):.4f}", flush=True)
 
 
+def whole_study(n_rounds: int) -> None:
+    """A private study over four sites, beside the pooled rows given to the peers."""
+    rows, turn = mixed_rows()
+    parts = {f"site-{k}": subjects(list(rows[k::4].reshape(-1, 250, 20)), bound=12.0, unit="record") for k in range(4)}
+    found: dict[str, np.ndarray] = {}
+
+    def private() -> None:
+        federation = Federation(in_process(parts, noise=Replay(1)), protocol=Cape(n_colluding=1))
+        model = JointICA(20, epsilon=5.0, delta=1e-6, basis=np.eye(20)).fit(federation)
+        found["JointICA under CAPE"] = model.unmixing_
+
+    def fast() -> None:
+        found["FastICA"] = FastICA(20, whiten="unit-variance", max_iter=500, random_state=0).fit(rows).components_
+
+    tasks: dict[str, Callable[[], object]] = {"JointICA under CAPE": private, "FastICA": fast}
+    try:
+        from picard import picard
+    except ImportError:
+        print("picard is not installed: not compared")
+    else:
+
+        def peer() -> None:
+            whitening, turned, _ = picard(rows.T, tol=1e-5, random_state=0)
+            found["picard"] = turned @ whitening
+
+        tasks["picard"] = peer
+    private()  # imports
+    times = cpu_times(tasks, n_rounds)
+    qs = {name: gain_index(unmixing, turn) for name, unmixing in found.items()}
+    print("q (0 is exact): " + ", ".join(f"{name} {q:.4f}" for name, q in qs.items()))
+    for name in times.keys() - {"JointICA under CAPE"}:
+        what = f"{name} on pooled rows / JointICA under CAPE, 20 columns, N=256,000, 4 sites, epsilon 5"
+        show(what, times[name] / times["JointICA under CAPE"], ">= 1")
+        show(f"q of JointICA under CAPE / q of {name}", qs["JointICA under CAPE"] / qs[name], "<= 1")
+
+
 def memory() -> None:
     """Peak extra memory of the fourth moment: independent of the number of rows."""
     for n_rows in (50_000, 200_000):
@@ -138,6 +176,7 @@ def main() -> None:
     arguments = parser.parse_args()
     ghost(arguments.rounds)
     memory()
+    whole_study(3)
     if arguments.peers:
         peers(max(1, arguments.rounds // 3))
 
