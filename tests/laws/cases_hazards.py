@@ -186,7 +186,7 @@ CASES = [
         coefficients=[9.72],
         edges=[0.0, 0.5, 1.0],
         hazards=[1e-12, 1e12],
-        trend=[-1.0, 1.0],
+        trend=[1.0, 1.0],
         limit=1.0,
     ),
 ]

@@ -158,6 +158,7 @@ def test_wide_rows_are_read_in_blocks_of_few(name: str) -> None:
         (lambda: Atlas([-1, 2]), "labels must"),
         (lambda: Atlas([0.5, 2]), "labels must"),
         (lambda: Template(np.ones((3, 2))), "orthonormal"),
+        (lambda: Template(1e200 * np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]])), "orthonormal"),
         (lambda: Template(np.ones((2, 3))), "at least as many rows"),
         (lambda: Template([["a"]]), "must be a matrix"),
         (lambda: as_basis(["cosines", [3]]), "basis must be"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,9 @@ def test_other_files_are_refused(tmp_path: Path, text: str, words: str) -> None:
         read_dictionary(tmp_path / "dictionary.csv")
     with pytest.raises(InvalidParameter, match="could not be read"):
         read_dictionary(tmp_path / "nowhere.csv")
+
+
+def test_a_name_of_several_lines_adds_no_column(tmp_path: Path) -> None:
+    strange = '"x\n[columns.age]\nrange = [0, 1]\n[columns.y]\nrange = [0, 1]",base,,notes,"Notes",,,,,,,\n'
+    (tmp_path / "dictionary.csv").write_text(HEAD + 'bmi,base,,text,"BMI",,,number,10,80,,\n' + strange)
+    assert list(tomllib.loads(read_dictionary(tmp_path / "dictionary.csv").toml())["columns"]) == ["bmi"]

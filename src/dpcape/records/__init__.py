@@ -101,7 +101,8 @@ def rows(
     row of zeros                                    stays zero
     row so large that its norm overflows            clipped like any other
     NaN or a null                                   filled if `missing` says how, else as `invalid` says
-    infinity, text, a row of another length         as `invalid` says
+    infinity, a row of another length               as `invalid` says
+    text among numbers, or a number among text      as `invalid` says
     no rows or no columns                           refused
     ==============================================  =============================================
 

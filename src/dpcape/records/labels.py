@@ -78,9 +78,10 @@ class Codes:
         if missing.any() and not lenient:
             check_finite(np.array([np.nan]), subject="y")
         if missing.any():
-            values = values.copy()
+            # Of objects: numbers have no room for a label that is text.
+            values = values.astype(object)
             values[missing] = labels[0]
-        self._codes = Column(name="y", levels=labels).codes(values)
+        self._codes = Column(name="y", levels=labels).codes(values, lenient=lenient)
         self._codes[missing] = -1
         self.classes = tuple(str(label) for label in labels)
         self.labels_are = _kind_of(labels)

@@ -17,7 +17,7 @@ from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicColumn, SchemaColumn
 from dpcape.schema.dates import day_of, is_date_like, to_days
-from dpcape.schema.table import NUMERIC_KINDS, is_missing, kind_of, to_numbers
+from dpcape.schema.table import NUMERIC_KINDS, is_missing, to_numbers
 
 Level = str | int | float
 
@@ -151,14 +151,24 @@ class Column:
         missing = None if self.missing is None else _plain(self.missing)
         return SchemaColumn(self.name, self.range, levels, missing, self.unit, self.dates)
 
-    def codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
-        """Return the position of every value among the levels, -1 if it is not one of them."""
+    def codes(self, values: AnyArray, *, lenient: bool = False) -> npt.NDArray[np.intp]:
+        """Return the position of every value among the levels, -1 if it is not one of them.
+
+        Text where levels are numbers, and a number where they are text, is refused unless ``lenient``: it then is not
+        one of them. The code of an entry depends on that entry alone.
+        """
         levels = self.levels or ()
-        _check_value_type(self.name, levels, values)
+        text = isinstance(levels[0], str)
         where: dict[object, int] = {level: code for code, level in enumerate(levels)}
         if self.missing is not None:
             where[None] = where[self.missing]
-        codes = (_code(value, where, self.name) for value in values.tolist())
+        entries = values.tolist()
+        if not lenient and any(_is_other_type(value, text) for value in entries):
+            raise InvalidParameter(
+                f"Column {self.name!r} must hold {'text' if text else 'numbers'}, like its public levels; got "
+                f"{'numbers' if text else 'text'}. Convert the column, or write the levels as the column has them."
+            )
+        codes = (_code(value, where, self.name) for value in entries)
         return np.fromiter(codes, dtype=np.intp, count=len(values))
 
     def content(self) -> list[object]:
@@ -340,14 +350,9 @@ def _checked_fill(column: Column) -> float:
     return float(fill)
 
 
-def _check_value_type(name: str, levels: tuple[Level, ...], values: AnyArray) -> None:
-    """Refuse text where levels are numbers and numbers where they are text: nothing would ever match."""
-    text = all(isinstance(level, str) for level in levels)
-    if (text and values.dtype.kind in NUMERIC_KINDS) or (not text and values.dtype.kind in "US"):
-        raise InvalidParameter(
-            f"Column {name!r} must hold {'text' if text else 'numbers'}, like its public levels; "
-            f"got {kind_of(values)}. Convert the column, or write the levels as the column has them."
-        )
+def _is_other_type(value: object, text: bool) -> bool:
+    """Tell whether a value is a number where levels are text, or text where they are numbers."""
+    return isinstance(value, Real | Decimal) and not is_missing(value) if text else isinstance(value, str)
 
 
 def _code(value: object, where: Mapping[object, int], name: str) -> int:

@@ -48,7 +48,9 @@ class Proposal:
         for name, spec in self.columns.items():
             key = name if _SAFE_KEY.fullmatch(name) else json.dumps(name)
             lines += ["", f"[columns.{key}]", *(f"{field} = {json.dumps(value)}" for field, value in spec.items())]
-        lines += ["", *(f"# {name} is left out: {reason}." for name, reason in self.left_out.items())]
+        # On one line each: a name of several lines must not pass for columns.
+        left_out = (f"{name} is left out: {reason}." for name, reason in self.left_out.items())
+        lines += ["", *(f"# {' '.join(text.split())}" for text in left_out)]
         return "\n".join(lines).rstrip() + "\n"
 
 

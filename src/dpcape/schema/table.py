@@ -53,7 +53,7 @@ class ColumnTable:
 
     def __init__(self, columns: Mapping[str, object], *, subject: str) -> None:
         self.subject = subject
-        self._columns = [np.asarray(column) for column in columns.values()]
+        self._columns = [_own_types(column) for column in columns.values()]
         if len({column.shape for column in self._columns}) > 1 or any(column.ndim != 1 for column in self._columns):
             raise InvalidParameter(
                 f"Columns of {subject} must be one-dimensional and equally long; got different shapes. "
@@ -209,8 +209,7 @@ def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) ->
     """
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
-    mixed = lenient and isinstance(data, list | tuple) and len({isinstance(value, str) for value in data}) > 1
-    values = _objects(list(data)) if mixed else _column_values(data)  # type: ignore[call-overload]  # a list by now
+    values = _own_types(data) if lenient and isinstance(data, list | tuple) else _column_values(data)
     if values.shape != (n_rows,):
         raise InvalidParameter(
             f"{subject} must be one-dimensional with one entry per row of X ({n_rows}); "
@@ -266,10 +265,13 @@ def _rows_of_numbers(data: Sequence[Any]) -> Any:
         return data
     lengths = [len(row) for row in data]
     usual = max(set(lengths), key=lambda length: (lengths.count(length), -length))
-    return [
+    found = [
         row if len(row) == usual and all(isinstance(value, Real) for value in row) else _lenient_row(row, usual)
         for row in data
     ]
+    # A whole number that is too long for NumPy's types would make objects of all numbers.
+    is_plain = np.asarray(found).dtype.kind in NUMERIC_KINDS
+    return found if is_plain else [_lenient_row(row, usual) for row in found]
 
 
 def _lenient_row(row: Sequence[object], width: int) -> list[float]:
@@ -315,6 +317,21 @@ def _column_values(data: Any) -> AnyArray:
     return np.asarray(data)
 
 
+def _own_types(column: object) -> AnyArray:
+    """Return a column in which each entry has the type it came with.
+
+    NumPy finds one type for a whole list: a single text would turn the numbers of all other records into text.
+    """
+    if not isinstance(column, list | tuple):
+        return np.asarray(column)
+    try:
+        array = np.asarray(column)
+    except ValueError:  # Some entries are lists.
+        return _objects(column)
+    is_plain = array.dtype.kind in NUMERIC_KINDS or all(isinstance(value, str) for value in column)
+    return array if is_plain or array.ndim != 1 else _objects(column)
+
+
 def _to_number(value: object, subject: str) -> float:
     """Return one entry of an object column as a float, NaN if missing."""
     if is_missing(value):
@@ -330,7 +347,9 @@ def _to_number(value: object, subject: str) -> float:
 def _objects(values: Sequence[object]) -> AnyArray:
     """Return a one-dimensional object array, also when the entries are sequences."""
     array = np.empty(len(values), dtype=object)
-    array[:] = values
+    # One at a time: NumPy would look into entries that are lists themselves.
+    for at, value in enumerate(values):
+        array[at] = value
     return array
 
 

@@ -100,7 +100,10 @@ class Template(Basis):
                 f"A template must be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}; "
                 f"got shape {given.shape}. Use a matrix with one row per column of the records."
             )
-        if not np.isfinite(given).all() or np.abs(given.T @ given - np.eye(given.shape[1])).max() > 1e-8:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = float(np.abs(given.T @ given - np.eye(given.shape[1])).max())
+        # Written so that NaN is refused: products of huge numbers are none.
+        if not np.isfinite(given).all() or not apart <= 1e-8:
             raise InvalidParameter(
                 "A template must have finite orthonormal columns; got columns that are not. Use "
                 "numpy.linalg.qr(columns)[0]."
