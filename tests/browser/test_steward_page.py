@@ -59,9 +59,12 @@ class Site:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        rows = np.random.default_rng(3).normal(size=(40, 3))
+        rows = np.random.default_rng(3).normal([50, 3, 3], [10, 0.4, 0.4], size=(40, 3))
+        # Some values were not measured.
+        rows[:6, 1] = -9999
+        header = "age,thickness_left,thickness_right"
         for number, name in enumerate(("cohort", "registry")):
-            np.savetxt(home / f"{name}.csv", rows + number, delimiter=",", header="age,left,right", comments="")
+            np.savetxt(home / f"{name}.csv", rows + number, delimiter=",", header=header, comments="")
         folder = home / "lyon"
         typed("site", "init", folder, "--name", "lyon")
         typed("site", "add", "cohort", home / "cohort.csv", "--epsilon", "3", "--delta", "1e-5", "--folder", folder)
@@ -218,6 +221,7 @@ def test_a_form_on_another_page_decides_nothing(page: Any, site: Site, tmp_path:
     [
         ("steward-studies", ""),
         ("steward-study", "study/{digest}"),
+        ("steward-check", "study/{digest}/check?data=cohort"),
         ("steward-ceilings", "ceilings"),
         ("steward-ceiling-form", "ceilings/registry"),
         ("steward-ledger", "ledger"),

@@ -82,10 +82,11 @@ EXACT: dict[str, Two] = {
     "negation": lambda x, y: choose(negation(x < y), 1, 2) + choose(negation(False), x, y),
     "condition in a sum": lambda x, y: 3 + (x > y),
     "constants": lambda x, y: x * 1e-09 + y * 1e40 + x * -2.5e-7 + y * 2**-53 + math.sqrt(2),
-    "sum of a list": lambda x, y: sum([x, y, 1, x]),
 }  # fmt: skip
 # Rounded by libraries that differ in the last digits.
 NEARLY: dict[str, Two] = {
+    # From Python 3.12 on, sum() makes up for rounding.
+    "sum of a list": lambda x, y: sum([x, y, 1, x]),
     "powers": lambda x, y: x**2 + y**3 + x**-0.5 + 2**y + x**y,
     "power of a negative number": lambda x, y: (-x) ** 2 + (-2) ** 3 * x + (-0.5) ** 2 * y,
     "hypot": lambda x, y: hypot(x, y) + hypot(x, 1.0, y) + hypot(y),

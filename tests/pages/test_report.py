@@ -301,7 +301,7 @@ def test_every_kind_has_its_page(label: str, tmp_path: Path) -> None:
     model = run.model()
     data = data_of(page)
     assert data["guarantee"] == json.loads(model.guarantee_.to_json())
-    assert data["analysis"] == KINDS[label][0]
+    assert data["analysis"] == KINDS[label][0].replace("_", "-")
     assert data["participants"].keys() == {"lima", "lyon", "oslo"}
     assert len(data["releases"]) == len(model.releases_)
     assert data["result"].keys() == set(model._fitted)

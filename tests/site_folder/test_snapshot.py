@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_what_the_host_must_not_do(tmp_path: Path, port: int, change: tuple[str,
 
 def test_a_query_is_copied_as_csv_with_every_digit(tmp_path: Path) -> None:
     values = np.random.default_rng(3).normal(size=20)
-    with sqlite3.connect(tmp_path / "cohort.sqlite") as line:
+    with closing(sqlite3.connect(tmp_path / "cohort.sqlite")) as line, line:
         line.execute("CREATE TABLE people (id INTEGER, x REAL, note TEXT)")
         rows_ = [
             (number, value, None if number % 5 == 0 else 'a "b", c') for number, value in enumerate(values.tolist())

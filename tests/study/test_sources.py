@@ -6,6 +6,7 @@ import gzip
 import sqlite3
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def place(tmp_path: Path) -> Path:
         part = tmp_path / "set" / f"wave={wave}"
         part.mkdir(parents=True)
         frame.filter(polars.col("wave") == wave).drop("wave").write_parquet(part / "part-0.parquet")
-    with sqlite3.connect(tmp_path / "nyu.sqlite") as line:
+    with closing(sqlite3.connect(tmp_path / "nyu.sqlite")) as line, line:
         line.execute("CREATE TABLE people (id REAL, age REAL, sex TEXT, thickness REAL, wave REAL)")
         line.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?)", list(zip(*columns.values(), strict=True)))
     return tmp_path

@@ -91,6 +91,20 @@ def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
     }
 
 
+# Names, and words of names, that people do not write in lower case.
+_IN_WORDS = {
+    "cca": "CCA",
+    "cox": "Cox regression",
+    "ica": "ICA",
+    "kaplan_meier": "Kaplan-Meier curves",
+    "kmeans": "k-means clusters",
+    "log_rank": "log-rank test",
+    "mean": "means",
+    "pca": "PCA",
+    "pls": "PLS",
+}
+
+
 @dataclass(frozen=True)
 class Variant:
     """Analysis with some parameters fixed, as plans and the planner page list it.
@@ -240,6 +254,11 @@ class Analysis:
     def spelling(self) -> str:
         """Name as commands, plans and study files write it: with hyphens."""
         return self.name.replace("_", "-")
+
+    @property
+    def in_words(self) -> str:
+        """Name as people write it in a sentence: PCA, joint ICA, linear regression."""
+        return _IN_WORDS.get(self.name, " ".join(_IN_WORDS.get(word, word) for word in self.name.split("_")))
 
     @property
     def has_many_views(self) -> bool:

@@ -51,4 +51,4 @@ def references_of(named: type) -> str:
     """Return the References section of a class's documentation as one line; empty if it has none."""
     text = inspect.getdoc(named) or ""
     found = re.search(r"^References\n-+\n(.*?)(?:\n\n|\Z)", text, flags=re.DOTALL | re.MULTILINE)
-    return "" if found is None else re.sub(r"\s+", " ", found[1]).replace("*", "").strip()
+    return "" if found is None else re.sub(r"[*`]", "", re.sub(r"\s+", " ", found[1])).strip()

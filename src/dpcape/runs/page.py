@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 # What an audit of the run's study found, if one was made.
 AUDIT = "audit.json"
 _LARGEST_ARRAY = 2000
-_TITLES = {"pca": "PCA", "cca": "CCA", "kmeans": "k-means clusters", "joint_ica": "joint ICA", "mean": "means"}
 
 
 def write_run_page(run: RunFolder) -> None:
@@ -40,8 +39,8 @@ def write_run_page(run: RunFolder) -> None:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     write_page(
         run.path / "report.html",
-        title=f"{study.name}: {_title(study.analysis)}",
-        lead=_lead(study.analysis, members),
+        title=f"{study.name}: {study.description.in_words}",
+        lead=_lead(study.description.in_words, members),
         kind="Rehearsal" if run.is_rehearsal else "Report of a run",
         banner=_banner(run, guarantee),
         facts=_facts(run, guarantee, members),
@@ -94,18 +93,12 @@ def _together(run: RunFolder, guarantee: Guarantee, n_runs: int) -> float:
     return max(spent_epsilon([study.charge(site)] * n_runs, guarantee.delta) for site in guarantee.sites)
 
 
-def _lead(analysis: str, members: Mapping[str, Participant]) -> str:
+def _lead(title: str, members: Mapping[str, Participant]) -> str:
     n_records = sum(entry["records"] for entry in members.values())
-    title = _title(analysis)
     text = f"{title[0].upper()}{title[1:]} over {n_records:,} records"
     if len(members) == 1:
         return f"{text} of one site."
     return f"{text} of {len(members)} sites, computed jointly; no records left their site."
-
-
-def _title(analysis: str) -> str:
-    """Return the name of an analysis as people write it."""
-    return _TITLES.get(analysis, analysis.replace("_", " "))
 
 
 def _banner(run: RunFolder, guarantee: Guarantee) -> str:
@@ -243,7 +236,7 @@ def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Parti
     return {
         "study": study.name,
         "digest": study.digest(),
-        "analysis": study.analysis,
+        "analysis": study.description.spelling,
         "parameters": {key: value for key, value in study.parameters.items() if not callable(value)},
         "rehearsal": run.is_rehearsal,
         "computed": _when(run),

@@ -34,7 +34,7 @@ Sites that receive noise, with the fingerprints pinned here
 def dealing_text(folder: SiteFolder, study: Study) -> str:
     """Return what the noise dealer of a study would do, and keep the study; nothing is spent."""
     digest, pinned = folder.present(study), folder.pinned()
-    title = f"Study {study.name!r}: {study.analysis}, with noise dealt by {folder.name}"
+    title = f"Study {study.name!r}: {study.description.spelling}, with noise dealt by {folder.name}"
     known = {site: fingerprint_of(pinned[site]) for site in study.sites if site in pinned}
     sites = [f"  {site}: {known.get(site, 'not pinned here yet (dpcape site pin)')}" for site in study.sites]
     return _TEXT.format(title=title, line="=" * len(title), digest=digest, sites="\n".join(sites))

@@ -245,10 +245,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(epsilon=epsilon_text, delta=decimal, analysis=_analysis_name, share=share_text)
+    made.filters.update(epsilon=epsilon_text, delta=decimal, share=share_text)
     return made
-
-
-def _analysis_name(analysis: str) -> str:
-    """Write an analysis as people do: PCA, joint ICA, linear regression."""
-    return " ".join(word.upper() if word in ("cca", "ica", "pca") else word for word in analysis.split("_"))

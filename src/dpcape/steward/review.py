@@ -139,7 +139,7 @@ def review_text(folder: SiteFolder, study: Study, data: str | None = None) -> st
 def review_head(folder: SiteFolder, seen: Review) -> str:
     """Return the study's title and the digest that an approval is bound to."""
     study = seen.study
-    title = f"Study {study.name!r}: {study.analysis}, at site {folder.name}, on data set {seen.data!r}"
+    title = f"Study {study.name!r}: {study.description.spelling}, at site {folder.name}, on data set {seen.data!r}"
     digest = f"Digest (approval is bound to it): {study.digest()}"
     lines = [title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}"]
     return "\n".join([*lines, *dealer_lines(folder, study)])

@@ -119,9 +119,10 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
     Examples
     --------
     >>> import sqlite3, tempfile
+    >>> from contextlib import closing
     >>> from dpcape import rows
     >>> path = tempfile.mkdtemp() + "/cohort.sqlite"
-    >>> with sqlite3.connect(path) as line:
+    >>> with closing(sqlite3.connect(path)) as line, line:
     ...     _ = line.execute("CREATE TABLE people (age REAL, wave INTEGER)")
     ...     _ = line.execute("INSERT INTO people VALUES (34, 1), (71, 1), (35, 2)")
     >>> rows(sql("SELECT age FROM people WHERE wave = 1", database=path), ranges={"age": (18, 90)})
