@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 """Real numbers in double precision, of any shape."""
 
+SingleArray: TypeAlias = NDArray[np.float32]
+"""Real numbers in single precision, of any shape."""
+
 IntArray: TypeAlias = NDArray[np.int64]
 """Integers, of any shape: positions, counts or class codes."""
 

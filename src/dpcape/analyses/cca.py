@@ -68,7 +68,7 @@ def _schedule(p: Public) -> Steps:
 
 def _numbers(p: Public) -> dict[str, Number | None]:
     # Each view is divided by its bound, or by its radius, and is at most 1 long.
-    return {"n_features": p.n_features, "bound": sqrt(p.n_views)}
+    return {"n_features": p.n_features, "bound": sqrt(p.n_views), "single": p.single}
 
 
 CCA = Analysis(

@@ -88,6 +88,7 @@ def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
         "bound": math.hypot(*facts.bounds),
         "n_classes": None if facts.classes is None else len(facts.classes),
         "n_records": n_records,
+        "single": facts.is_single,
     }
 
 

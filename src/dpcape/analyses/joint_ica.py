@@ -77,7 +77,9 @@ def _of_time_points(p: Public) -> Steps:
     whitening = choose(reduces, _RECORD_WHITENING, _RECORD_WHITENING_ALONE)
     first = choose(reduces, pca, whitening)
     plain = both(negation(given(p.n_basis)), reduces)
-    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound}, first, when=plain)
+    yield Release(
+        "second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, first, when=plain
+    )
     narrow = {"n_features": p.n_features, "n_columns": columns, "clip": p.bound}
     yield Release("reduced_second_moment", narrow, first, when=negation(plain))
     white = {"n_features": p.n_features, "n_columns": n, "clip": whitening_clip(n)}

@@ -44,7 +44,7 @@ def _schedule(p: Public) -> Steps:
     steps, times = _steps(p)
     moments = choose(steps, 1 - _STEPS_SHARE, 1.0)
     share = second_moment_share(p.second_moment_share, n_features=p.n_features, n_components=p.n_components)
-    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound}, moments * share)
+    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, moments * share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
     whole = Release("third_moment", numbers, moments * (1 - share))
     # In coordinates of unit length and without the correction: relative to the largest contribution.

@@ -48,7 +48,7 @@ def _schedule(p: Public) -> Steps:
     else:
         asked = p.clip is not None
         plan = yield from clipping(p)
-    whole = {"n_features": p.n_features, "bound": plan.bound}
+    whole = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
     plain = "centred_moments" if p.center else "second_moment"
     yield from only(scaled_release(plan, plain, whole), negation(in_basis.wide))
     moments = "centred_basis_moments" if p.center else "basis_moments"

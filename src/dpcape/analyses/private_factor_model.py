@@ -23,7 +23,7 @@ def _schedule(p: Public) -> Steps:
     )
     numbers = {"n_records": p.n_records, "n_features": p.n_features}
     yield Refusal(p.n_records <= 2 * p.n_features, few, numbers)
-    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound})
+    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single})
 
 
 PRIVATE_FACTOR_MODEL = Analysis(

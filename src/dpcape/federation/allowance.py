@@ -101,6 +101,7 @@ class Allowance:
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
         self._by_site = False
+        self._in_single = False
         self._on_release = on_release
         self.releases: list[ReleaseRecord] = []
 
@@ -143,6 +144,7 @@ class Allowance:
         if asked.assumption and asked.assumption not in self._stated:
             self._stated.append(asked.assumption)
         self._by_site = self._by_site or asked.by_site
+        self._in_single = self._in_single or asked.in_single
         request = Request(release=number, statistic=asked.name, public=public_arrays(asked.public), plan=plan)
         outcome, step = self._outcome(request, plan, asked.released_size)
         divisor = self._terms.divisor(outcome.survivors)
@@ -232,4 +234,5 @@ class Allowance:
             separation=self._federation.separation,
             shows_heads=self._federation.shows_heads,
             by_site=self._by_site,
+            in_single=self._in_single,
         )

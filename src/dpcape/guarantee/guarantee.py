@@ -166,6 +166,12 @@ RANGES_AND_LEVELS = "ranges and levels of columns"
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 
 
+IN_SINGLE = "that records are summed in single precision"
+SAME_ORDER = (
+    "a site's linear algebra library adds numbers in an order that does not depend on them (sums of blocks in single "
+    "precision)"
+)
+
 # Where records that cannot be read are refused, a run makes public that there are none.
 ALL_VALID = "that all records are valid"
 LEDGER_HEADS = "heads of the sites' ledgers, which change when a site takes part in a study"
@@ -194,13 +200,14 @@ def guarantee_of(
     separation: Mapping[str, str] | None = None,
     shows_heads: bool = False,
     by_site: bool = False,
+    in_single: bool = False,
 ) -> Guarantee:
     """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
 
     ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
     any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine;
     ``shows_heads`` says that sites have ledgers on disk, whose heads the coordinator and the other sites see.
-    ``by_site`` says that a release has a part for each site.
+    ``by_site`` says that a release has a part for each site, ``in_single`` that one was summed in single precision.
     """
     modes = separation or {}
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
@@ -219,13 +226,21 @@ def guarantee_of(
             *((RANGES_AND_LEVELS,) if terms.facts.kind == "table" else ()),
             *((ALL_VALID,) if terms.facts.invalid == "refuse" else ()),
             *((LEDGER_HEADS,) if shows_heads else ()),
+            *((IN_SINGLE,) if in_single else ()),
         ),
         releases=len(terms.shares),
         n_colluding=terms.settings.n_colluding,
         minimum_sites=terms.settings.minimum_sites,
         took_part=tuple(sorted(took_part)),
         sites=sites,
-        assumptions=(ONE_SITE_EACH, *protocol.assumptions(), *separation_lines(modes), *_large_delta(terms), *stated),
+        assumptions=(
+            ONE_SITE_EACH,
+            *protocol.assumptions(),
+            *separation_lines(modes),
+            *_large_delta(terms),
+            *((SAME_ORDER,) if in_single else ()),
+            *stated,
+        ),
         status=_status(terms, stated, modes),
         replayable=replayable,
         by_colluders=epsilons_by_colluders(terms, protocol, plans),

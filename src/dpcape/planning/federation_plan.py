@@ -250,7 +250,12 @@ def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
     releases = [
         PlannedRelease(
             PlannedStatistic(
-                entry.name, entry.facts, extent_of(entry.name, **entry.numbers), entry.assumption, entry.by_site
+                entry.name,
+                entry.facts,
+                extent_of(entry.name, **entry.numbers),
+                entry.assumption,
+                entry.by_site,
+                entry.in_single,
             ),
             noted.terms.shares[number],
         )

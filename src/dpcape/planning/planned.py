@@ -47,6 +47,8 @@ class PlannedStatistic:
         Assumption under which the diameter holds, in words; empty if the diameter is proved.
     by_site : bool
         Whether its mean has a part for each site.
+    in_single : bool
+        Whether blocks of records are summed in single precision.
     """
 
     name: str
@@ -54,6 +56,7 @@ class PlannedStatistic:
     extent: Extent
     assumption: str = ""
     by_site: bool = False
+    in_single: bool = False
 
     @property
     def size(self) -> int:
@@ -149,7 +152,8 @@ def planned_releases(
 def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
     n_sites = release.numbers.get("n_sites")
     by_site = n_sites is not None and computed(n_sites) > 1
-    return PlannedStatistic(release.statistic, facts, release.extent, release.assumption, by_site)
+    in_single = bool(release.numbers.get("single"))
+    return PlannedStatistic(release.statistic, facts, release.extent, release.assumption, by_site, in_single)
 
 
 def releases_of(

@@ -58,6 +58,7 @@ def rows(
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
     schema: SchemaOrPath | None = None,
+    precision: str | None = None,
 ) -> Rows:
     """Return the rows of a table as records.
 
@@ -87,10 +88,13 @@ def rows(
         that runs makes public that all records are valid.
     schema : SchemaOrPath or None
         Another name of `ranges`; or the path of a schema file.
+    precision : str or None
+        Precision in which second moments are summed, if all sites have the same: "single" takes half the time of
+        "double", for 0.6% more noise. None is "single" for arrays of float32 without ranges, else "double".
 
     Privacy
     -------
-    One row is one record. Public: number of rows and columns, names, bound, ranges, levels, fills. The exact
+    One row is one record. Public: number of rows and columns, names, bound, ranges, levels, fills, precision. The exact
     norm of every row an analysis sees is at most `bound`, rounding included.
 
     Edge cases
@@ -124,6 +128,7 @@ def rows(
         missing=missing,
         feature_names=None if is_source(X) else feature_names,
         invalid=checked_policy(invalid),
+        precision=precision,
     )
     return warned(Rows(features, facts_of("rows", features, invalid=invalid)))
 
@@ -137,6 +142,7 @@ def views(
     missing: object = None,
     feature_names: Sequence[Sequence[str] | None] | None = None,
     invalid: str = "zero",
+    precision: str | None = None,
 ) -> Views:
     """Return two or more tables with the same records, in the same order, as records.
 
@@ -157,6 +163,8 @@ def views(
         One list of names per view; each may be None.
     invalid : str
         As for `rows`; a record is invalid if it is in any view.
+    precision : str or None
+        As for `rows`; None is "single" if all views are arrays of float32 without ranges.
 
     Privacy
     -------
@@ -193,6 +201,7 @@ def views(
             missing=fill,
             feature_names=None if is_source(data) else names,
             invalid=checked_policy(invalid),
+            precision=precision,
         )
         for data, subject, bound, spec, fill, names in options
     ]
@@ -218,6 +227,7 @@ def labelled(
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
     schema: SchemaOrPath | None = None,
+    precision: str | None = None,
 ) -> Labelled:
     """Return rows with a response or a class label as records.
 
@@ -245,6 +255,8 @@ def labelled(
     invalid : str
         See `rows`.
     schema : SchemaOrPath or None
+        See `rows`.
+    precision : str or None
         See `rows`.
 
     Privacy
@@ -274,6 +286,7 @@ def labelled(
         missing=missing,
         feature_names=None if is_source(X) else feature_names,
         invalid=checked_policy(invalid),
+        precision=precision,
     )
     facts = facts_of("labelled", features, invalid=invalid)
     if classes is not None:

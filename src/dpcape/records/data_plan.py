@@ -86,6 +86,7 @@ class DataPlan:
     shape: tuple[int, ...] = ()
     pattern: str | None = None
     invalid: str = "zero"
+    precision: str = "double"
     files: tuple[Path, ...] = field(default=(), compare=False)
 
     @property
@@ -104,6 +105,7 @@ class DataPlan:
                 missing=first.missing,
                 feature_names=first.names or None,
                 invalid=self.invalid,
+                precision=self.precision,
             )
         if self.kind == "table":
             return self._typed(holding)
@@ -118,6 +120,7 @@ class DataPlan:
                 rows_per_subject=self.rows_per_subject,
                 feature_names=first.names or None,
                 invalid=self.invalid,
+                precision=self.precision,
             )
         return self._pairs(holding)
 
@@ -141,6 +144,7 @@ class DataPlan:
                 missing=tuple(columns.missing for columns in self.tables),
                 feature_names=[columns.names or None for columns in self.tables],
                 invalid=self.invalid,
+                precision=self.precision,
             )
         is_text = self.classes is not None and isinstance(self.classes[0], str)
         values = holding.vector(self.target, text=is_text)
@@ -156,6 +160,7 @@ class DataPlan:
             outside=self.outside,
             feature_names=only.names or None,
             invalid=self.invalid,
+            precision=self.precision,
         )
 
 

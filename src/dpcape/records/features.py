@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, FloatArray, SingleArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.records.clip import STRIP_ENTRIES, clip_rows, longest_row, strips
+from dpcape.records.clip import SHRINK_SINGLE, STRIP_ENTRIES, certainly_short, clip_rows, is_single, longest_row, strips
 from dpcape.schema import Schema
 from dpcape.schema.column import check_finite
 from dpcape.schema.schema import Ranges, as_it_is
@@ -45,6 +45,8 @@ class Features:
         Names of the raw columns.
     invalid : str
         "zero" leaves out rows that cannot be read, "refuse" raises.
+    precision : str or None
+        "single" or "double"; None for "single" where the table is an array of single precision, taken as it is.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Features:
         missing: object = None,
         feature_names: Sequence[str] | None = None,
         invalid: str = "zero",
+        precision: str | None = None,
     ) -> None:
         self._refuses = invalid == "refuse"
         self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
@@ -65,6 +68,8 @@ class Features:
         self.bound = _capped(bound, self._schema, subject)
         self.n_rows = self._table.shape[0]
         self.names, self.n_features = _names_and_width(self._table, self._schema)
+        self._holds_single = self._schema is None and _holds_single(self._table)
+        self.is_single = is_single(precision, self._holds_single, self.bound, self.n_features)
         self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
         self.ranges = () if self._schema is None else self._schema.ranges
@@ -84,6 +89,28 @@ class Features:
             self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows], some)
         return valid
 
+    def fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
+        """Write rows `start` to `stop` in single precision, as :meth:`fill` does in double precision.
+
+        No row becomes longer than the bound (see ``records/clip.py``), and what a row becomes depends on that row and
+        its place only: rows that are left as they are, are so however the others are.
+        """
+        valid = np.ones(stop - start, dtype=np.bool_)
+        for rows in self._strips(stop - start):
+            goal, first, last = out[rows], start + rows.start, start + rows.stop
+            if self._holds_single and self._copy_short(first, last, goal):
+                continue
+            strip = np.empty(goal.shape)
+            self._fill_strip(first, last, strip, valid[rows], shrink=SHRINK_SINGLE)
+            np.copyto(goal, strip, casting="same_kind")
+        return valid
+
+    def _copy_short(self, start: int, stop: int, goal: SingleArray) -> bool:
+        """Copy rows of single precision if all are certainly short enough, and tell whether they are."""
+        # As in `_fill_strip`: copied before lengths are taken.
+        np.copyto(goal, cast("AnyArray", self._read(start, stop)))
+        return certainly_short(goal, bound=self.bound)
+
     def emptied(self) -> Features:
         """Return the same columns with no row that is valid."""
         empty = copy.copy(self)
@@ -91,15 +118,19 @@ class Features:
         return empty
 
     def _fill_strip(
-        self, start: int, stop: int, goal: FloatArray, valid: Mask, factors: FloatArray | None = None
+        self,
+        start: int,
+        stop: int,
+        goal: FloatArray,
+        valid: Mask,
+        factors: FloatArray | None = None,
+        shrink: float = 1.0,
     ) -> None:
         """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
         # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
-        # Norms of a view's half of a wider buffer are slow to take, so there the copy is made elsewhere.
-        strip = goal if goal.flags.c_contiguous else np.empty(goal.shape)
         try:
-            self._prepare(self._read(start, stop), strip)
-            clip_rows(strip, bound=self.bound, out=goal, factors=factors)
+            self._prepare(self._read(start, stop), goal)
+            clip_rows(goal, bound=self.bound * shrink, out=goal, factors=factors)
         except InvalidParameter:
             if self._refuses:
                 raise
@@ -109,8 +140,8 @@ class Features:
             # Halve until each invalid row is by itself.
             half = (stop - start) // 2
             before, after = (None, None) if factors is None else (factors[:half], factors[half:])
-            self._fill_strip(start, start + half, goal[:half], valid[:half], before)
-            self._fill_strip(start + half, stop, goal[half:], valid[half:], after)
+            self._fill_strip(start, start + half, goal[:half], valid[:half], before, shrink)
+            self._fill_strip(start + half, stop, goal[half:], valid[half:], after, shrink)
 
     def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -161,6 +192,10 @@ class Features:
         except InvalidParameter:
             return False
         return True
+
+
+def _holds_single(table: Table) -> bool:
+    return isinstance(table, ArrayTable) and table.numbers(slice(0, 0)).dtype == np.float32
 
 
 def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
@@ -256,4 +291,5 @@ def facts_of(kind: str, *features: Features, invalid: str) -> PublicFacts:
         longest=tuple(part.longest for part in features) if is_ranged else (),
         invalid=invalid,
         schemas=tuple(part.schema for part in features) if any(preparations) else msgspec.UNSET,
+        precision="single" if all(part.is_single for part in features) else msgspec.UNSET,
     )

@@ -45,7 +45,7 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
         (units, numbers per unit). One means a length of about the bound; the last number of labelled records is the
         response, from -1 to 1, or picks the class.
     """
-    width = facts.n_features
+    width, precision = facts.n_features, _precision(facts)
     if facts.kind == "documents":
         counts = np.floor(_WORDS * np.abs(np.clip(numbers, -1e6, 1e6)))
         return documents(counts.astype(np.int64))
@@ -53,17 +53,21 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
         scaled = numbers * facts.bounds[0]
         series = [scaled] if facts.unit == "record" else list(scaled.reshape(len(scaled), -1, width))
         longest = max(len(entry) for entry in series) if facts.unit == "subject" else None
-        return subjects(series, bound=facts.bounds[0], unit=facts.unit, rows_per_subject=longest)
+        return subjects(series, bound=facts.bounds[0], unit=facts.unit, rows_per_subject=longest, precision=precision)
     if facts.kind == "table":
         return table(table_values(facts, numbers), columns=schema_of(facts))
     if facts.kind == "views":
         parts = np.split(numbers, np.cumsum(facts.widths)[:-1], axis=1)
         first, second, *more = (part * bound for part, bound in zip(parts, facts.bounds, strict=True))
-        return views(first, second, *more, bounds=facts.bounds)
+        return views(first, second, *more, bounds=facts.bounds, precision=precision)
     features = numbers[:, :width] * facts.bounds[0]
     if facts.kind == "rows":
-        return rows(features, bound=facts.bounds[0])
+        return rows(features, bound=facts.bounds[0], precision=precision)
     return _labelled(facts, features, np.clip(numbers[:, width], -1.0, 1.0))
+
+
+def _precision(facts: PublicFacts) -> str:
+    return "single" if facts.is_single else "double"
 
 
 def schema_of(facts: PublicFacts) -> Schema:
@@ -102,10 +106,12 @@ def table_values(facts: PublicFacts, numbers: FloatArray) -> dict[str, AnyArray]
 
 
 def _labelled(facts: PublicFacts, table: FloatArray, last: FloatArray) -> Records:
-    bound = facts.bounds[0]
+    bound, precision = facts.bounds[0], _precision(facts)
     if facts.classes is not None:
         codes = np.minimum((last + 1) / 2 * len(facts.classes), len(facts.classes) - 1).astype(int)
-        return labelled(table, np.array(facts.classes, dtype=object)[codes], bound=bound, classes=facts.classes)
+        labels = np.array(facts.classes, dtype=object)[codes]
+        return labelled(table, labels, bound=bound, classes=facts.classes, precision=precision)
     assert facts.response is not None
     low, high = facts.response
-    return labelled(table, low / 2 + high / 2 + (high / 2 - low / 2) * last, bound=bound, response=facts.response)
+    values = low / 2 + high / 2 + (high / 2 - low / 2) * last
+    return labelled(table, values, bound=bound, response=facts.response, precision=precision)

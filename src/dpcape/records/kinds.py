@@ -15,12 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, FloatArray, SingleArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
+from dpcape.records.clip import SHRINK_SINGLE
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
+
+# Rows of single precision that are read together.
+_READ_TOGETHER = 1024
 
 
 class Records:
@@ -76,6 +80,26 @@ class Records:
         """Return the same as `blocks`, those without a valid record included: blocks follow from positions alone."""
         return (self._filled(start, stop, buffer) for start, stop, buffer in self._spans(checked_size(size)))
 
+    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
+        """Return an iterator over clipped rows in single precision, (at most `size`, n_features).
+
+        Blocks begin at multiples of `size`, and are in the same places in memory, whatever the records are. A row that
+        is invalid is missing in its own block and moves no row of another; a block without a valid row is left out.
+        """
+        step = checked_size(size) * max(1, _READ_TOGETHER // size)
+        buffer = _aligned(min(step, self.n_records), self.n_features)
+        for start in range(0, self.n_records, step):
+            stop = min(start + step, self.n_records)
+            valid = self._fill_single(start, stop, buffer[: stop - start])
+            for first in range(0, stop - start, size):
+                block, which = buffer[first : min(first + size, stop - start)], valid[first : first + size]
+                if not which.all():
+                    kept = block[which]
+                    block = block[: len(kept)]
+                    block[:] = kept
+                if len(block):
+                    yield block
+
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Return an iterator over (clipped rows, factors) by which rows, or their most clipped view, were shortened."""
         for start, stop, buffer in self._spans(checked_size(size)):
@@ -117,6 +141,13 @@ class Records:
             "Use a statistic made for this kind of records."
         )
 
+    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
+        """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
+        wide = np.empty(out.shape)
+        valid = self._fill(start, stop, wide)
+        np.multiply(wide, SHRINK_SINGLE, out=out, casting="same_kind")
+        return valid
+
     def __repr__(self) -> str:
         facts = self._facts
         return (
@@ -134,6 +165,9 @@ class Rows(Records):
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         return self._features.fill(start, stop, out, factors)
+
+    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
+        return self._features.fill_single(start, stop, out)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid > 0
@@ -155,6 +189,14 @@ class Views(Records):
             valid &= features.fill(start, stop, out[:, place:end], own)
             if factors is not None and own is not None:
                 np.minimum(factors, own, out=factors)
+        return valid
+
+    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
+        valid: Mask = np.ones(stop - start, dtype=bool)
+        end = 0
+        for features in self._tables:
+            place, end = end, end + features.n_features
+            valid &= features.fill_single(start, stop, out[:, place:end])
         return valid
 
     def _any_invalid(self) -> bool:
@@ -191,6 +233,9 @@ class Labelled(Records):
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         return self._features.fill(start, stop, out, factors) & self._targets.valid(start, stop)
+
+    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
+        return self._features.fill_single(start, stop, out) & self._targets.valid(start, stop)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid + self._targets.n_invalid > 0
@@ -276,6 +321,11 @@ class Subjects(Records):
         self._require_time_points()
         return super().all_blocks(size)
 
+    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
+        """Return the same in single precision; blocks may have time points of several subjects."""
+        self._require_time_points()
+        return super().single_blocks(size)
+
     def _require_time_points(self) -> None:
         if self.unit != "record":
             raise InvalidParameter(
@@ -295,6 +345,13 @@ class Subjects(Records):
             valid[span] = self._series[subject].fill(position - first, end - first, out[span], some)
             position = end
         return valid
+
+
+def _aligned(n_rows: int, n_columns: int) -> SingleArray:
+    """Return an empty array of single precision that begins at a multiple of 64 bytes."""
+    whole = np.empty(n_rows * n_columns + 16, dtype=np.float32)
+    start = -(whole.ctypes.data // 4) % 16
+    return whole[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 def checked_size(size: int) -> int:

@@ -18,6 +18,7 @@ def series_of(
     missing: object,
     feature_names: Sequence[str] | None,
     invalid: str,
+    precision: str | None = None,
 ) -> tuple[list[Features], int]:
     """Return the valid series, all with the same columns, and how many were given."""
     if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
@@ -40,6 +41,7 @@ def series_of(
                 missing=missing,
                 feature_names=feature_names,
                 invalid=invalid,
+                precision=precision,
             )
         except InvalidParameter:
             if not lenient:

@@ -233,7 +233,9 @@ class Site:
                 f"The allowance was refused because its number of records for {self.name} is not the "
                 "site's. Form the federation again."
             )
-        if terms.facts != self._facts.shape_facts():
+        # In double precision a site can always answer; in single precision, whose rounding is larger, only if asked.
+        own = self._facts.shape_facts()
+        if terms.facts not in (own, own.in_double()):
             raise ProtocolError(
                 f"The allowance was refused because its facts about the records of {self.name} are not the"
                 " site's. Form the federation again."
@@ -373,4 +375,5 @@ class _Guarded:
         return self._noise.child(*labels)
 
     def _statistic(self, request: Request) -> AnyStatistic:
-        return build(request.statistic, self._site.facts, decode_public(request.public))
+        # Those of the terms are this site's, in the precision that all sites have.
+        return build(request.statistic, self.terms.facts, decode_public(request.public))

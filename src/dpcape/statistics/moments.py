@@ -10,15 +10,15 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed, sqrt
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
+from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
+from dpcape.statistics.outer_products import sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import LabelledBlocks, RowBlocks
+from dpcape.statistics.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
 from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
@@ -91,11 +91,31 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         return mean, squares * (2 * self._bound)
 
 
+class _OfProducts(Statistic[ProductBlocks, MeanT_co]):
+    """Base class of statistics of products of a row's entries, summed in the precision of the records."""
+
+    kinds = _ROW_KINDS
+    units = frozenset({"record"})
+
+    @property
+    def _bound(self) -> float:
+        return row_bound(self.facts)
+
+    @property
+    def _width(self) -> int:
+        return self.facts.n_features
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"n_features": self._width, "bound": self._bound, "single": self.facts.is_single}
+
+
 @known
-class SecondMoment(_OfRows[FloatArray]):
+class SecondMoment(_OfProducts[FloatArray]):
     """Mean of x x' (for two views of the stacked row), packed.
 
-    |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length.
+    |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length. What single
+    precision adds is proved at :func:`~dpcape.statistics.extent.products_extent`.
     """
 
     name = "second_moment"
@@ -104,31 +124,32 @@ class SecondMoment(_OfRows[FloatArray]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: Number, bound: Number, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        radius = bound**2
-        return Extent(packed_size(n_features), math.sqrt(2) * bound**2, radius, rounding_in_blocks(n_features, radius))
+        size, radius = packed_size(n_features), bound**2
+        return products_extent(size, math.sqrt(2) * bound**2, radius, n_features=n_features, single=single)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self._width, self._width)
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        return pack(sum_of_outer_products(records, self._width))
+    def total(self, records: ProductBlocks) -> FloatArray:
+        return pack(sum_of_outer_products(records, self._width, single=self.facts.is_single))
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._width)
 
 
 @known
-class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
+class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
     """Mean and second moment, released jointly, for private centring.
 
     The contribution is (b B x, x x'), b at most sqrt(2); the largest distance is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
     in c. If b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2, at most
     (b^2 + 2)^2/2. Otherwise it is at c = -1: b^2 (p + q)^2 + (p^2 - q^2)^2 <= (1 + b^2/2)^2 (1 + b^4/4), which is
-    less for b^2 <= 2.
+    less for b^2 <= 2. What single precision adds is proved at :func:`~dpcape.statistics.extent.products_extent`: sums
+    of rows, too, are off by at most gamma times the sum of their lengths.
     """
 
     name = "centred_moments"
@@ -140,21 +161,20 @@ class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         self._mean_weight = float(mean_weight)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT) -> Extent:
+    def extent(*, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         diameter = (mean_weight**2 + 2) / math.sqrt(2) * bound**2
         radius = sqrt(1 + mean_weight**2) * bound**2
-        return Extent(n_features + packed_size(n_features), diameter, radius, rounding_in_blocks(n_features, radius))
+        size = n_features + packed_size(n_features)
+        return products_extent(size, diameter, radius, n_features=n_features, single=single)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {**super().numbers, "mean_weight": self._mean_weight}
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        matrix, sums = np.zeros((self._width, self._width), order="F"), np.zeros(self._width)
-        for block in records.feature_blocks(BLOCK_ROWS):
-            matrix = _add_outer_products(block, matrix)
-            sums += block.sum(axis=0)
+    def total(self, records: ProductBlocks) -> FloatArray:
+        sums = np.zeros(self._width)
+        matrix = sum_of_outer_products(records, self._width, single=self.facts.is_single, sums=sums)
         return np.concatenate([self._mean_weight * self._bound * sums, pack(matrix)])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -195,20 +215,6 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
         for _, codes in records.blocks(BLOCK_ROWS):
             counts += np.bincount(codes, minlength=self.size)
         return counts
-
-
-def sum_of_outer_products(records: RowBlocks, width: int) -> FloatArray:
-    """Return the sum of x x' over the clipped rows of ``records``; only the upper triangle is filled."""
-    matrix = np.zeros((width, width), order="F")
-    for block in records.feature_blocks(BLOCK_ROWS):
-        matrix = _add_outer_products(block, matrix)
-    return matrix
-
-
-def _add_outer_products(block: FloatArray, matrix: FloatArray) -> FloatArray:
-    # A C-ordered block is a Fortran-ordered transpose, so nothing is copied; lower=0 fills the upper triangle.
-    result: FloatArray = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
-    return result
 
 
 def first_moments(facts: PublicFacts) -> FirstMoments:

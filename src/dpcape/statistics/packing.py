@@ -38,19 +38,35 @@ def packed_size(n: Number) -> Number:
 
 def pack(matrix: FloatArray) -> FloatArray:
     """Pack the upper triangle (row by row) of a symmetric matrix, off-diagonals times sqrt(2)."""
-    rows, columns = np.triu_indices(matrix.shape[0])
+    rows, columns, diagonal = _upper(matrix.shape[0])
     packed: FloatArray = matrix[rows, columns] * math.sqrt(2)
-    packed[rows == columns] = np.diagonal(matrix)
+    packed[diagonal] = np.diagonal(matrix)
     return packed
+
+
+def _upper(n: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return rows and columns of the upper triangle, and where its diagonal is."""
+    # Sites in one process share those of matrices that are not too large to keep.
+    return _kept_upper(n) if n <= 1024 else _kept_upper.__wrapped__(n)
+
+
+@lru_cache(maxsize=4)
+def _kept_upper(n: int) -> tuple[IntArray, IntArray, IntArray]:
+    rows, columns = np.triu_indices(n)
+    for index in (rows, columns):
+        index.setflags(write=False)
+    return rows, columns, np.flatnonzero(rows == columns)
 
 
 def unpack(packed: FloatArray, n: int) -> FloatArray:
     """Invert :func:`pack`."""
-    matrix = np.zeros((n, n))
-    rows, columns = np.triu_indices(n)
-    matrix[rows, columns] = packed / math.sqrt(2)
-    matrix += np.triu(matrix, 1).T
-    np.fill_diagonal(matrix, packed[rows == columns])
+    matrix, start = np.empty((n, n)), 0
+    for i in range(n):
+        end = start + n - i
+        row = np.divide(packed[start:end], math.sqrt(2), out=matrix[i, i:])
+        row[0] = packed[start]
+        matrix[i:, i] = row
+        start = end
     return matrix
 
 

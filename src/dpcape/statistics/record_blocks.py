@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.arrays import FloatArray, IntArray, SingleArray
 
 SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 """Word counts of some documents, one row each."""
@@ -33,6 +33,16 @@ class RowBlocks(Protocol):
 
     def feature_blocks(self, size: int) -> Iterator[FloatArray]:
         """Return blocks of clipped rows, each (at most ``size``, n_features)."""
+
+
+class ProductBlocks(RowBlocks, Protocol):
+    """Rows of bounded length, read in blocks of double or single precision."""
+
+    def single_blocks(self, size: int) -> Iterator[SingleArray]:
+        """Return blocks of clipped rows in single precision, each (at most ``size``, n_features).
+
+        Blocks begin at multiples of ``size``, whatever the records are; a row that is invalid is missing in its own.
+        """
 
 
 class ShortenedBlocks(Protocol):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.arrays import FloatArray, IntArray, SingleArray
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed, sqrt
 from dpcape.statistics.clipped_means import ClippedMeans, Means
@@ -63,8 +63,9 @@ class Standardised:
     ) -> None:
         self._records: Any = records  # type: ignore[explicit-any]  # which of the interfaces, a caller knows
         self._views = views_of(widths)
-        self._centre = centre
-        self._scale, self._radius = scale, np.repeat(radius, widths)
+        self._centre, self._moves = centre, bool(np.any(centre != 0))
+        self._scale, self._divides = scale, bool(np.any(scale != 1))
+        self._radius = np.repeat(radius, widths)
 
     @property
     def n_records(self) -> int:
@@ -75,6 +76,19 @@ class Standardised:
         """Return blocks of standardised rows."""
         for block in self._records.feature_blocks(size):
             yield self._standardised(block, None)[0]
+
+    def single_blocks(self, size: int) -> Iterator[SingleArray]:
+        """Return blocks of standardised rows in single precision."""
+        with np.errstate(all="ignore"):
+            centre = self._centre.astype(np.float32)
+            slope = (1 / (self._scale * self._radius)).astype(np.float32)
+            for block in self._records.single_blocks(size):
+                if self._moves:
+                    block -= centre
+                block *= slope
+                for view in self._views:
+                    _move_into_ball(block[:, view])
+                yield block
 
     def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
         """Return blocks of standardised rows, with the targets of these rows if there are any."""
@@ -104,28 +118,48 @@ class Standardised:
         """Return new rows inside the unit ball of each view, and the smallest factor of clipping per row."""
         factors = np.ones(len(block))
         with np.errstate(all="ignore"):
-            centre = self._centre if weights is None else weights[:, np.newaxis] * self._centre
-            rows = (block - centre) / self._scale / self._radius
+            # A centre of zeros and a scale of ones change nothing and are left out.
+            if self._moves:
+                block = block - (self._centre if weights is None else weights[:, np.newaxis] * self._centre)
+            if self._divides:
+                block = block / self._scale
+            rows = block / self._radius
             for view in self._views:
-                part = np.ascontiguousarray(rows[:, view])
-                factors = np.minimum(factors, clip_to_ball(part))
-                rows[:, view] = part
+                factors = np.minimum(factors, clip_to_ball(rows[:, view]))
         return rows, factors
 
 
-def clip_to_ball(rows: FloatArray) -> FloatArray:
-    """Move rows into the unit ball, in place, and return their factors; rows that are not finite become zero.
+def clip_to_ball(rows: FloatArray, length: float = 1.0) -> FloatArray:
+    """Move rows into the ball of this length, in place, and return their factors; rows not finite become zero.
 
     The target is below one by more than the rounding of norm, quotient and product (see ``records/clip.py``).
     """
-    target = 1 - (rows.shape[1] + 16) * 2.0**-52
+    target = length * (1 - (rows.shape[1] + 16) * 2.0**-52)
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.vecdot(rows, rows))
         factors: FloatArray = target / np.maximum(norms, target)
     lost = ~np.isfinite(norms)
     rows[lost], factors[lost] = 0.0, 0.0
-    rows *= factors[:, np.newaxis]
+    if np.any(factors < 1):
+        rows *= factors[:, np.newaxis]
     return factors
+
+
+def _move_into_ball(rows: SingleArray) -> None:
+    """Move rows in single precision into the unit ball, in place; rows that are not finite become zero.
+
+    Lengths computed in single precision are only used to find rows that are certainly short enough, as in
+    ``records/features.py``; others are shortened in double precision to less than one, by more than rounding them to
+    single precision adds.
+    """
+    certain = (1 - 2.0**-23) * (1 - (rows.shape[1] + 16) * 2.0**-23)
+    squares = np.vecdot(rows, rows)
+    if float(squares.max(initial=0)) <= certain**2:
+        return
+    longer = ~(squares.astype(np.float64) <= certain**2)
+    moved = rows[longer].astype(np.float64)
+    clip_to_ball(moved, length=1 - 2.0**-23)
+    rows[longer] = moved
 
 
 def views_of(widths: tuple[int, ...]) -> list[slice[int, int, None]]:

@@ -35,7 +35,8 @@ def traced(analysis: Analysis, variant: Variant) -> Public:
         values["n_classes"] = variant.classes
     # Three or more views only where the page asks for them.
     values["n_views"] = Formula("p.n_views") if analysis.has_many_views else 2 if analysis.records == "views" else 1
-    return Public({**values, **variant.fixed, "kind": analysis.records, "unit": variant.unit, "facts": None})
+    plain = {"kind": analysis.records, "unit": variant.unit, "single": False, "facts": None}
+    return Public({**values, **variant.fixed, **plain})
 
 
 def _body(analysis: Analysis, variant: Variant) -> str:
