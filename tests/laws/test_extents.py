@@ -135,7 +135,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "n_views": 1,
     },
     "complete_scaled_centred_moments": lambda facts, public: (
-        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"]}
+        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"], "single": False}
     ),
     "design_moments": _contrasted,
     "site_moments": lambda facts, public: {

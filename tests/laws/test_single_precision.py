@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -322,3 +323,41 @@ def test_results_are_those_of_double_precision_up_to_rounding(center: bool) -> N
 
     for narrow, wide in zip(fitted(np.float32), fitted(np.float64), strict=True):
         np.testing.assert_allclose(narrow, wide, rtol=1e-5)
+
+
+STUDY = """\
+[study]
+name = "first"
+analysis = "pca"
+epsilon = 2.0
+delta = 1e-5
+n_components = 2
+
+[protocol]
+kind = "cape"
+n_colluding = 1
+
+[sites.lima]
+[sites.lyon]
+[sites.oslo]
+
+[data]
+kind = "rows"
+features = 6
+bound = 1.0
+"""
+
+
+def test_studies_are_in_double_precision_unless_they_say_otherwise(tmp_path: Path) -> None:
+    from dpcape.study import Study
+
+    file = tmp_path / "rows.npy"
+    np.save(file, _data(np.float32)["lyon"])
+    usual, narrow = Study.parse(STUDY), Study.parse(STUDY + 'precision = "single"\n')
+    assert usual.digest() != narrow.digest()
+    for study, expected in ((usual, False), (narrow, True)):
+        records = study.records_for("lyon", file)
+        assert records.facts().is_single == study.facts().is_single == expected
+        assert records.facts().shape_facts() == study.facts()
+    with pytest.raises(InvalidParameter, match="precision"):
+        Study.parse(STUDY.replace("bound = 1.0", "bound = 1e9") + 'precision = "single"\n')
