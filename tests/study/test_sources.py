@@ -415,3 +415,18 @@ def test_a_study_names_a_query_instead_of_a_file(place: Path) -> None:
     ):
         with pytest.raises(InvalidParameter, match=f"line \\d+, column \\d+: .*{words}"):
             Study.parse(text.replace(query, wrong))
+
+
+def test_how_a_query_writes_a_number_does_not_depend_on_other_rows(tmp_path: Path) -> None:
+    path = tmp_path / "cohort.sqlite"
+    with sqlite3.connect(path) as line:
+        line.execute("CREATE TABLE people (grade)")
+        line.executemany("INSERT INTO people VALUES (?)", [(1.0,), (2,), (2.0,), ("x",)])
+    chosen = {"grade": ["1", "2"]}
+    apart = [
+        rows(sql(f"SELECT grade FROM people {where}", database=path), ranges=chosen)
+        for where in ("WHERE grade < 9", "")
+    ]
+    first, second = (np.vstack(list(records.feature_blocks())) for records in apart)
+    np.testing.assert_array_equal(first, [[1, 0], [0, 1], [0, 1]])
+    np.testing.assert_array_equal(second[:3], first)

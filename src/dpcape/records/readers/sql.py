@@ -114,7 +114,8 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
     -------
     A query that joins, filters or counts makes one row from several, or leaves rows out. One record of the result is
     what is protected, so each person must have at most one row in it; ``GROUP BY`` the person, or select one visit by
-    a public rule.
+    a public rule. DuckDB finds the type of a CSV column from all its lines: cast a column whose spelling matters, such
+    as codes that begin with zeros.
 
     Examples
     --------

@@ -219,10 +219,19 @@ class ColumnsInMemory(ByColumn):
 
 
 def _as_cells(column: AnyArray) -> list[object]:
-    """Return cells as a CSV file would hold them: whole numbers without a point, None where one is missing."""
-    if column.dtype.kind != "f":
-        return list(column.tolist())
-    return [None if value != value else int(value) if value.is_integer() else value for value in column.tolist()]
+    """Return cells as a CSV file would hold them: whole numbers without a point, None where one is missing.
+
+    Each by itself: whether a column holds text elsewhere must not change how its numbers are written.
+    """
+    return [_as_cell(value) for value in column.tolist()]
+
+
+def _as_cell(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    if value != value:
+        return None
+    return int(value) if value.is_integer() else value
 
 
 def is_missing(text: str) -> bool:
