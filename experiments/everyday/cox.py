@@ -36,7 +36,11 @@ HAZARDS = {
     "constant": (1.0, 0.9),
     "rare": (1.0, 0.12),
     "frequent": (1.0, 4.0),
+    "steep": (0.3, 1.5),
+    "at visits": (1.0, 0.9),
 }
+N_VISITS = 12
+"""Visits at which events are seen, for hazards "at visits"."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ def followed(cell: Cell, rng: np.random.Generator) -> dict[str, Vector]:
     shape, rate = HAZARDS[cell.hazard]
     relative = np.exp(np.clip(values, -4, 4) @ cell.effects)
     event = (rng.exponential(size=cell.n_records) / (rate * relative)) ** (1 / shape)
+    if cell.hazard == "at visits":
+        event = np.ceil(event * N_VISITS) / N_VISITS
     end = rng.uniform(0.2, 2.0, cell.n_records) * np.exp(-0.2 * values[:, 0])
     data = dict(zip(cell.names, values.T, strict=True))
     return {**data, "time": np.minimum(event, end), "event": (event <= end).astype(float)}
@@ -98,7 +104,7 @@ def fitted(data: dict[str, Vector], cell: Cell, seed: int, columns: dict[str, An
     names = [name for name in (columns or columns_of(cell)) if name != "survival"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DpcapeWarning)
-        model = Cox(names, epsilon=cell.epsilon, delta=DELTA)
+        model = Cox(names, epsilon=cell.epsilon, delta=min(DELTA, 0.5 / cell.n_records))
         return model.fit(Federation(in_process(held, noise=Replay(seed)), protocol=protocol))
 
 
@@ -226,6 +232,10 @@ GRID = [
     Cell(20_000, 10, 1.0, 1, "constant"),
     Cell(10_000, 2, 3.0, 1, "rare"),
     Cell(20_000, 5, 1.0, 1, "falling", 2.0),
+    Cell(20_000, 2, 1.0, 1, "at visits", 2.0),
+    Cell(50_000, 5, 1.0, 1, "falling", 2.0),
+    Cell(50_000, 2, 1.0, 1, "steep", 2.0),
+    Cell(50_000, 5, 3.0, 1, "frequent", 2.0),
     Cell(200_000, 5, 1.0, 1, "falling", 2.0),
 ]
 

@@ -96,13 +96,12 @@ def _followed(parameters: Vector) -> Any:
     return table(table_values(FOLLOWED, parameters), columns=schema_of(FOLLOWED))
 
 
-def _cell_of(days: float, died: float, horizon: float, n_bins: int) -> int:
+def _cell_of(days: float, died: float, horizon: float, n_bins: int, crowding: float) -> int:
     """Return the cell of one record, step by step: events by ends of bins, other ends by their beginnings."""
     if abs(days) >= 20 or abs(died) >= 20:
         return 2 * n_bins + 1
     time, occurred = 50 + 50 * float(np.clip(days, -1, 1)), (died + 1) / 2 * 3 >= 2
-    width = horizon / n_bins
-    ends = [width * (number + 1) for number in range(n_bins)]
+    ends = [horizon * ((number + 1) / n_bins) ** crowding for number in range(n_bins)]
     if time >= 100:
         return 2 * n_bins
     if occurred:
@@ -110,7 +109,7 @@ def _cell_of(days: float, died: float, horizon: float, n_bins: int) -> int:
     return n_bins + next((at for at, end in enumerate(ends) if time < end), n_bins)
 
 
-def _expected_events(by: list[int], horizon: float, n_bins: int) -> Any:
+def _expected_events(by: list[int], horizon: float, n_bins: int, crowding: float) -> Any:
     def shares(parameters: Vector) -> Vector:
         n_groups = 3 ** len(by)
         found = np.zeros((n_groups, 2 * n_bins + 2))
@@ -119,15 +118,16 @@ def _expected_events(by: list[int], horizon: float, n_bins: int) -> Any:
             for at in by:
                 level = 2 if abs(record[at]) >= 20 else int(np.clip((record[at] + 1) / 2 * 2, 0, 1))
                 group = 3 * group + level
-            found[group, _cell_of(record[0], record[1], horizon, n_bins)] += 1 / len(parameters)
+            found[group, _cell_of(record[0], record[1], horizon, n_bins, crowding)] += 1 / len(parameters)
         return found
 
     return shares
 
 
-def _events(label: str, by: list[int], horizon: float, n_bins: int) -> Case:
-    public = {"event": 0, "by": np.array(by, dtype=np.int64), "horizon": horizon, "n_bins": n_bins}
-    expected = _expected_events(by, horizon, n_bins)
+def _events(label: str, by: list[int], horizon: float, n_bins: int, crowding: float = 1.0) -> Case:
+    public: dict[str, Any] = {"event": 0, "by": np.array(by, dtype=np.int64), "horizon": horizon, "n_bins": n_bins}
+    public |= {} if crowding == 1 else {"crowding": crowding}
+    expected = _expected_events(by, horizon, n_bins, crowding)
     return Case("event_counts", label, 4, _followed, public, expected=lambda p: expected(p).ravel())
 
 
@@ -136,6 +136,7 @@ CASES = [
     _events("by-one", [2], 60.0, 5),
     _events("by-two", [2, 3], 97.5, 32),
     _events("two-bins", [3], 0.5, 2),
+    _events("crowded", [2], 60.0, 6, 3.0),
     _case("one-group", [0, 1, 2], [], [1.0, 1.0, 1.0], 8),
     _case("by-one", [0, 2], [3], [1.0, 1.0], 5),
     _case("by-two", [0], [1, 3], [1.0], 32),

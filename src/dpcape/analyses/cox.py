@@ -17,8 +17,8 @@ from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import numbers_of_events
 from dpcape.statistics.table_designs import design_width
 
-N_BINS = 256
-"""Equal bins of time in which events are counted first."""
+N_BINS, CROWDING = 256, 3.0
+"""Bins of time in which events are counted first, and how they crowd towards the beginning, where hazards are steep."""
 SHARES = (0.03, 0.07, 0.06, 0.11, 0.73)
 """Shares of mu^2: events over time, means of columns, and three rounds of scores, of which the last decides."""
 

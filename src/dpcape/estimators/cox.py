@@ -11,7 +11,7 @@ from scipy.linalg import block_diag
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.analyses.cox import COX, N_BINS, SHARES, chosen_covariates, length_of_rows
+from dpcape.analyses.cox import COX, CROWDING, N_BINS, SHARES, chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import chosen_event, horizon_of
 from dpcape.arrays import AnyArray, BoolArray, FloatArray
@@ -20,7 +20,7 @@ from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
-from dpcape.postprocessing.hazards import GRAIN, Baseline, Round, Standard, baseline_of, limit_of, standard_of
+from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Round, Standard, baseline_of, limit_of, standard_of
 from dpcape.postprocessing.verdicts import of_coefficients
 from dpcape.report.hazard_table import hazard_markdown, hazard_text
 from dpcape.statistics.cells import CATEGORY, decoding_of_times
@@ -79,8 +79,8 @@ class Cox(OfEvents):
 
     Notes
     -----
-    The model is piecewise exponential in up to 24 bins of about equal numbers of events, with exact times inside; that
-    moves coefficients by up to 1%, which standard errors include.
+    The model is piecewise exponential in up to 24 bins of about equal numbers of events, with exact times inside.
+    Standard errors include what bins do not resolve: 1% of a coefficient, and more where many events share a time.
     Follow-up of a record ends by design once a public number of events is expected of it: that bounds scores without
     bias, as rows that are shortened in the score, and not in the hazard, do. Standard errors hold if hazards
     are proportional.
@@ -176,35 +176,41 @@ class Cox(OfEvents):
         last = release.scale / statistic.diameter * DIAMETER * math.sqrt(SHARES[1] / SHARES[-1])
         limit = limit_of(baseline, noise=last, length=length, n_records=n_records)
         self.n_complete_, self.event_share_ = means.complete * n_records, baseline.rate
-        parameters = np.zeros(2 + len(standard.sd))
+        slopes, variance = np.zeros(len(standard.sd)), 0.0
         for number in range(len(SHARES) - 2):
+            usual = baseline.of_usual_record(variance)
             scores = HazardScores(
                 facts,
                 event,
                 design,
                 centre=standard.centre,
                 scale=standard.sd * length,
-                coefficients=parameters[2:],
-                edges=baseline.edges,
-                hazards=baseline.moved(*parameters[:2].tolist()),
-                trend=baseline.trend,
+                coefficients=slopes,
+                edges=usual.edges,
+                hazards=usual.hazards,
+                trend=usual.trend,
                 limit=limit,
             )
-            found = _round(scores, private, limit, baseline, length)
+            found = _round(scores, private, limit, usual, length)
+            # Level and trend of hazards follow from the coefficients in every round.
             step = found.step(last=number == len(SHARES) - 3)
-            parameters = parameters + step
-        self._tabulate(columns, standard, parameters[2:] / length, _of_columns(found, step))
+            slopes = slopes + step[2:]
+            variance = found.variance_of(slopes)
+        self._tabulate(columns, standard, slopes / length, _of_columns(found, step), usual.grain)
 
     def _baseline(self, facts: PublicFacts, event: int, private: Allowance) -> Baseline:
         """Make the first release and return the hazard of all records together."""
         high = facts.columns[[column.name for column in facts.columns].index(facts.events[event].time)].high
         horizon = horizon_of(facts, event, self.horizon)
-        shares = private.mean(event_counts(facts, event=event, by=[], horizon=horizon, n_bins=N_BINS))
+        shares = private.mean(
+            event_counts(facts, event=event, by=[], horizon=horizon, n_bins=N_BINS, crowding=CROWDING)
+        )
         release = private.releases[-1]
         # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
         counts = shares[0] * (release.n_records * private.counted.divisor)
         spread = float(np.linalg.norm(decoding_of_times(N_BINS)[:, 0]))
-        return baseline_of(counts, noise=release.scale * release.n_records * spread, horizon=horizon / high)
+        noise = release.scale * release.n_records * spread
+        return baseline_of(counts, noise=noise, horizon=horizon / high, crowding=CROWDING)
 
     def _tabulate(
         self,
@@ -212,6 +218,7 @@ class Cox(OfEvents):
         standard: Standard,
         slopes: FloatArray,
         spread: tuple[FloatArray, FloatArray],
+        grain: float,
     ) -> None:
         """Set the fitted arrays: slopes per standard deviation of the coded columns become log hazard ratios."""
         names, reported, units = _reported(columns, standard.sd)
@@ -220,7 +227,7 @@ class Cox(OfEvents):
         self.coef_ = per_sd @ slopes
         whole, noise = spread
         if np.isfinite(whole).all():
-            variance = np.einsum("ij,jk,ik->i", per_sd, whole, per_sd) + (GRAIN * self.coef_) ** 2
+            variance = np.einsum("ij,jk,ik->i", per_sd, whole, per_sd) + (grain**2 + LEAST_GRAIN**2) * self.coef_**2
             part = np.einsum("ij,jk,ik->i", per_sd, noise, per_sd) / variance
             self.se_, self.noise_part_ = np.sqrt(variance), float(part.mean())
         else:

@@ -1,8 +1,9 @@
 """Proportional hazards from releases: the hazard of all records together, Newton steps and intervals.
 
 The model is piecewise exponential: between some times the hazard of a record is exp(level + trend s + beta . u) times
-that of all records together, s a public trend along time. Bins of about equal numbers of events, with exact times
-inside, differ from Cox's partial likelihood by up to 1% of a coefficient where hazards fall steeply.
+that of a usual record, s a public trend along time. The hazard of a usual record follows from that of all records
+together and the spread of log hazards, because records of high hazard leave first. Bins of time have about equal
+numbers of events, with exact times inside; what they do not resolve is part of the standard errors.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ _LARGEST_STEP, LAST_STEP = 1.5, 0.5
 # Part of what noise reaches that the smallest eigenvalue of the curvature must exceed.
 CLEARANCE = 0.5
 _FURTHER = 0.2
-GRAIN = 0.01
-"""Relative standard error for what hazards that are constant within bins of time do to a coefficient."""
+LEAST_GRAIN = 0.01
+"""Least relative standard error for what hazards that are constant within bins of time do to a coefficient."""
+# Variance of log hazards beyond which it is not believed.
+_LARGEST_SPREAD = 3.0
+# Share of the records at risk below which the number at risk is not divided by.
+_FEW = 0.1
+_NODES = np.linspace(-6.0, 6.0, 121)
+_MASSES = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
 
 
 class Baseline(NamedTuple):
@@ -46,35 +53,57 @@ class Baseline(NamedTuple):
         How hazards fall because records of high hazard leave first, from -1 to 1.
     rate : float
         Share of records with an event.
+    grain : float
+        By how much, relatively, times that are not resolved may move coefficients.
     """
 
     edges: FloatArray
     hazards: FloatArray
     trend: FloatArray
     rate: float
+    grain: float
 
-    def moved(self, level: float, trend: float) -> FloatArray:
-        """Return hazards with a level and a trend on the logarithmic scale."""
-        return np.asarray(self.hazards * np.exp(np.clip(level + trend * self.trend, -20.0, 20.0)))
+    def of_usual_record(self, variance: float) -> Baseline:
+        """Return the hazard of a record whose columns are at their means, given the variance of log hazards.
+
+        Records of high hazard leave first: the hazard of all records together falls against that of one. How far, is
+        computed for normal log hazards; the trend along which it may fall more or less has the same shape.
+        """
+        if variance <= 0:
+            return self
+        spread = math.sqrt(min(variance, _LARGEST_SPREAD))
+        steps = self.hazards * np.diff(self.edges)
+        left, longer = _hazards_of_those_left(np.cumsum(steps) - steps / 2, spread)
+        weights = steps * np.exp(-np.cumsum(steps))
+        weights = weights / float(weights.sum())
+        return self._replace(
+            hazards=self.hazards / left * math.exp(-(spread**2) / 2),
+            trend=_centred(np.log(left), weights),
+            # In a bin, more events are expected of records that have one than of all.
+            grain=self.grain * float(weights @ longer),
+        )
 
 
-def baseline_of(counts: FloatArray, *, noise: float, horizon: float) -> Baseline:
+def baseline_of(counts: FloatArray, *, noise: float, horizon: float, crowding: float = 1.0) -> Baseline:
     """Return the hazard of all records in bins of about equal numbers of events.
 
     Parameters
     ----------
     counts : (2 K + 2,) array
-        Records by cell: events in K equal bins, other ends in each, followed beyond the last, missing.
+        Records by cell: events in K bins, other ends in each, followed beyond the last, missing.
     noise : float
         Standard deviation of the noise of one count.
     horizon : float
         End of the last bin, as a place in the range of time.
+    crowding : float
+        How the K bins crowd towards the beginning.
     """
     n_bins = len(counts) // 2 - 1
     events, ended, present = counts[:n_bins], counts[n_bins : 2 * n_bins], float(counts[:-1].sum())
-    width = horizon / n_bins
+    fine = horizon * (np.arange(n_bins + 1) / n_bins) ** crowding
     leaving = np.cumsum(events + ended)
-    at_risk = np.maximum(present - leaving + (events + ended) / 2, 1.0) * width
+    middle = np.maximum(present - leaving + (events + ended) / 2, 1.0)
+    at_risk = middle * np.diff(fine)
     least = max(float(events.sum()) / _MOST_BINS, _CLEAR * noise)
     ends, held = [], 0.0
     for at in range(n_bins):
@@ -87,8 +116,38 @@ def baseline_of(counts: FloatArray, *, noise: float, horizon: float) -> Baseline
     seen = np.array([max(float(events[a:b].sum()), 0.5) for a, b in zip(starts, ends, strict=True)])
     exposed = np.array([float(at_risk[a:b].sum()) for a, b in zip(starts, ends, strict=True)])
     rate = min(max(float(seen.sum()) / max(present, 1.0), _LEAST_RATE), 1.0)
-    edges, hazards = width * np.array([0.0, *ends]), seen / exposed
-    return Baseline(edges, hazards, _trend(hazards * np.diff(edges), seen), rate)
+    edges, hazards = fine[[0, *ends]], seen / exposed
+    grain = _unresolved(events, middle, noise) + _uneven(events, at_risk, fine, ends)
+    return Baseline(edges, hazards, _trend(hazards * np.diff(edges), seen), rate, grain)
+
+
+def _unresolved(events: FloatArray, at_risk: FloatArray, noise: float) -> float:
+    """Return what the unknown order of times within the finest bins can do to a coefficient, relatively.
+
+    Let x events be expected of a record in a bin. If all events are at the beginning of the bin, records with an event
+    have been exposed for no time, and the hazard of a record seems to be (e^x - 1) / x = 1 + x / 2 + ... times what it
+    is; if all are at its end (ties), (1 - e^(-x)) / x = 1 - x / 2 + ... times. Records of twice the hazard are off by
+    twice as much: a coefficient by x / 2, in the mean over events.
+    """
+    # Noise adds its own square to that of a count. Few at risk have few events, and much noise.
+    kept = np.maximum(at_risk, max(_FEW * float(at_risk[0]), 1.0))
+    squares = float((events**2 - noise**2) @ (1 / kept))
+    return max(0.5 * squares / max(float(events.sum()), noise, 1.0), 0.0)
+
+
+def _uneven(events: FloatArray, at_risk: FloatArray, fine: FloatArray, ends: list[int]) -> float:
+    """Return what a hazard that is not constant within the bins of the model can do, relatively.
+
+    If events are on average where those at risk are, nothing: see :func:`_unresolved` for the ends of a bin.
+    """
+    found, middles = 0.0, (fine[1:] + fine[:-1]) / 2
+    for a, b in zip([0, *ends[:-1]], ends, strict=True):
+        seen, exposed = float(events[a:b].sum()), float(at_risk[a:b].sum())
+        places = (middles[a:b] - fine[a]) / float(fine[b] - fine[a])
+        late = float(events[a:b] @ places) - seen * float(at_risk[a:b] @ places) / exposed
+        step = max(seen, 0.0) / exposed * float(fine[b] - fine[a])
+        found += step * min(max(late, -seen / 2), seen / 2)
+    return abs(found) / max(float(events.sum()), 1.0)
 
 
 def _trend(steps: FloatArray, seen: FloatArray) -> FloatArray:
@@ -98,10 +157,38 @@ def _trend(steps: FloatArray, seen: FloatArray) -> FloatArray:
     every bin, around the mean of events.
     """
     middle = 1 - np.exp(-np.cumsum(steps) + steps / 2)
-    centred = middle - float(middle @ seen) / float(seen.sum())
+    return _centred(middle, seen / float(seen.sum()))
+
+
+def _centred(shape: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return a shape around its weighted mean, from -1 to 1."""
+    centred = shape - float(shape @ weights)
     largest = float(np.abs(centred).max())
-    found: FloatArray = centred / largest if largest > 0 else centred
+    found: FloatArray = centred / largest if largest > 1e-12 else np.zeros(len(shape))
     return found
+
+
+def _hazards_of_those_left(hazard: FloatArray, spread: float) -> tuple[FloatArray, FloatArray]:
+    """Return the mean hazard of those without an event, relative to all, and that of the next events, relative to it.
+
+    Parameters
+    ----------
+    hazard : (K,) array
+        Cumulative hazard of all records together: minus the logarithm of the share without an event.
+    spread : float
+        Standard deviation of the logarithm of a record's hazard, which is normal.
+    """
+    relative = np.exp(spread * _NODES - spread**2 / 2)
+    low, high = np.zeros(len(hazard)), np.maximum(hazard, 1e-9) * math.exp(4 * spread**2 + 4)
+    # The cumulative hazard of a record of mean hazard, by halving: the share that is left falls with it.
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = np.exp(-np.outer(middle, relative)) @ _MASSES > np.exp(-hazard)
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    kept = np.exp(-np.outer((low + high) / 2, relative)) * _MASSES
+    mean = kept @ relative / np.maximum(kept.sum(axis=1), 1e-300)
+    found: FloatArray = kept @ relative**2 / np.maximum(kept @ relative, 1e-300) / mean
+    return mean, found
 
 
 def limit_of(baseline: Baseline, *, noise: float, length: float, n_records: float) -> float:
@@ -247,6 +334,18 @@ class Round:
         step: FloatArray = self.inverse(last=last) @ self.scores
         size = self.size_of(step)
         return step if size <= _LARGEST_STEP else step * (_LARGEST_STEP / size)
+
+    def variance_of(self, slopes: FloatArray) -> float:
+        """Return the variance of log hazards over records: columns have a variance of 1, and correlate as released."""
+        constant, crossed = float(self.means.curvature[0, 0]), self.means.curvature[0, 2:]
+        second = constant * self.means.curvature[2:, 2:] - np.outer(crossed, crossed)
+        correlations = np.eye(self._width)
+        # Where noise hides the curvature, columns count as unrelated.
+        if self.is_clear and np.diagonal(second).min() > 0:
+            deviations = np.sqrt(np.diagonal(second))
+            correlations = np.clip(second / np.outer(deviations, deviations), -1.0, 1.0)
+        own = slopes / self.length
+        return min(max(float(own @ correlations @ own), 0.0), _LARGEST_SPREAD)
 
     def covariance(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the covariance of the parameters after the last step, and the part that is noise; else infinite.

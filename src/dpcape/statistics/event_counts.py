@@ -23,11 +23,14 @@ MOST_TIMES = 512
 _BLOCK = 1 << 14
 # Times that differ from the end of a bin by rounding alone are taken to be at it, in bins.
 _AT_END = 1e-9
+_MOST_CROWDING = 8.0
 
 
 @known
 class EventCounts(Statistic[CodedBlocks, FloatArray]):
-    r"""Shares of records with their event, or another end of follow-up, in each of K equal bins of time, by group.
+    r"""Shares of records with their event, or another end of follow-up, in each of K bins of time, by group.
+
+    Bin k ends at the horizon times :math:`(k/K)^p`, p the ``crowding``: bins are equal, or crowd towards the beginning.
 
     A record lies in one cell: its event is in one of K bins, each of which includes its end; or it left follow-up
     without an event in one of K bins, each of which includes its beginning; or it is known to be beyond the last bin;
@@ -54,14 +57,20 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         End of the last bin, positive and at most the end of the public range of time.
     n_bins : int
         Number of bins.
+    crowding : float
+        1 for equal bins; up to 8 for bins that are shorter the earlier they are.
     """
 
     name = "event_counts"
     kinds = frozenset({"table"})
     units = frozenset({"record"})
 
-    def __init__(self, facts: PublicFacts, event: int, by: IntArray, horizon: float, n_bins: int) -> None:
-        super().__init__(facts, event=event, by=by, horizon=horizon, n_bins=n_bins)
+    def __init__(
+        self, facts: PublicFacts, event: int, by: IntArray, horizon: float, n_bins: int, crowding: float = 1.0
+    ) -> None:
+        # Equal bins are not named in messages.
+        uneven = {} if crowding == 1 else {"crowding": crowding}
+        super().__init__(facts, event=event, by=by, horizon=horizon, n_bins=n_bins, **uneven)
         self._time, self._event, self._occurred = checked_event(facts, event)
         self._by = checked_places(facts, by, "by")
         if {self._time, self._event} & set(self._by) or any(facts.columns[at].kind != CATEGORY for at in self._by):
@@ -78,7 +87,9 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
                 f"horizon must be a positive number up to {last:g}, the end of the public range of time; "
                 f"got {horizon!r}."
             )
-        self._n_bins, self._horizon = int(n_bins), float(horizon)
+        if isinstance(crowding, bool) or not isinstance(crowding, int | float) or not 1 <= crowding <= _MOST_CROWDING:
+            raise InvalidParameter(f"crowding must be a number from 1 to {_MOST_CROWDING:g}; got {crowding!r}.")
+        self._n_bins, self._horizon, self._crowding = int(n_bins), float(horizon), float(crowding)
 
     @staticmethod
     def extent(*, n_groups: Number, n_bins: Number) -> Extent:
@@ -111,7 +122,11 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         places = np.clip(np.where(missing, 0.0, positions) + 1, 0.0, 2.0) / 2
         # A time that was moved to the end of the range may lie anywhere after it.
         after = places >= 1
-        places = places * (self.facts.columns[self._time].high / self._horizon * self._n_bins)
+        ratio = self.facts.columns[self._time].high / self._horizon
+        if self._crowding == 1:
+            places = places * (ratio * self._n_bins)
+        else:
+            places = (places * ratio) ** (1 / self._crowding) * self._n_bins
         with_event = np.maximum(np.ceil(places - _AT_END) - 1, 0.0)
         without = self._n_bins + np.floor(places + _AT_END)
         occurred = (codes == self._occurred) & (with_event < self._n_bins) & ~after
@@ -125,9 +140,12 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         return shares
 
 
-def event_counts(facts: PublicFacts, *, event: int, by: Sequence[int], horizon: float, n_bins: int) -> EventCounts:
+def event_counts(
+    facts: PublicFacts, *, event: int, by: Sequence[int], horizon: float, n_bins: int, crowding: float = 1.0
+) -> EventCounts:
     """Return the statistic for this time to an event, by position."""
-    return EventCounts(facts, event=event, by=np.array(by, dtype=np.int64), horizon=horizon, n_bins=n_bins)
+    places = np.array(by, dtype=np.int64)
+    return EventCounts(facts, event=event, by=places, horizon=horizon, n_bins=n_bins, crowding=crowding)
 
 
 def numbers_of_events(by: Sequence[PublicColumn], n_bins: int) -> dict[str, float]:
