@@ -273,6 +273,24 @@ def test_without_noise_a_set_is_the_wald_interval() -> None:
     assert (sets.high - sets.low <= 2.5 * half * 2).all()
 
 
+@pytest.mark.parametrize("largest", [math.inf, 3.0])
+def test_sets_of_several_quantiles_are_those_of_each(largest: float) -> None:
+    source = np.random.default_rng(8)
+    v = source.standard_normal((200, 3))
+    y = v @ [1.0, 0.0, -1.0] + source.standard_normal(200)
+    equations = NormalEquations(v.T @ v / 200, v.T @ y / 200, float(y @ y) / 200, 0.1, 1 / 200)
+    options = {"direction": np.array([[1.0, 1.0, 0.0]]), "largest": largest}
+    quantiles = np.array([0.5, 1.96, 4.0, 40.0])
+    together = effect_sets(equations, quantile=quantiles, **options)
+    # From some quantile on nothing is known.
+    assert np.isfinite(together.low[0]).all()
+    assert np.isinf(together.low[-1, -1])
+    for at, quantile in enumerate(quantiles):
+        alone = effect_sets(equations, quantile=float(quantile), **options)
+        np.testing.assert_allclose(together.low[at], alone.low, rtol=1e-12)
+        np.testing.assert_allclose(together.high[at], alone.high, rtol=1e-12)
+
+
 def test_a_bound_on_effects_only_narrows_and_keeps_intervals_finite() -> None:
     source = np.random.default_rng(7)
     v = source.standard_normal((300, 4)) * [1.0, 1.0, 1.0, 0.05]

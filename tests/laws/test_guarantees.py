@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
@@ -12,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from dpcape import Cape, Independent, SecureSum, rows
 from dpcape.guarantee.guarantee import guarantee_of
 from dpcape.privacy import compose, epsilon_of
-from dpcape.privacy.calibration import plan_release, target_mus
+from dpcape.privacy.calibration import NoisePlans, plan_release, target_mus
 from dpcape.privacy.inference import most_hits
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
 from dpcape.protocols import Protocol
@@ -46,6 +47,27 @@ def made_terms(protocol: Protocol, shares: tuple[float, ...] = (1.0,)) -> Terms:
 
 def printed(terms: Terms, site: str, mu: float) -> float:
     return printed_epsilon(DELTA, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(DELTA))
+
+
+def test_plans_that_are_kept_are_those_of_their_own_terms() -> None:
+    """Whatever differs, a plan is what it would be if nothing were kept."""
+    usual = made_terms(PROTOCOLS[2], (0.3, 0.7))
+    louder = Cape(n_colluding=1, minimum_sites=4, cancelling_ratio=7.0)
+    several: list[tuple[Terms, Protocol]] = [(usual, PROTOCOLS[2]), (usual, louder)]
+    changes: list[dict[str, object]] = [
+        {"delta": 1e-7},
+        {"shares": (0.3, 0.6, 0.1)},
+        {"epsilons": dict.fromkeys(SITES, 0.7)},
+        {"n_records": dict.fromkeys(SITES, 222)},
+        {"weights": {}},
+        {"allowance": "b"},
+    ]
+    several += [(msgspec.structs.replace(usual, **change), PROTOCOLS[2]) for change in changes]
+    for terms, protocol in [*several, *reversed(several)]:
+        statistic = second_moment(terms.facts)
+        for release in (0, 1):
+            kept = NoisePlans(terms, protocol).plan(release, statistic)
+            assert kept == plan_release(terms, release, statistic, protocol)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=repr)

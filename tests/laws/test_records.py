@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import dpcape.records
-from dpcape.errors import InvalidParameter
+from dpcape.errors import InvalidParameter, UtilityWarning
 
 # Everything here is about the policy "refuse"; tests/laws/test_invalid.py is about "zero".
 documents, labelled, rows, subjects, views = (
@@ -168,6 +168,35 @@ def test_blocks_are_contiguous_reused_and_cover_every_row_once(size):
         pieces.append(block.copy())
     assert np.array_equal(np.concatenate(pieces), whole)
     assert len(addresses) == 1
+
+
+def test_a_block_that_its_reader_changes_is_the_same_when_it_is_read_again():
+    X = np.random.default_rng(3).normal(size=(50, 4))
+    for records in (rows(X, bound=1.0), labelled(X, np.arange(50) % 2, bound=1.0, classes=[0, 1])):
+        before = np.concatenate([block.copy() for block in records.feature_blocks(16)])
+        for block in records.feature_blocks(16):
+            block *= 1e6
+        np.testing.assert_array_equal(np.concatenate([block.copy() for block in records.feature_blocks(16)]), before)
+        assert (np.linalg.norm(before, axis=1) <= 1.0).all()
+    for block, _, factors in records.weighted_blocks(16):
+        block[:], factors[:] = 7.0, 7.0
+    for block, _, factors in records.weighted_blocks(16):
+        assert (factors <= 1).all()
+        assert (np.linalg.norm(block, axis=1) <= 1.0).all()
+
+
+def test_small_tables_that_are_kept_and_large_ones_that_are_not_have_the_same_rows(monkeypatch):
+    X = np.random.default_rng(4).normal(size=(300, 3)) * 1e3
+    X[7] = np.nan
+    read = []
+    for most in (0, 1 << 20):
+        monkeypatch.setattr("dpcape.records.features.KEPT_ENTRIES", most)
+        with pytest.warns(UtilityWarning, match="1 of 300 records"):
+            held = dpcape.records.labelled(X, np.arange(300) % 2, bound=1.0, classes=[0, 1])
+        read.append([np.concatenate([part[at].copy() for part in held.weighted_blocks(64)]) for at in (0, 2)])
+        assert held.n_invalid == 1
+    np.testing.assert_array_equal(read[0][0], read[1][0])
+    np.testing.assert_array_equal(read[0][1], read[1][1])
 
 
 def test_wide_rows_are_read_in_strips_with_the_same_result():

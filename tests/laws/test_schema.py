@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dpcape.errors import InvalidParameter
 from dpcape.records import rows
 from dpcape.schema import Column, Schema
+from dpcape.schema.column import _code
 
 TOML = """
 [columns.age]
@@ -248,3 +249,22 @@ def test_bad_files_are_refused(toml_file, text):
 def test_absent_file_is_refused(tmp_path):
     with pytest.raises(InvalidParameter, match=r"absent.toml.*missing"):
         Schema.from_toml(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("levels", [(0, 1), (2, 0, 1), (True, False), (0.5, 1.5, -1.0), (0.1, 0.2), (2**60, 2**60 + 1)])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(-1, 4),
+        np.array([True, False]),
+        np.array([0.5, 1.5, -1.0, 0.1, 7.0, np.inf]),
+        np.array([0.1, 0.2], dtype=np.float32),
+        np.array([2**60, 2**60 + 1, 2**60 + 2]),
+        np.array([2**63 + 5, 1], dtype=np.uint64),
+    ],
+    ids=str,
+)
+def test_codes_of_whole_columns_are_those_of_single_values(levels, values):
+    column = Column(name="y", levels=levels)
+    where = {level: code for code, level in enumerate(levels)}
+    assert column.codes(values).tolist() == [_code(value, where, "y") for value in values.tolist()]

@@ -343,9 +343,9 @@ def p_values(found: Coefficients, places: IntArray) -> FloatArray:
     """Return the smallest level at which the interval of each coefficient does not contain zero; 1 if there is none."""
     assert found.ends is not None
     grid = np.linspace(_FARTHEST / _POINTS, _FARTHEST, _POINTS)
-    ends = [found.ends(float(quantile)) for quantile in grid]
+    low, high = found.ends(grid)
     # How far zero is outside each interval, which grows with the quantile; negative where it is inside.
-    gaps = np.array([np.maximum(low, -high)[places] for low, high in ends])
+    gaps = np.maximum(low, -high)[:, places]
     inside = np.vstack([gaps <= 0, np.ones((1, len(places)), dtype=bool)]).argmax(axis=0)
     found_levels = np.ones(len(places))
     for feature, at in enumerate(inside):

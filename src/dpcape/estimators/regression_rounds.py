@@ -124,7 +124,7 @@ class FederatedRounds:
         return self.private.mean(scaled(facts, self.scaling, statistic, intercept=self.intercept, **public))
 
 
-Ends: TypeAlias = Callable[[float], tuple[FloatArray, FloatArray]]
+Ends: TypeAlias = Callable[[float | FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Coefficients:
     square : float
         Mean squared residual of a y; 0 for two classes.
     ends : callable or None
-        Function from a two-sided normal quantile to the ends of the intervals.
+        Function from a two-sided normal quantile, or several, to the ends of the intervals; a row for each of several.
     fits : bool
         False if the released figures refute the model; intervals are then infinite.
     typical : float
@@ -201,8 +201,8 @@ class Asked:
     def placed(self, found: FloatArray, count: int) -> FloatArray:
         """Return figures of what is not known in the order of all coefficients and directions; 0 for what is known."""
         free = self.free(count)
-        every = np.zeros(count + len(found) - len(free))
-        every[free], every[count:] = found[: len(free)], found[len(free) :]
+        every = np.zeros((*found.shape[:-1], count + found.shape[-1] - len(free)))
+        every[..., free], every[..., count:] = found[..., : len(free)], found[..., len(free) :]
         return every
 
     def ends(self, centre: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -244,7 +244,7 @@ def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, lar
         options |= {"largest": largest / unit, "spread": spread}
         sets = effect_sets(equations, quantile=quantile, **options)
 
-    def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
+    def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         found = effect_sets(equations, quantile=quantile, **options)
         return asked.ends(current, unit * found.low, unit * found.high)
 

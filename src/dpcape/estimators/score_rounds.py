@@ -178,10 +178,11 @@ def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: f
         return replace(found, values=values, shrunken=shrunken)
     inner, p = found.ends, len(values)
 
-    def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
+    def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = (each.copy() for each in inner(quantile))
-        low[0], high[0] = low[0] + least / b, high[0] + most / b
-        low[p:], high[p:] = low[p:] + least, high[p:] + most
+        for end, shift in ((low, least), (high, most)):
+            end[..., 0] += shift / b
+            end[..., p:] += shift
         return low, high
 
     assert found.quantile is not None
@@ -269,9 +270,9 @@ def _by_scores(
         return Coefficients(values, values, typical=_typical_change(rounds, step, change), fits=fits)
     wider = _left_out(rounds, step, change, direction)
 
-    def ends(quantile: float) -> tuple[FloatArray, FloatArray]:
+    def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         if not fits:
-            unknown = np.full(len(wider), math.inf)
+            unknown = np.full((*np.shape(quantile), len(wider)), math.inf)
             return asked.ends(current, -unknown, unknown)
         found = effect_sets(equations, quantile=quantile, spread=step.spread, direction=direction)
         low, high = step.unit * found.low, step.unit * found.high

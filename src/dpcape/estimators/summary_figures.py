@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
+import msgspec
 import numpy as np
 
 from dpcape.arrays import FloatArray
@@ -72,9 +74,16 @@ def side_by_side(made: Sequence[Sequence[Figure]]) -> list[Row]:
 
 
 def unit_covariance(column: PublicColumn, weight: float, bins: int) -> FloatArray:
-    """Return the covariance of the counts of a column under noise of scale 1."""
+    """Return the covariance of the counts of a column under noise of scale 1; one array for all columns alike."""
+    return _unit_covariance(msgspec.structs.replace(column, name="", low=0.0, high=0.0), weight, bins)
+
+
+@lru_cache(maxsize=32)
+def _unit_covariance(column: PublicColumn, weight: float, bins: int) -> FloatArray:
     rows = encoding(column, bins)
-    return np.asarray(np.linalg.inv(rows @ rows.T) / weight**2, dtype=np.float64)
+    found = np.asarray(np.linalg.inv(rows @ rows.T) / weight**2, dtype=np.float64)
+    found.flags.writeable = False
+    return found
 
 
 def group_names(by: Sequence[PublicColumn]) -> dict[str, bool]:

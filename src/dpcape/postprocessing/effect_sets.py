@@ -105,7 +105,7 @@ class EffectSets:
     ----------
     coefficients : (p,) array
         Solution of the shifted equations; ridge coefficients where there is none.
-    low, high : (p,) array
+    low, high : (p,) array, or (m, p) for m quantiles
         Ends of the intervals; infinite where nothing can be said.
     noise : (p,) array
         Standard deviations of the noise of privacy in the coefficients, to first order; NaN where the set is unbounded
@@ -138,7 +138,7 @@ def shifted(values: FloatArray, scale: float) -> FloatArray | None:
 def effect_sets(
     equations: NormalEquations,
     *,
-    quantile: float,
+    quantile: float | FloatArray,
     spread: FloatArray | float = ASSUMED_SPREAD,
     largest: float = math.inf,
     direction: FloatArray | None = None,
@@ -153,8 +153,8 @@ def effect_sets(
     ----------
     equations : NormalEquations
         The released equations.
-    quantile : float
-        Two-sided normal quantile, 1.96 for 95%.
+    quantile : float or (m,) array
+        Two-sided normal quantile, 1.96 for 95%; or several.
     spread : (p,) array or float
         Factor of the sampling part for each coefficient.
     largest : float
@@ -173,20 +173,23 @@ def effect_sets(
     spreads = np.broadcast_to(np.asarray(spread, dtype=np.float64), turned.shape)
     wanted = np.eye(len(turned)) if direction is None else np.vstack([np.eye(len(turned)), direction])
     spreads = np.append(spreads, np.full(len(wanted) - len(turned), spreads.max()))
-    low, high = np.full(len(wanted), -math.inf), np.full(len(wanted), math.inf)
+    quantiles = np.asarray(quantile, dtype=np.float64)
+    low, high = (np.full((*quantiles.shape, len(wanted)), end) for end in (-math.inf, math.inf))
     noises = np.full(len(wanted), math.nan)
     sampling = equations.residual * equations.share / q * np.maximum(used, 0.0)
     for factor in np.unique(spreads):
         noise = equations.scale**2 / 2 + factor * sampling
         chosen = np.flatnonzero(spreads == factor)
-        problem = _Problem(vectors, values if moved is None else used, turned, noise, q, quantile)
+        problem = _Problem(vectors, values if moved is None else used, turned, noise, q)
         if known:
-            low[chosen], high[chosen] = problem.hull(values, wanted[chosen])
-            if np.isfinite(low[chosen]).all():
+            low[..., chosen], high[..., chosen] = problem.hull(quantiles, values, wanted[chosen])
+            if np.isfinite(low[..., chosen]).all():
                 noises[chosen] = _noise_of(equations.scale, wanted[chosen] @ vectors / used, turned / used)
         for place in chosen[chosen < len(turned)] if math.isfinite(largest) else ():
-            ends = problem.cut(int(place), largest)
-            low[place], high[place] = max(low[place], ends[0]), min(high[place], ends[1])
+            for at, each in np.ndenumerate(quantiles):
+                ends = problem.cut(float(each), int(place), largest)
+                low[*at, place] = max(low[*at, place], ends[0])
+                high[*at, place] = min(high[*at, place], ends[1])
     return EffectSets(solved, low, high, noises)
 
 
@@ -209,39 +212,38 @@ class _Problem:
     turned: FloatArray
     noise: FloatArray
     q: float
-    quantile: float
 
     @property
     def _forms(self) -> tuple[tuple[float, float], ...]:
         """The two bounds on the covariance, as (theta, k): (k + theta |beta|^2) times the noise."""
         return (2.0, 1.0), (0.0, self.q)
 
-    def hull(self, unshifted: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def hull(
+        self, quantiles: FloatArray, unshifted: FloatArray, directions: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends along directions: the hull of both ellipsoids, if both are bounded."""
-        squared = self.quantile**2
-        unknown = np.full(len(directions), math.inf)
-        if (unshifted <= 0).any() or (unshifted**2 <= 2 * squared * self.noise).any():
-            return -unknown, unknown
-        along = directions @ self.vectors
-        ends = []
+        squared = quantiles[..., np.newaxis] ** 2
+        unbounded = (unshifted <= 0).any() | (unshifted**2 <= 2 * squared * self.noise).any(axis=-1)
+        along, ends = directions @ self.vectors, []
         for theta, k in self._forms:
             # Multiplied by the noise, which may be zero.
             curvature = self.values**2 - theta * squared * self.noise
-            if (curvature <= 0).any():
-                return -unknown, unknown
-            centre = along @ (self.values * self.turned / curvature)
-            room = squared * (theta * float(np.sum(self.turned**2 / curvature)) + k)
-            half = np.sqrt(along**2 @ (self.noise / curvature) * room)
+            unbounded |= (curvature <= 0).any(axis=-1)
+            curvature = np.where(curvature <= 0, 1.0, curvature)
+            centre = (self.values * self.turned / curvature) @ along.T
+            room = squared * (theta * np.sum(self.turned**2 / curvature, axis=-1, keepdims=True) + k)
+            half = np.sqrt((self.noise / curvature) @ (along**2).T * room)
             ends.append((centre - half, centre + half))
-        return np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+        low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+        unknown = unbounded[..., np.newaxis]
+        return np.where(unknown, -math.inf, low), np.where(unknown, math.inf, high)
 
-    def cut(self, place: int, largest: float) -> tuple[float, float]:
+    def cut(self, quantile: float, place: int, largest: float) -> tuple[float, float]:
         """Return the ends of all values of a coefficient that some others within the ball allow."""
-        found = [self._accepted(place, largest, theta, k) for theta, k in self._forms]
+        found = [self._accepted(quantile**2, place, largest, theta, k) for theta, k in self._forms]
         return min(low for low, _ in found), max(high for _, high in found)
 
-    def _accepted(self, place: int, largest: float, theta: float, k: float) -> tuple[float, float]:
-        squared = self.quantile**2
+    def _accepted(self, squared: float, place: int, largest: float, theta: float, k: float) -> tuple[float, float]:
         # Without noise and residuals, rounding is what is left of it.
         safe = np.maximum(self.noise, (1e-15 * float(np.abs(self.values).max(initial=0.0))) ** 2 + 1e-300)
         curvature = self.values**2 / safe - theta * squared

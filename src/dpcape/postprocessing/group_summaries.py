@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -20,6 +19,8 @@ from scipy.special import ndtri, stdtrit
 from dpcape.arrays import BoolArray, FloatArray, IntArray
 
 Interval = tuple[float, float]
+# A covariance, and what is known of its cumulative sums.
+_Noise = tuple[FloatArray, dict[int, FloatArray]]
 
 # Positions tried within a bin for the ends of the interval of a quantile.
 _STEPS = 16
@@ -37,21 +38,28 @@ class CellCounts:
         Unbiased counts, which may be negative; the last cell is that of missing values.
     covariance : (C, C) array
         Covariance of their noise.
+    known : dict
+        Covariances of cumulative counts, by the number of cells; shared by all counts of the same covariance.
     """
 
     counts: FloatArray
     covariance: FloatArray
+    known: dict[int, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def present(self) -> CellCounts:
         """The cells of values that are not missing."""
-        return CellCounts(self.counts[:-1], self.covariance[:-1, :-1])
+        return CellCounts(self.counts[:-1], self.covariance[:-1, :-1], self.known)
 
-    @cached_property
+    @property
     def cumulative(self) -> FloatArray:
-        """Covariance of the cumulative counts."""
-        covariance: FloatArray = np.cumsum(np.cumsum(self.covariance, axis=0), axis=1)
-        return covariance
+        """Covariance of the cumulative counts; the sum of no cells comes first."""
+        n_cells = len(self.counts)
+        if n_cells not in self.known:
+            covariance = np.zeros((n_cells + 1, n_cells + 1))
+            np.cumsum(np.cumsum(self.covariance, axis=0), axis=1, out=covariance[1:, 1:])
+            self.known[n_cells] = covariance
+        return self.known[n_cells]
 
     @property
     def size(self) -> float:
@@ -108,12 +116,17 @@ def pooled(parts: Sequence[FloatArray], units: Sequence[FloatArray], *, n_record
     sizes = sizes + (n_records - sizes.sum()) / n_groups
     variance = together * (1 - 1 / n_groups)
     groups, totals = [], []
+    # Columns of the same encoding and weight have the same noise.
+    noises: dict[int, tuple[_Noise, _Noise]] = {}
     for part, unit, gain, spread, size in zip(parts, units, along, spreads, own, strict=True):
         moved = part + np.outer(sizes - size, gain / spread)
-        given_size = unit - np.outer(gain, gain) / spread
-        covariance = scale**2 * (given_size + variance * np.outer(gain, gain) / spread**2)
-        groups.append(tuple(CellCounts(row, covariance) for row in moved))
-        totals.append(CellCounts(moved.sum(axis=0), scale**2 * n_groups * given_size))
+        if id(unit) not in noises:
+            given_size = unit - np.outer(gain, gain) / spread
+            covariance = scale**2 * (given_size + variance * np.outer(gain, gain) / spread**2)
+            noises[id(unit)] = (covariance, {}), (scale**2 * n_groups * given_size, {})
+        of_group, of_total = noises[id(unit)]
+        groups.append(tuple(CellCounts(row, *of_group) for row in moved))
+        totals.append(CellCounts(moved.sum(axis=0), *of_total))
     return Pooled(sizes, scale**2 * variance, tuple(groups), tuple(totals))
 
 
@@ -279,8 +292,7 @@ def _kept_points(present: CellCounts, q: float, level: Level) -> FloatArray:
     n_bins = len(present.counts) - 1
     # Sums of the knots before the first, up to each, and of all: row i + 1 is bin i.
     sums = np.concatenate([[0.0], np.cumsum(present.counts)])
-    covariance = np.zeros((n_bins + 2, n_bins + 2))
-    covariance[1:, 1:] = present.cumulative
+    covariance = present.cumulative
 
     def holds(*inequalities: _Combination) -> BoolArray:
         z = -float(ndtri((1 - level.confidence) / 4))

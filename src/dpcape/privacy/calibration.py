@@ -188,7 +188,10 @@ def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tup
 
 
 class NoisePlans:
-    """The noise of an allowance's releases, computed once for releases that have the same share and extent.
+    """The noise of an allowance's releases, computed once for all that is the same.
+
+    A plan is a pure function of public numbers. Rounds of a study, its sites where they share a process, and studies
+    with the same numbers have the same plans.
 
     Parameters
     ----------
@@ -200,15 +203,31 @@ class NoisePlans:
 
     def __init__(self, terms: Terms, scheme: Scheme) -> None:
         self._terms, self._scheme = terms, scheme
-        self._known: dict[tuple[object, ...], ReleaseNoise] = {}
+        self._common = (type(scheme), *_everything(terms, scheme))
 
     def plan(self, release: int, statistic: Released) -> ReleaseNoise:
         """Return what :func:`plan_release` returns."""
         _check_diameter(statistic)
-        key = (self._terms.shares[release], *_extent(statistic, self._terms))
-        if key not in self._known:
-            self._known[key] = plan_release(self._terms, release, statistic, self._scheme)
-        return self._known[key]
+        key = (self._common, self._terms.shares[release], *_extent(statistic, self._terms))
+        found = _KNOWN.get(key)
+        if found is None:
+            found = plan_release(self._terms, release, statistic, self._scheme)
+            if len(_KNOWN) >= _MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[key] = found
+        return found
+
+
+# Plans by all numbers they follow from; nothing in them depends on records.
+_KNOWN: dict[tuple[object, ...], ReleaseNoise] = {}
+_MOST_KNOWN = 1024
+
+
+def _everything(terms: Terms, scheme: Scheme) -> tuple[object, ...]:
+    """Return everything of terms and protocol that the noise of a release depends on."""
+    numbers = (terms.epsilons, terms.n_records, terms.weights)
+    own = tuple(sorted((name, repr(value)) for name, value in getattr(scheme, "__dict__", {}).items()))
+    return (own, terms.settings, terms.delta, len(terms.shares), *(tuple(sorted(entry.items())) for entry in numbers))
 
 
 def _extent(statistic: Released, terms: Terms) -> tuple[object, ...]:

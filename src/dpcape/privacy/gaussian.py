@@ -61,6 +61,8 @@ def delta_of(epsilon: float, mu: float) -> float:
     return max(0.0, float(ndtr(-x)) - density * _mills_ratio(x + mu))
 
 
+# Sites of the same size and budget have the same mu, and every guarantee asks for each of them.
+@lru_cache(maxsize=1024)
 def epsilon_of(delta: float, mu: float) -> float:
     """Return the smallest epsilon for which a ``mu``-GDP view is (epsilon, delta)-private; never less than it is.
 

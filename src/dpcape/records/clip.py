@@ -95,8 +95,9 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: Floa
             factors[huge] = target / lengths / largest
         block[huge], norms[huge] = _scaled_huge_rows(block[huge], target), target
     if factors is not None:
-        ordinary = np.isin(np.arange(len(norms)), huge, invert=True)
-        factors[ordinary] = (target / np.maximum(norms, target))[ordinary]
+        ordinary = np.ones(len(norms), dtype=np.bool_)
+        ordinary[huge] = False
+        np.copyto(factors, target / np.maximum(norms, target), where=ordinary)
     if norms.max() > target:
         np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
     elif out is not block:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -24,6 +24,16 @@ Mask = npt.NDArray[np.bool_]
 
 TABLE_ENTRIES = 1 << 20
 """Entries read together from a pandas or polars table: 8 MiB of float64."""
+KEPT_ENTRIES = 1 << 20
+"""Up to this many entries, 8 MiB of float64, rows are prepared and clipped once, and kept for further releases."""
+
+
+class _Kept(NamedTuple):
+    """All rows of a small table, prepared and clipped, their factors of clipping, and which of them are valid."""
+
+    rows: FloatArray
+    factors: FloatArray
+    valid: Mask
 
 
 class Features:
@@ -32,7 +42,7 @@ class Features:
     Parameters
     ----------
     data : array-like
-        Array, list of lists, pandas or polars table; kept, never copied whole, never changed.
+        Array, list of lists, pandas or polars table; kept, never changed, and copied whole only if it is small.
     subject : str
         What error messages call the table.
     bound : float or None
@@ -62,6 +72,7 @@ class Features:
         precision: str | None = None,
     ) -> None:
         self._refuses = invalid == "refuse"
+        self._kept: _Kept | None = None
         self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
         self._schema = _schema_for(self._table, ranges, missing)
         self._columns = _selection(self._table, self._schema)
@@ -83,6 +94,19 @@ class Features:
 
         The factors by which rows were shortened are written into `factors` if it is given.
         """
+        if self.n_rows * self.n_features > KEPT_ENTRIES:
+            return self._filled(start, stop, out, factors)
+        if self._kept is None:
+            kept = np.empty((self.n_rows, self.n_features)), np.ones(self.n_rows)
+            self._kept = _Kept(*kept, self._filled(0, self.n_rows, *kept))
+        # Copied: whoever reads a block may change it.
+        np.copyto(out, self._kept.rows[start:stop])
+        if factors is not None:
+            np.copyto(factors, self._kept.factors[start:stop])
+        return self._kept.valid[start:stop].copy()
+
+    def _filled(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None) -> Mask:
+        """Read, prepare and clip rows `start` to `stop`."""
         valid = np.ones(stop - start, dtype=np.bool_)
         for rows in self._strips(stop - start):
             some = None if factors is None else factors[rows]
@@ -114,7 +138,7 @@ class Features:
     def emptied(self) -> Features:
         """Return the same columns with no row that is valid."""
         empty = copy.copy(self)
-        empty.n_rows = 0
+        empty.n_rows, empty._kept = 0, None
         return empty
 
     def _fill_strip(

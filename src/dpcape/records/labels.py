@@ -74,7 +74,7 @@ class Codes:
         labels = _checked_classes(classes)
         lenient = invalid == "zero"
         values = vector(data, subject="y", n_rows=n_rows, lenient=lenient)
-        missing = np.array([is_missing(value) for value in values.tolist()], dtype=np.bool_)
+        missing = _are_missing(values)
         if missing.any() and not lenient:
             check_finite(np.array([np.nan]), subject="y")
         if missing.any():
@@ -100,6 +100,16 @@ class Codes:
         """Tell which labels `start` to `stop` are in the public list."""
         valid: npt.NDArray[np.bool_] = self._codes[start:stop] >= 0
         return valid
+
+
+def _are_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which labels are missing."""
+    if values.dtype.kind == "f":
+        found: npt.NDArray[np.bool_] = np.isnan(values)
+        return found
+    if values.dtype.kind in "biuUS":
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.array([is_missing(value) for value in values.tolist()], dtype=np.bool_)
 
 
 def _kind_of(labels: tuple[Any, ...]) -> str | msgspec.UnsetType:

@@ -162,6 +162,10 @@ class Column:
         where: dict[object, int] = {level: code for code, level in enumerate(levels)}
         if self.missing is not None:
             where[None] = where[self.missing]
+        if values.dtype.kind in "biuf" and all(map(_is_exact, levels)) and not np.isnan(values).any():
+            return np.maximum(_codes_of_numbers(values, [float(level) for level in levels], _ABSENT), _ABSENT)
+        if values.dtype.kind == "U" and text:
+            return np.fromiter((where.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
         entries = values.tolist()
         if not lenient and any(_is_other_type(value, text) for value in entries):
             raise InvalidParameter(
@@ -290,6 +294,11 @@ def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt
     found = np.where(ordered[at] == numbers, order[at], _UNLISTED)
     codes: npt.NDArray[np.intp] = np.where(np.isnan(numbers), absent, found).astype(np.intp)
     return codes
+
+
+def _is_exact(level: Level) -> bool:
+    """Tell whether no other number becomes the same float as a level."""
+    return isinstance(level, bool | int | float | np.integer | np.floating | np.bool_) and abs(level) < 2**53
 
 
 def _lenient_numbers(values: AnyArray) -> AnyArray:

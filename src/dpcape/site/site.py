@@ -345,7 +345,9 @@ class _Guarded:
         return plan
 
     def size(self, request: Request) -> int:
-        return self._statistic(request).released_size
+        begun = self._begun.get(request.release)
+        statistic = self._statistic(request) if begun is None or begun[0] != request else begun[2]
+        return statistic.released_size
 
     def steps(self, request: Request) -> IntArray:
         plan = self.begin(request)
