@@ -223,12 +223,12 @@ class _Problem:
     ) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends along directions: the hull of both ellipsoids, if both are bounded."""
         squared = quantiles[..., np.newaxis] ** 2
-        unbounded = (unshifted <= 0).any() | (unshifted**2 <= 2 * squared * self.noise).any(axis=-1)
+        unbounded = np.asarray((unshifted <= 0).any() | (unshifted**2 <= 2 * squared * self.noise).any(axis=-1))
         along, ends = directions @ self.vectors, []
         for theta, k in self._forms:
             # Multiplied by the noise, which may be zero.
             curvature = self.values**2 - theta * squared * self.noise
-            unbounded |= (curvature <= 0).any(axis=-1)
+            unbounded = unbounded | np.asarray((curvature <= 0).any(axis=-1))
             curvature = np.where(curvature <= 0, 1.0, curvature)
             centre = (self.values * self.turned / curvature) @ along.T
             room = squared * (theta * np.sum(self.turned**2 / curvature, axis=-1, keepdims=True) + k)
