@@ -99,7 +99,7 @@ class Features:
         if self._kept is None:
             kept = np.empty((self.n_rows, self.n_features)), np.ones(self.n_rows)
             self._kept = _Kept(*kept, self._filled(0, self.n_rows, *kept))
-        # Copied: whoever reads a block may change it.
+        # Copied: a statistic that reads a block may change it.
         np.copyto(out, self._kept.rows[start:stop])
         if factors is not None:
             np.copyto(factors, self._kept.factors[start:stop])
