@@ -113,6 +113,8 @@ STUDIES: list[tuple[str, str, str]] = [
     ("cox", 'columns = ["age", "sex"]\nhorizon = 800', TABLE),
     ("cox", 'columns = ["dead"]', TABLE),
     ("heterogeneity", 'site = "sex"\ncolumns = ["age"]', TABLE),
+    ("pca", 'n_components = 2\nadjust = "site"', ROWS),
+    ("cca", 'n_components = 1\nadjust = "site"', VIEWS),
     ("harmonise", 'site = "sex"\ncolumns = ["age"]\nscale = false', TABLE),
 ]
 PROTOCOLS = {

@@ -39,6 +39,8 @@ def _studies() -> list[Study]:
         variant = "group-contrast" if width == 1 else "mass-univariate"
         add(variant, [width], [1.0], n_sites=sites, n_covariates=covariates)
     add("centred-pca", [12], [3.0], n_components=3)
+    add("site-adjusted-pca", [12], [3.0], n_components=3)
+    add("site-adjusted-cca", [3, 9], [1.0, 2.5], n_components=1)
     for widths, bounds in (([60, 40], [1.0, 1.0]), ([3, 9], [1.0, 2.5]), ([1, 2], [0.1, 7.0])):
         add("cca", widths, bounds, n_components=1)
         add("centred-cca", widths, bounds, n_components=1)

@@ -63,6 +63,13 @@ def _joint(x: Vector) -> Vector:
     return np.concatenate([x.mean(axis=0), _second(x)])
 
 
+def by_site(x: Vector, n_sites: int = 3) -> Vector:
+    """Return what the first of some sites contributes: its share and sums, nothing of the others, and the moment."""
+    sums = np.zeros((n_sites, x.shape[1]))
+    sums[0] = x.mean(axis=0)
+    return np.concatenate([np.eye(n_sites)[0], sums.ravel(), _second(x)])
+
+
 def _ranged(parameters: Vector) -> Any:
     # Public ranges, and a bound that clips: rows are at most sqrt(3) long before.
     return rows(parameters, bound=0.8, ranges=[(-1.0, 1.0)] * 3)
@@ -117,6 +124,16 @@ CASES = [
     Case("second_moment", "two-views", 4, _views, expected=lambda p: _second(_viewed(p))),
     Case("second_moment", "labelled", 3, _labelled, expected=lambda p: _second(_clipped(p, 1.0))),
     Case("second_moment", "time-points", 2, _time_points, expected=lambda p: _second(_clipped(p, 1.0))),
+    Case(
+        "site_centred_moments",
+        "three-sites",
+        3,
+        _rows(2.5),
+        {"n_sites": 3},
+        expected=lambda p: by_site(_clipped(p, 2.5)),
+    ),
+    Case("site_centred_moments", "one-column", 1, _rows(0.3), {"n_sites": 2}, reaches=0.6),
+    Case("site_centred_moments", "two-views", 4, _views, {"n_sites": 3}, expected=lambda p: by_site(_viewed(p))),
     Case("centred_moments", "two-views", 4, _views, {"mean_weight": 0.5}, expected=lambda p: _joint(_viewed(p))),
     Case(
         "clipped_means",

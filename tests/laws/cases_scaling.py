@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcape import rows, views
 
-from .cases_moments import _clipped, _clipped_means, _first, _joint, _second, _single_views
+from .cases_moments import _clipped, _clipped_means, _first, _joint, _second, _single_views, by_site
 from .statistic_case import Case
 
 Vector = NDArray[np.float64]
@@ -158,6 +158,25 @@ CASES = [
         _rows,
         {**_ONE, "mean_weight": 0.5},
         expected=lambda p: _joint(_seen(p)),
+    ),
+    Case(
+        "scaled_site_centred_moments",
+        "rows",
+        3,
+        _rows,
+        {**_ONE, "n_sites": 3},
+        expected=lambda p: by_site(_seen(p)),
+    ),
+    # Two views reach a little less than one row of the same length.
+    Case("scaled_site_centred_moments", "views", 4, _views, {**_TWO, "n_sites": 2}, reaches=0.99),
+    Case(
+        "scaled_site_centred_moments",
+        "hostile",
+        3,
+        _rows,
+        # Whatever an aggregator sends: the same diameter.
+        {"centre": np.full(3, 1e300), "scale": np.full(3, 1e-300), "radius": np.zeros(1), "n_sites": 3},
+        reaches=0.0,
     ),
     Case("scaled_cluster_sums", "rows", 3, _rows, {**_ONE, "centres": _CENTRES}, expected=_members),
 ]

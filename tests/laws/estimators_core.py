@@ -104,6 +104,16 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _many_rows,
         {"components_": 1e-1, "explained_variance_": 2e-2, "mean_": 1e-2},
     ),
+    "PCA-adjusted": (
+        lambda e, d: PCA(2, epsilon=e, delta=d, adjust="site"),
+        _rows,
+        {"components_": 1e-1, "explained_variance_": 1e-2, "mean_": 1e-2, "site_means_": 5e-2},
+    ),
+    "PCA-adjusted-recentred": (
+        lambda e, d: PCA(2, epsilon=e, delta=d, adjust="site"),
+        _many_rows,
+        {"components_": 1e-1, "explained_variance_": 2e-2, "mean_": 1e-2, "site_means_": 5e-2},
+    ),
     "PCA-wide": (
         lambda e, d: PCA(2, epsilon=e, delta=d, basis=Cosines(np.ones(4), [3])),
         _rows,
@@ -152,6 +162,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _many_views,
         {"correlations_": 1e-1},
     ),
+    "CCA-adjusted": (lambda e, d: CCA(1, epsilon=e, delta=d, adjust="site"), _many_views, {"correlations_": 1e-1}),
     "PLS": (lambda e, d: PLS(1, epsilon=e, delta=d), _many_views, {"covariances_": 1e-1}),
     "PLS-uncentred": (lambda e, d: PLS(1, epsilon=e, delta=d, center=False), _views, {"covariances_": 1e-1}),
     "PLS-scaled": (lambda e, d: PLS(1, epsilon=e, delta=d, scale="private"), _many_views, {"covariances_": 1e-1}),

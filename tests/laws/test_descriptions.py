@@ -109,7 +109,7 @@ def _facts(kind: str) -> PublicFacts:
 def test_records_of_another_kind_are_refused_with_what_to_build(analysis: Analysis) -> None:
     given = {parameter.name: 1 for parameter in analysis.parameters if parameter.default is REQUIRED}
     for kind in {"rows", "views", "documents"} - set(analysis.kinds):
-        public = analysis.public(given, public_facts(_facts(kind), 100))
+        public = analysis.public(given, public_facts(_facts(kind), 100, 3))
         with pytest.raises(InvalidParameter, match=r"Build them with \w+\("):
             analysis.check(public)
 
@@ -117,7 +117,7 @@ def test_records_of_another_kind_are_refused_with_what_to_build(analysis: Analys
 @pytest.mark.parametrize("analysis", OWN, ids=NAMES)
 def test_whole_numbers_outside_their_range_are_refused(analysis: Analysis) -> None:
     given = {parameter.name: 2 for parameter in analysis.parameters if parameter.default is REQUIRED}
-    public = analysis.public(given, public_facts(_facts(analysis.records), 100))
+    public = analysis.public(given, public_facts(_facts(analysis.records), 100, 3))
     for parameter in analysis.parameters:
         if parameter.kind != WHOLE:
             continue
@@ -138,7 +138,7 @@ def test_shares_must_not_depend_on_noise() -> None:
         yield Release("second_moment", numbers, 0.25 if noise > 0.5 else 0.5)
 
     lying = Analysis("lying", "x:X", "", frozenset({"rows"}), "rows", (), schedule)
-    public = lying.public({}, public_facts(_facts("rows"), 10))
+    public = lying.public({}, public_facts(_facts("rows"), 10, 3))
     with pytest.raises(AssertionError, match="must not depend on noise"):
         lying.steps(public, lambda shares, number, release: 0.1)
 
@@ -150,7 +150,7 @@ def test_noise_is_not_given_where_it_was_not_asked_for() -> None:
         yield Refusal(False, "never")
 
     quiet = Analysis("quiet", "x:X", "", frozenset({"rows"}), "rows", (), schedule)
-    assert quiet.shares(quiet.public({}, public_facts(_facts("rows"), 10))) == (0.5,)
+    assert quiet.shares(quiet.public({}, public_facts(_facts("rows"), 10, 3))) == (0.5,)
 
 
 def test_an_analysis_from_elsewhere_is_conditional_and_loaded_only_where_it_is_allowed(

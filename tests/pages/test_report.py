@@ -117,6 +117,13 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         ("Strength of the components", "Components"),
         3,
     ),
+    "adjusted": (
+        "pca",
+        'n_components = 3\nadjust = "site"',
+        ROWS,
+        ("Strength of the components", "Components"),
+        3,
+    ),
     "correlation": ("correlation", "", ROWS, ("Correlations",), 2),
     "related": ("correlation", 'columns = ["weight", "height", "arm"]', COHORT, ("Correlations",), 2),
     "cca": (
@@ -304,7 +311,7 @@ def test_every_kind_has_its_page(label: str, tmp_path: Path) -> None:
     assert data["analysis"] == KINDS[label][0].replace("_", "-")
     assert data["participants"].keys() == {"lima", "lyon", "oslo"}
     assert len(data["releases"]) == len(model.releases_)
-    assert data["result"].keys() == set(model._fitted)
+    assert data["result"].keys() == {name for name in model._fitted if hasattr(model, name)}
     assert not plt.get_fignums()
     check_files_people_open(run)
     # Rebuilt from the folder, by the command, byte for byte.

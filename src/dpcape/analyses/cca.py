@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER, WIDE_NOTE
+from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, CENTER, OF_MEANS, WIDE_NOTE
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.scaling import SCALE, ScalingPlan, scaling, standardising
 from dpcape.analyses.wide import (
@@ -22,8 +22,8 @@ from dpcape.formula import Number, minimum, negation, sqrt
 
 _REASON = (
     "one second moment of views divided by their bounds, sensitivity sqrt(8) / N; if centred or scaled, mean, scale "
-    "and radius first, then mean and moment of the standardised views jointly; in public bases the same, and maps of "
-    "what they leave out, sensitivity 2 / N in units of their clip radii"
+    "and radius first, then mean, or means by site, and moment of the standardised views jointly; in public bases the "
+    "same, and maps of what they leave out, sensitivity 2 / N in units of their clip radii"
 )
 _NO_SCALES = (
     "scale must be None with a basis, because noise would hide the deviations of so many columns; got 'private'. Use "
@@ -43,13 +43,22 @@ def moments_of_views(p: Public) -> Steps:
 
 def centred_moments_of_views(p: Public) -> Steps:
     """Yield the releases of the mean and second moment of views that are recentred, or standardised, privately."""
+    yield from _after_scaling(p, "scaled_centred_moments", _numbers(p))
+
+
+def _after_scaling(p: Public, statistic: str, numbers: dict[str, Number | None]) -> Steps:
     plan = yield from standardising(p) if p.scale == "private" else scaling(p, wanted=True, keep_units=True)
-    yield Release("scaled_centred_moments", _numbers(p), plan.left)
+    yield Release(statistic, numbers, plan.left)
 
 
 def _schedule(p: Public) -> Steps:
     in_bases = views_in_bases(p)
     yield from refused_maps(p, in_bases)
+    if p.adjust == "site":
+        yield Refusal(in_bases.wide, ADJUSTED)
+        numbers = {"n_features": p.n_features, "bound": sqrt(p.n_views), "n_sites": p.n_participants}
+        yield from _after_scaling(p, "scaled_site_centred_moments", numbers)
+        return
     if in_bases.wide is False:
         yield from moments_of_views(p)
         return
@@ -93,6 +102,7 @@ CCA = Analysis(
         SCALE,
         VIEW_BASES,
         MAPS,
+        ADJUST,
     ),
     facts=(N_X_BASIS, N_Y_BASIS),
     derived=view_basis_columns,
@@ -105,6 +115,13 @@ CCA = Analysis(
             "Canonical correlations, scaled privately",
             ("n_components",),
             {"center": True, "scale": "private"},
+        ),
+        Variant(
+            "site-adjusted-cca",
+            "Canonical correlations within sites",
+            ("n_components",),
+            {"center": True, "scale": None, "adjust": "site"},
+            note=OF_MEANS,
         ),
         Variant(
             "wide-cca",
@@ -127,6 +144,7 @@ CCA = Analysis(
     audit=(
         AuditCase("cca", {"n_components": 1}, "views", 4),
         AuditCase("centred-cca", {"n_components": 1, "center": True}, "views", 4),
+        AuditCase("site-adjusted-cca", {"n_components": 1, "adjust": "site"}, "views", 4),
         AuditCase("scaled-cca", {"n_components": 1, "scale": "private"}, "views", 4),
         AuditCase("wide-cca", {"n_components": 1, "basis": _SMALL, "maps": True}, "views", 4),
     ),

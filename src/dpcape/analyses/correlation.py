@@ -55,7 +55,7 @@ def public_rows(p: Public) -> Public:
     if p.kind != TABLE:
         return p
     rows = RowColumns(p.facts, correlated_columns(p.facts, p.columns)).facts
-    return Public({"scale": p.scale, **public_facts(rows, p.n_records)}, mu=lambda: p.mu)
+    return Public({"scale": p.scale, **public_facts(rows, p.n_records, p.n_participants)}, mu=lambda: p.mu)
 
 
 def _schedule(p: Public) -> Steps:

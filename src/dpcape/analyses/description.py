@@ -74,8 +74,8 @@ class Public:
         return self.__dict__[name]
 
 
-def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
-    """Return the public facts that a schedule may use, for ``n_records`` records over all sites."""
+def public_facts(facts: PublicFacts, n_records: int, n_participants: int) -> dict[str, object]:
+    """Return the public facts that a schedule may use, for ``n_records`` records at ``n_participants`` sites."""
     return {
         "facts": facts,
         "kind": facts.kind,
@@ -89,6 +89,7 @@ def public_facts(facts: PublicFacts, n_records: int) -> dict[str, object]:
         "n_classes": None if facts.classes is None else len(facts.classes),
         "n_records": n_records,
         "single": facts.is_single,
+        "n_participants": n_participants,
     }
 
 

@@ -76,6 +76,7 @@ class PublicNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     given: dict[str, PlainValue]
     facts: PublicFacts
     n_records: int
+    n_participants: int
     mu: float
     total_mu: float
     noise: list[float]
@@ -157,6 +158,7 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
                 given=given,
                 facts=public.facts,
                 n_records=public.n_records,
+                n_participants=public.n_participants,
                 mu=public.mu,
                 total_mu=public.total_mu,
                 noise=noise,
@@ -205,7 +207,7 @@ def _read_release(plain: PlainRelease) -> Release:
 
 def plain_outline(analysis: Analysis, numbers: PublicNumbers) -> PlainOutline:
     """Return the releases of a loaded analysis as data; this runs its code."""
-    known = public_facts(numbers.facts, numbers.n_records)
+    known = public_facts(numbers.facts, numbers.n_records, numbers.n_participants)
     public = analysis.public(numbers.given, known, mu=lambda: numbers.mu, total_mu=lambda: numbers.total_mu)
     analysis.check(public)
     steps: list[list[PlainRelease]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
+from dpcape.analyses.parameters import CHOICE, FLAG, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling
 from dpcape.analyses.wide import (
@@ -16,14 +16,17 @@ from dpcape.analyses.wide import (
     refused_maps,
     rows_in_basis,
 )
-from dpcape.formula import negation
+from dpcape.formula import both, negation
 
 CENTER = Parameter("center", FLAG, False)
+ADJUST = Parameter("adjust", CHOICE, None, optional=True, words=("site",))
+"""Whether the mean of its site is subtracted from every row ("site") or that of all rows, or none (None)."""
+OF_MEANS = "The noise of the sites' means is not part of the expected error."
 ANALYZE_GAUSS = "Dwork et al. 2014 (Analyze Gauss)"
 ONE_MOMENT = (
     "one second moment, sensitivity sqrt(2) B^2 / N; if centred, mean and radius first, then mean and moment of the "
-    "recentred rows jointly; in a public basis the same, and maps of what it leaves out, sensitivity 2 / N in units of "
-    "their clip radii"
+    "recentred rows jointly, or means by site and moment; in a public basis the same, and maps of what it leaves out, "
+    "sensitivity 2 / N in units of their clip radii"
 )
 
 
@@ -32,6 +35,8 @@ _ALREADY = (
     "Leave clip out."
 )
 
+ADJUSTED = "basis must be left out with adjust='site'; got a basis. Harmonise the records first, or leave adjust out."
+"""Why means of sites are not subtracted in a basis."""
 WIDE_NOTE = "The expected error is about what the basis contains; what it leaves out is not part of it."
 # A basis of one of three columns, for the audit.
 _SMALL = ["cosines", [3], [1]]
@@ -40,7 +45,9 @@ _SMALL = ["cosines", [3], [1]]
 def _schedule(p: Public) -> Steps:
     in_basis = rows_in_basis(p)
     yield from refused_maps(p, in_basis)
-    if p.center:
+    adjusted = p.adjust == "site"
+    yield Refusal(both(adjusted, in_basis.wide), ADJUSTED)
+    if p.center or adjusted:
         yield Refusal(p.clip is not None, _ALREADY)
         # Two views would be divided by a radius each, which changes their relative units.
         asked = p.kind != "views"
@@ -50,6 +57,9 @@ def _schedule(p: Public) -> Steps:
         plan = yield from clipping(p)
     whole = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
     plain = "centred_moments" if p.center else "second_moment"
+    if adjusted:
+        plain = "site_centred_moments"
+        whole = {"n_features": p.n_features, "bound": plan.bound, "n_sites": p.n_participants}
     yield from only(scaled_release(plan, plain, whole), negation(in_basis.wide))
     moments = "centred_basis_moments" if p.center else "basis_moments"
     yield from map_releases(p, in_basis, plan, moments, plan.used if asked else True)
@@ -76,6 +86,7 @@ PCA = Analysis(
         CLIP,
         BASIS,
         MAPS,
+        ADJUST,
     ),
     facts=(N_BASIS,),
     derived=basis_columns,
@@ -83,6 +94,13 @@ PCA = Analysis(
     variants=(
         Variant("pca", "Principal components", ("n_components",), {"center": False}),
         Variant("centred-pca", "Principal components, centred", ("n_components",), {"center": True}),
+        Variant(
+            "site-adjusted-pca",
+            "Principal components within sites",
+            ("n_components",),
+            {"center": True, "adjust": "site"},
+            note=OF_MEANS,
+        ),
         Variant(
             "wide-pca",
             "Principal components of wide rows, in a public basis",
@@ -104,6 +122,7 @@ PCA = Analysis(
     audit=(
         AuditCase("pca", {"n_components": 1}, "rows", 3),
         AuditCase("centred-pca", {"n_components": 1, "center": True}, "rows", 3),
+        AuditCase("site-adjusted-pca", {"n_components": 1, "adjust": "site"}, "rows", 3),
         AuditCase("clipped-pca", {"n_components": 1, "clip": (0.9, 0.05)}, "rows", 3),
         AuditCase("wide-pca", {"n_components": 1, "basis": _SMALL, "maps": True}, "rows", 3),
     ),

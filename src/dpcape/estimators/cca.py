@@ -59,6 +59,10 @@ class CCA(TwoViewEstimator):
     maps : bool
         Whether what the bases leave out is released too, as one map of loadings per pair at full resolution. If noise
         would hide the maps, judging from public numbers, the whole allowance goes to the bases.
+    adjust : str or None
+        With "site" covariances are those within sites: of rows minus the mean of their site, so that sites which differ
+        in both views as a whole, by their scanner for instance, give no correlation. Implies ``center``. Noisy means of
+        each site are then part of the result. None leaves differences between sites in.
 
     Attributes
     ----------
@@ -87,6 +91,11 @@ class CCA(TwoViewEstimator):
         Number of the first columns of each basis that are used, chosen afterwards; without a basis, all columns.
     left_out_ : array of shape (2,)
         Mean squared length of what the basis leaves of each view; 0 without a basis.
+    sites_ : array of str
+        Names of the sites; only with ``adjust``.
+    site_means_ : array of shape (n_sites, columns of both views)
+        Means of the sites, moved towards that of all as far as noise explains their distance from it; only with
+        ``adjust``.
 
     Privacy
     -------
@@ -98,7 +107,8 @@ class CCA(TwoViewEstimator):
     floored at 1.5 times the operator norm of its noise: post-processing. With a basis a view is replaced by its
     coordinates in these releases, and the energy of what is left of each view is part of them at no cost. With ``maps``
     one more: what the bases leave of a row, clipped to 1, times the variates of each view, clipped to 1 (diameter 2).
-    All of these hold for any bases, weights and scales.
+    With ``adjust`` the last release has the number and sum of each site's rows in a place of its own (diameter 3.54):
+    noisy totals of each site are visible, under every protocol. All of these hold for any bases, weights and scales.
 
     Edge cases
     ----------
@@ -140,6 +150,8 @@ class CCA(TwoViewEstimator):
         "y_loadings_",
         "n_kept_",
         "left_out_",
+        "sites_",
+        "site_means_",
     )
 
     def __init__(
@@ -152,6 +164,7 @@ class CCA(TwoViewEstimator):
         scale: str | None = None,
         basis: Sequence[Basis | ArrayLike | None] | None = None,
         maps: bool = False,
+        adjust: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -160,6 +173,7 @@ class CCA(TwoViewEstimator):
         self.scale = scale
         self.basis = basis
         self.maps = maps
+        self.adjust = adjust
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         if self.basis is not None:
@@ -175,7 +189,8 @@ class CCA(TwoViewEstimator):
         units = np.split(scaling.units[:, np.newaxis], [widths[0]])
         self.x_weights_, self.y_weights_ = (mine / unit for mine, unit in zip(weights, units, strict=True))
         self.x_loadings_, self.y_loadings_ = (mine * unit for mine, unit in zip(own, units, strict=True))
-        self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
+        centre = mean if self._within is None else self._within.mean
+        self.x_mean_, self.y_mean_ = np.split(scaling.rows(centre), [widths[0]])
         self.n_kept_, self.left_out_ = np.array(widths), np.zeros(2)
 
     def _fit_wide(self, federation: Federation, private: Allowance, basis: SideBySide) -> None:
@@ -204,8 +219,8 @@ class CCA(TwoViewEstimator):
         self, covariance: FloatArray, widths: tuple[int, int], noise: MomentNoise
     ) -> tuple[FloatArray, FloatArray]:
         """Return the weights of the pairs of a released covariance of two views; set correlations and tests."""
-        self.noise_scale_ = noise.scale
-        spectra = spectra_of(covariance, widths, noise.scale)
+        self.noise_scale_ = noise.total_scale
+        spectra = spectra_of(covariance, widths, self.noise_scale_)
         whitened = whitened_cross(covariance, spectra)
         unrelated = correlation_draws(spectra, noise)
         self.noise_level_ = correlation_of_noise(unrelated)

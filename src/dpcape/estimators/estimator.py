@@ -164,7 +164,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         """Return the public numbers that determine the releases: parameters, facts, sizes and mu."""
         assert self.analysis is not None
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
-        known = public_facts(federation.facts, federation.n_records)
+        known = public_facts(federation.facts, federation.n_records, len(federation.sites))
         mu = partial(self._mu, federation)
         return self.analysis.public(own, known, mu=mu, total_mu=lambda: mu() / self._noise_ratio(federation))
 

@@ -12,27 +12,31 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import deviations_found, lengths_found
 from dpcape.arrays import FloatArray
-from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.row_source import RowSource
 from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, warn_of_no_scaling
 from dpcape.estimators.scores import ScoringEstimator
+from dpcape.estimators.site_adjusted import SiteAdjusted
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.scaling import Scaling
+from dpcape.postprocessing.site_centring import WithinSites
 from dpcape.statistics.moments import MEAN_WEIGHT
 
 
-class MultiviewEstimator(FederatedEstimator):
+class MultiviewEstimator(SiteAdjusted):
     """Base class of estimators that release the stacked second moment of views, each divided by its bound."""
 
     center: bool
     scale: str | None
+    # What was released last, if means of sites were subtracted.
+    _within: WithinSites | None = None
     # Share of the recentred rows of a view that are not clipped.
     _quantile: ClassVar[float] = 0.9
 
     @property
     def _is_centred(self) -> bool:
-        return self.center or self.scale == "private"
+        return self.center or self.scale == "private" or self.adjust is not None
 
     def _public_rows(self, federation: Federation) -> Public:
         """Return the public numbers of the rows whose moments are released."""
@@ -40,6 +44,8 @@ class MultiviewEstimator(FederatedEstimator):
 
     def _scaling(self, federation: Federation, private: Allowance, source: RowSource | None = None) -> Scaling:
         """Return how views are standardised: by their bounds, or by what is released for it."""
+        # Of an earlier fit, which may have been adjusted for sites.
+        self._within = None
         source = source or RowSource(federation.facts)
         scaling = by_bounds(source.facts)
         if not self._is_centred:
@@ -58,12 +64,20 @@ class MultiviewEstimator(FederatedEstimator):
     def _moments(
         self, federation: Federation, private: Allowance, source: RowSource | None = None
     ) -> tuple[Scaling, FloatArray, FloatArray]:
-        """Return how views were standardised, and the mean and second moment of the standardised views."""
+        """Return how views were standardised, and the mean and second moment of the standardised views.
+
+        Where they are adjusted for sites, the mean is zero and the moment is the covariance within sites.
+        """
         source = source or RowSource(federation.facts)
         scaling = self._scaling(federation, private, source)
         if not self._is_centred:
             moment = source.mean(private, "scaled_second_moment", **scaling.arrays)
             return scaling, np.zeros(source.facts.n_features), moment
+        if self.adjust is not None:
+            length = math.sqrt(len(federation.facts.widths))
+            self._within = self._released_within(federation, private, scaling, length)
+            self.site_means_ = scaling.rows(self._within.site_means)
+            return scaling, np.zeros(federation.n_features), self._within.covariance
         mean, moment = source.mean(private, "scaled_centred_moments", **scaling.arrays, mean_weight=MEAN_WEIGHT)
         return scaling, mean, moment
 
@@ -79,9 +93,10 @@ class MultiviewEstimator(FederatedEstimator):
         length = MEAN_WEIGHT * math.sqrt(len(source.facts.widths))
         return MomentNoise(
             scale=scale,
-            mean_scale=scale / length if self._is_centred else 0.0,
+            mean_scale=scale / length if self._is_centred and self.adjust is None else 0.0,
             mean=mean,
             record_share=effective_share(federation, release.survivors) / divisor,
+            sites=None if self._within is None else self._within.noise,
         )
 
 
@@ -106,18 +121,31 @@ class TwoViewEstimator(ScoringEstimator, MultiviewEstimator):
         return weights.T[len(self.x_weights_) :]
 
     @overload
-    def transform(self, X: ArrayLike, Y: None = None) -> FloatArray: ...
+    def transform(self, X: ArrayLike, Y: None = None, *, site: str | None = None) -> FloatArray: ...
 
     @overload
-    def transform(self, X: ArrayLike, Y: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
+    def transform(self, X: ArrayLike, Y: ArrayLike, *, site: str | None = None) -> tuple[FloatArray, FloatArray]: ...
 
-    def transform(self, X: ArrayLike, Y: ArrayLike | None = None) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the scores of X; with Y, those of both views as a pair. Rows are prepared as sites prepare theirs."""
+    def transform(
+        self, X: ArrayLike, Y: ArrayLike | None = None, *, site: str | None = None
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the scores of X; with Y, those of both views as a pair. Rows are prepared as sites prepare theirs.
+
+        Parameters
+        ----------
+        X, Y : array_like
+            Rows of the first view, and of the second.
+        site : str or None
+            Site that the rows are from, whose mean is subtracted instead of that of all; only where the model was
+            adjusted for sites.
+        """
         check_is_fitted(self, "guarantee_")
+        centre = self._centre_of(site, np.concatenate([self.x_mean_, self.y_mean_]))
+        x_centre, y_centre = np.split(centre, [len(self.x_weights_)])
         x_rows = self._checked_rows(X, len(self.x_weights_))
-        x_scores: FloatArray = (x_rows - self.x_mean_) @ self.x_weights_
+        x_scores: FloatArray = (x_rows - x_centre) @ self.x_weights_
         if Y is None:
             return x_scores
         y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
-        y_scores: FloatArray = (y_rows - self.y_mean_) @ self.y_weights_
+        y_scores: FloatArray = (y_rows - y_centre) @ self.y_weights_
         return x_scores, y_scores

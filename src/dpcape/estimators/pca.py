@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,9 +17,11 @@ from dpcape.analyses.scaling import Quantile
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.expected_error import ExpectedError, checked_spectrum, energy_bounds
 from dpcape.estimators.renamed import renamed_attribute
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.estimators.scores import ScoringEstimator
+from dpcape.estimators.site_adjusted import SiteAdjusted
 from dpcape.estimators.wide_moments import maps_of_rows_or_warned, released_moments, with_maps
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
@@ -29,10 +30,11 @@ from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.privacy.calibration import plan_release
-from dpcape.statistics import centred_moments, second_moment
+from dpcape.statistics import build, centred_moments, second_moment
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.moments import MEAN_WEIGHT
+from dpcape.statistics.statistic import AnyStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 _QUANTILE = 0.98
 
 
-class PCA(ScoringEstimator):
+class PCA(SiteAdjusted, ScoringEstimator):
     """Principal component analysis of the rows of all sites.
 
     Parameters
@@ -65,6 +67,10 @@ class PCA(ScoringEstimator):
     maps : bool
         Whether what the basis leaves out is released too, as one map per component at full resolution. If noise would
         hide the maps, judging from public numbers, the whole allowance goes to the basis.
+    adjust : str or None
+        With "site" the covariance is that within sites: of rows minus the mean of their site, so that sites which
+        differ as a whole, by their scanner for instance, give no components. Implies ``center``. Noisy means of each
+        site are then part of the result. None leaves differences between sites in.
 
     Attributes
     ----------
@@ -93,6 +99,11 @@ class PCA(ScoringEstimator):
         Mean squared length of what the basis leaves of the rows; 0 without a basis.
     radius_ : float
         Length to which rows (minus the mean, if centred) were clipped; the bound if none was released.
+    sites_ : array of str
+        Names of the sites; only with ``adjust``.
+    site_means_ : array of shape (n_sites, n_features)
+        Means of the sites, moved towards that of all as far as noise explains their distance from it; only with
+        ``adjust``.
 
     Privacy
     -------
@@ -103,7 +114,9 @@ class PCA(ScoringEstimator):
     With so few records that no radius can be found, one: jointly (B x / 2, x x') (diameter 1.59 B^2). With a basis x is
     replaced by its coordinates in these releases, and the energy of what is left is part of them at no cost. With
     ``maps`` one more: what the basis leaves of a row times scores of the row, both clipped to 1 (diameter 2). All of
-    these hold for any basis, scores and scale. Everything else is post-processing.
+    these hold for any basis, scores and scale. With ``adjust`` the last release has the number and sum of each site's
+    rows in a place of its own (diameter 1.77, or 1.77 B^2 without a radius): noisy totals of each site are visible,
+    under every protocol. Everything else is post-processing.
 
     Notes
     -----
@@ -148,6 +161,8 @@ class PCA(ScoringEstimator):
         "radius_",
         "n_kept_",
         "left_out_",
+        "sites_",
+        "site_means_",
     )
 
     _renamed: ClassVar[Mapping[str, str]] = {"explained_": "explained_variance_"}
@@ -163,6 +178,7 @@ class PCA(ScoringEstimator):
         clip: Quantile | None = None,
         basis: Basis | ArrayLike | None = None,
         maps: bool = False,
+        adjust: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -171,13 +187,18 @@ class PCA(ScoringEstimator):
         self.clip = clip
         self.basis = basis
         self.maps = maps
+        self.adjust = adjust
+
+    @property
+    def _is_centred(self) -> bool:
+        return self.center or self.adjust is not None
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         if self.basis is not None:
             self._fit_wide(federation, private, as_basis(self.basis))
             return
         covariance, noise, share_scale = self._covariance(federation, private)
-        self.noise_norm_, self.noise_scale_ = noise_norm(noise.scale, federation.n_features), noise.scale
+        self.noise_norm_, self.noise_scale_ = noise_norm(noise.total_scale, federation.n_features), noise.total_scale
         wanted = check_components(self.n_components, federation.n_features)
         values, vectors = all_eigen(covariance)
         found = component_p_values(values, vectors, noise, wanted or federation.n_features)
@@ -225,6 +246,8 @@ class PCA(ScoringEstimator):
         self.radius_ = math.hypot(*facts.bounds) if found is None else float(found.radius[0])
         unit = 1.0 if found is None else self.radius_
         self.mean_ = np.zeros(federation.n_features)
+        if self.adjust is not None:
+            return self._within_sites(federation, private, found)
         if self.center:
             statistic = scaled(facts, found, "centred_moments", mean_weight=MEAN_WEIGHT)
             mean, moment = private.mean(statistic)
@@ -242,20 +265,45 @@ class PCA(ScoringEstimator):
         )
         return (moment - np.outer(mean, mean)) * unit**2, noise, private.counted.scale
 
+    def _within_sites(
+        self, federation: Federation, private: Allowance, found: Scaling | None
+    ) -> tuple[FloatArray, MomentNoise, float]:
+        unit, bound = (1.0, self.radius_) if found is None else (self.radius_, 1.0)
+        within = self._released_within(federation, private, found, bound)
+        self.mean_ = within.mean if found is None else found.rows(within.mean)
+        self.site_means_ = within.site_means if found is None else found.rows(within.site_means)
+        release = private.releases[-1]
+        noise = MomentNoise(
+            scale=release.scale / private.counted.divisor * unit**2,
+            mean_scale=0.0,
+            mean=np.zeros(federation.n_features),
+            record_share=effective_share(federation, release.survivors) / private.counted.divisor,
+            sites=within.noise.scaled(unit),
+        )
+        return within.covariance * unit**2, noise, private.counted.scale
+
     def _scaling(self, federation: Federation, private: Allowance) -> Scaling | None:
         """Release mean and radius if rows are recentred, or the radius if they are clipped to a quantile."""
         public = self.public(federation)
-        if not self.center:
+        if not self._is_centred:
             return clipped_or_warned(federation, private, public)
         # The rows of two views would be divided by a radius each, which changes their relative units.
         if federation.facts.kind == "views" or not recentred_or_warned(public):
             return None
         return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
 
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Return the scores of new rows on the components: a table in original units, or an array of prepared rows."""
+    def transform(self, X: ArrayLike, *, site: str | None = None) -> FloatArray:
+        """Return the scores of new rows on the components.
+
+        Parameters
+        ----------
+        X : array_like
+            Table in original units, or array of prepared rows.
+        site : str or None
+            Site that the rows are from, whose mean is subtracted instead of that of all; only with ``adjust``.
+        """
         rows = self._checked_rows(X, self.n_features_in_ if hasattr(self, "n_features_in_") else 0)
-        scores: FloatArray = (rows - self.mean_) @ self.components_.T
+        scores: FloatArray = (rows - self._centre_of(site, self.mean_)) @ self.components_.T
         return scores
 
     @property
@@ -298,7 +346,7 @@ class PCA(ScoringEstimator):
             Probability with which the noise may exceed what the bounds assume.
         """
         wanted = check_components(self.n_components, federation.n_features)
-        values = _checked_spectrum(spectrum, federation.n_features)
+        values = checked_spectrum(spectrum, federation.n_features)
         if not is_number(failure) or not 0 < failure < 1:
             raise InvalidParameter(f"failure must be strictly between 0 and 1; got {shown(failure)}. Try 0.05.")
         if wanted is None:
@@ -308,11 +356,14 @@ class PCA(ScoringEstimator):
         shares = self._shares(federation)
         terms = federation.terms(self.epsilon, self.delta, shares)
         # With centring, the last release is of rows divided by a radius: here taken to be the bound.
-        statistic = centred_moments(federation.facts) if self.center else second_moment(federation.facts)
+        facts = federation.facts
+        statistic: AnyStatistic = centred_moments(facts) if self._is_centred else second_moment(facts)
+        if self.adjust is not None:
+            statistic = build("site_centred_moments", facts, {"n_sites": len(federation.sites)})
         plan = plan_release(terms, len(shares) - 1, statistic, federation.protocol)
         scale = plan.sum_scale(terms.sites) / terms.divisor(terms.sites)
         padded = np.concatenate([values, np.zeros(federation.n_features + 1 - values.size)])
-        return _bounds(padded, wanted, scale, failure)
+        return energy_bounds(padded, wanted, scale, failure)
 
     def plot_components(self, shape: tuple[int, int]) -> Axes:
         """Draw the components side by side, as images of this shape; columns are pixels in C order."""
@@ -333,63 +384,3 @@ class PCA(ScoringEstimator):
         check_is_fitted(self, "guarantee_")
 
         return scree(self.explained_variance_, self.noise_norm_, ax)
-
-
-@dataclass(frozen=True)
-class ExpectedError:
-    """Bounds on the error due to noise; all hold except with probability ``failure``.
-
-    Attributes
-    ----------
-    energy_loss : float
-        Upper bound on the captured energy lost, at most 2 K eta.
-    energy_share : float
-        Lower bound on the captured energy, as a share of the optimum.
-    subspace_distance : float
-        Upper bound on the operator norm between projectors, eta / (gap - eta); 1 when the gap is too small.
-    approximation : float
-        Upper bound on the operator norm of A minus its private rank-K approximation, lambda_{K+1} + 2 eta.
-    noise : float
-        Eta, the bound on the operator norm of the noise.
-    failure : float
-        Probability with which the noise may exceed ``noise``.
-    """
-
-    energy_loss: float
-    energy_share: float
-    subspace_distance: float
-    approximation: float
-    noise: float
-    failure: float
-
-
-def _checked_spectrum(spectrum: ArrayLike, largest: int) -> FloatArray:
-    """Return a declared spectrum as an array, or refuse it."""
-    try:
-        values = np.asarray(spectrum, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.full((), np.nan)
-    # Computed eigenvalues may be slightly negative by rounding; comparisons with NaN are false.
-    listed = values.ndim == 1 and 1 <= values.size <= largest
-    if not listed or not (values > -1e-12).all() or (np.diff(values) > 0).any():
-        raise InvalidParameter(
-            f"spectrum must be 1 to {largest} nonnegative numbers in descending order; got {shown(spectrum)}. List the "
-            "largest eigenvalue first."
-        )
-    return values
-
-
-def _bounds(values: FloatArray, n_components: int, scale: float, failure: float) -> ExpectedError:
-    eta = noise_norm(scale, values.size - 1, failure)
-    energy = float(values[:n_components].sum())
-    # No subspace captures less than the smallest eigenvalues do.
-    loss = min(2 * n_components * eta, energy - float(values[:-1][-n_components:].sum()))
-    gap = float(values[n_components - 1] - values[n_components])
-    return ExpectedError(
-        energy_loss=loss,
-        energy_share=1 - loss / energy if energy > 0 else 0.0,
-        subspace_distance=min(1.0, eta / (gap - eta)) if gap > eta else 1.0,
-        approximation=float(values[n_components]) + 2 * eta,
-        noise=eta,
-        failure=failure,
-    )

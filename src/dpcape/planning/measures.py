@@ -157,7 +157,7 @@ def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: De
     spectrum, square = declared.spectrum(width), math.hypot(*facts.bounds) ** 2
     wanted = checked_components(options["n_components"], width)
     # Releases up to that of the moments, if rows are recentred or clipped to a quantile; maps are one more.
-    n_moments = 3 if options.get("center") else 1 if options.get("clip") is None else 2
+    n_moments = 3 if options.get("center") or options.get("adjust") else 1 if options.get("clip") is None else 2
     in_basis = options.get("basis") is not None or options.get("n_basis") is not None
 
     def lost(scales: Sequence[float]) -> float:

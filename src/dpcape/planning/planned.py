@@ -163,7 +163,7 @@ def releases_of(
     options = options_of(variant, given or {})
     facts = facts_of(variant, widths, bounds, options)
     analysis, chosen = variants()[variant]
-    known = public_facts(facts, sum(setting.sizes.values()))
+    known = public_facts(facts, sum(setting.sizes.values()), len(setting.sizes))
 
     def public_of(options: Options) -> Public:
         mu = partial(mu_of, float(setting.epsilon), setting.delta)

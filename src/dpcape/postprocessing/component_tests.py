@@ -20,6 +20,7 @@ import scipy.sparse.linalg
 
 from dpcape.arrays import FloatArray
 from dpcape.postprocessing.eigen import Spectrum
+from dpcape.postprocessing.site_centring import SiteNoise
 from dpcape.postprocessing.verdicts import LEVEL
 
 FEWEST_DRAWS, MOST_DRAWS = 199, 999
@@ -57,12 +58,20 @@ class MomentNoise:
         The released mean that was subtracted, in the units of the moment; zeros if none was.
     record_share : float
         One over the effective number of records.
+    sites : SiteNoise or None
+        Noise of the means of sites, where these were subtracted instead of one mean.
     """
 
     scale: float
     mean_scale: float
     mean: FloatArray
     record_share: float
+    sites: SiteNoise | None = None
+
+    @property
+    def total_scale(self) -> float:
+        """Standard deviation of the diagonal of the covariance, with what the means of sites add to it."""
+        return self.scale if self.sites is None else math.sqrt(self.scale**2 + self.sites.variance)
 
 
 def component_p_values(values: FloatArray, vectors: FloatArray, noise: MomentNoise, n_components: int) -> FloatArray:
@@ -153,6 +162,13 @@ def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) ->
         error_x = generator.standard_normal((shape[0], first.size, 1)) * noise.mean_scale
         error_y = generator.standard_normal((shape[0], 1, second.size)) * noise.mean_scale
         draws += (error_x * error_y - mean_x[:, np.newaxis] * error_y - error_x * mean_y) * whitener
+    if noise.sites is not None:
+        turned = scipy.linalg.block_diag(first.vectors, second.vectors)
+        rows, errors = noise.sites.towards(turned).rows, noise.sites.errors(generator, shape[0])
+        rows_x, rows_y, errors_x, errors_y = (
+            part[..., at] for part in (rows, errors) for at in (slice(first.size), slice(first.size, None))
+        )
+        draws -= (rows_x.T @ errors_y + errors_x.swapaxes(1, 2) @ (rows_y + errors_y)) * whitener
     return UnrelatedViews(draws)
 
 
@@ -279,12 +295,18 @@ def _largest_eigenvalues(
     errors = generator.standard_normal((count, size)) * noise.mean_scale
     if size > _DENSE:
         bounded = _bounded_draws(size, scale, mean, errors, centred=centred, sign=sign)
-        return np.asarray(bounded + tails * generator.standard_normal((count, size)).max(axis=1))
+        bounded = bounded + tails * generator.standard_normal((count, size)).max(axis=1)
+        if noise.sites is None:
+            return np.asarray(bounded)
+        tops, averages = noise.sites.towards(directions).largest(generator, count, sign)
+        return np.asarray(bounded + tops - averages * centred)
     matrices = _symmetric(generator, count, size) * scale
     at = np.arange(size)
     matrices[:, at, at] += tails * generator.standard_normal((count, size))
     crossed = mean[:, np.newaxis] * errors[:, np.newaxis, :]
     matrices += errors[:, :, np.newaxis] * errors[:, np.newaxis, :] - crossed - crossed.swapaxes(1, 2)
+    if noise.sites is not None:
+        matrices += noise.sites.towards(directions).matrices(generator, count)
     values = np.linalg.eigvalsh(sign * matrices)
     draws: FloatArray = values[:, -1] - values.mean(axis=1) * centred
     return draws

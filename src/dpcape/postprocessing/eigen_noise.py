@@ -2,7 +2,7 @@
 
 With E the noise, an eigenvalue moves by v' E v, and its eigenvector by the sum over the other ones u of
 u (u' E v) / (l - l_u). E is symmetric noise of standard deviation s along any direction and s / sqrt(2) across two; if
-a mean m was subtracted whose noise is d, also -(m d' + d m').
+a mean m was subtracted whose noise is d, also -(m d' + d m'); if means of sites were, such a term for each of them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,16 @@ def eigen_noise(
         K, the number of components.
     """
     along = vectors.T @ noise.mean
-    of_values = np.sqrt(noise.scale**2 + 4 * (noise.mean_scale * along[:n_components]) ** 2)
-    least = _CLEAR * noise_norm(noise.scale, len(values))
+    # Along each eigenvector, one row per site: means, times the noise of their entries.
+    sites = np.zeros((0, len(values)))
+    fourth = 0.0
+    if noise.sites is not None:
+        sites = noise.sites.scales[:, np.newaxis] * noise.sites.towards(vectors).rows
+        fourth = float((noise.sites.scales**4).sum())
+    of_sites = (sites**2).sum(axis=0)
+    mean_part = (noise.mean_scale * along) ** 2 + of_sites
+    of_values = np.sqrt(noise.scale**2 + 4 * mean_part[:n_components] + 2 * fourth)
+    least = _CLEAR * noise_norm(noise.total_scale, len(values))
     of_vectors = np.full((n_components, len(vectors)), math.nan)
     for at in range(n_components):
         gaps = np.delete(values[at] - values, at)
@@ -45,7 +53,8 @@ def eigen_noise(
             continue
         steps = np.delete(vectors, at, axis=1) / gaps
         # The noise of the mean along the component is the same for all other directions.
-        own = noise.scale**2 / 2 + (noise.mean_scale * along[at]) ** 2
+        own = noise.scale**2 / 2 + mean_part[at] + fourth
         common = noise.mean_scale * (steps @ np.delete(along, at))
-        of_vectors[at] = np.sqrt(own * (steps**2).sum(axis=1) + common**2)
+        of_each = steps @ np.delete(sites, at, axis=1).T
+        of_vectors[at] = np.sqrt(own * (steps**2).sum(axis=1) + common**2 + (of_each**2).sum(axis=1))
     return of_values, of_vectors

@@ -378,4 +378,5 @@ class _Guarded:
 
     def _statistic(self, request: Request) -> AnyStatistic:
         # Those of the terms are this site's, in the precision that all sites have.
-        return build(request.statistic, self.terms.facts, decode_public(request.public))
+        built = build(request.statistic, self.terms.facts, decode_public(request.public))
+        return built.at(self.terms.sites.index(self.name))

@@ -8,10 +8,11 @@ diameter is a public constant whatever was released, and whatever an aggregator 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import msgspec
 import numpy as np
@@ -22,7 +23,7 @@ from dpcape.formula import Number, computed, sqrt
 from dpcape.statistics.clipped_means import ClippedMeans, Means
 from dpcape.statistics.clusters import ClusterMeans, ClusterSums
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
-from dpcape.statistics.moments import CentredMoments, FirstMoments, SecondMoment
+from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
 from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix
 from dpcape.statistics.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
@@ -220,6 +221,12 @@ class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
     def shape(self) -> tuple[int, ...]:
         return self._inner.shape
 
+    def at(self, place: int) -> Self:
+        """Return the same statistic for the site at this place."""
+        moved = copy.copy(self)
+        moved._inner = self._inner.at(place)
+        return moved
+
     def total(self, records: RowBlocks | WeightedBlocks[Targets]) -> FloatArray:
         return self._inner.total(Standardised(records, self.facts.widths, *self._arrays))
 
@@ -254,6 +261,13 @@ class ScaledCentredMoments(Scaled[tuple[FloatArray, FloatArray]]):
     """Mean and second moment of standardised rows, released jointly."""
 
     inner = CentredMoments
+
+
+@known
+class ScaledSiteCentredMoments(Scaled[MomentsBySite]):
+    """Second moment of standardised rows, and their numbers and sums by site, released jointly."""
+
+    inner = SiteCentredMoments
 
 
 @known

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
@@ -98,6 +98,13 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     def in_single(self) -> bool:
         """Whether blocks of records are summed in single precision."""
         return bool(self.numbers.get("single", False))
+
+    def at(self, place: int) -> Self:
+        """Return this statistic as the site computes it that is number ``place`` among the sorted names of all sites.
+
+        Only a statistic whose contributions depend on the site overrides it.
+        """
+        return self
 
     @cached_property
     def _extent(self) -> Extent:

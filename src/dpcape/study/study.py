@@ -270,7 +270,7 @@ class Study:
 
     def public(self, n_records: Mapping[str, int]) -> Public:
         """Return the public numbers that determine the releases of the analysis, for sites of these sizes."""
-        known = public_facts(self.facts(), sum(n_records.values()))
+        known = public_facts(self.facts(), sum(n_records.values()), len(n_records))
         ratio = partial(self._noise_ratio, len(n_records))
         later = {"mu": self._smallest_mu, "total_mu": lambda: self._smallest_mu() / ratio()}
         return self.description.public(self.parameters, known, **later)

@@ -214,10 +214,10 @@ function largeDelta(study, unit) {
 // The sentence of guarantee/guarantee.py.
 function sentence(study, plan) {
   const sites = study.sizes.length;
-  const { unit, owner_note: note } = CONSTANTS.analyses[study.analysis];
+  const { unit, owner_note: note, fixed } = CONSTANTS.analyses[study.analysis];
   const assumed = [CONSTANTS.one_site_each, ...PROTOCOLS[study.protocol.name].assumptions, ...largeDelta(study, unit)];
   // A result with a part for each site shows its noisy total.
-  const bySite = study.options.n_sites > 1 ? `${CONSTANTS.by_site}; ` : "";
+  const bySite = (fixed.adjust ? sites : study.options.n_sites) > 1 ? `${CONSTANTS.by_site}; ` : "";
   return `(${roundUp(plan.epsilon)}, ${roundUp(study.delta, 6)})-differentially private per ${unit}` +
     `${note ? ` (${note})` : ""}, when one ${unit} of one site is replaced, against ${adversary(study.protocol)}; ${plan.n_releases} ` +
     `release${plan.n_releases > 1 ? "s" : ""}, at least ${plan.settings.minimum} of ${sites} ` +

@@ -34,7 +34,8 @@ function releasesOf(study) {
   const p = {
     ...study.options, n_features: sum(study.widths), first: study.widths[0], narrowest: Math.min(...study.widths),
     widest: Math.max(...study.widths), n_views: study.widths.length,
-    bound: Math.hypot(...study.bounds), n_records: total, get mu() { return muOf(study.epsilon, study.delta); },
+    bound: Math.hypot(...study.bounds), n_records: total, n_participants: study.sizes.length,
+    get mu() { return muOf(study.epsilon, study.delta); },
     get total_mu() { return this.mu / Math.hypot(...calibrate(study.protocol, study.sizes.map(() => 1), 1).own); },
   };
   const pass = (noise) => {

@@ -11,7 +11,18 @@ from dpcape.analyses.release import Refusal, Release
 from dpcape.formula import Formula, written
 
 # Facts of the records on the page; everything else a schedule uses is an option, or fixed.
-_FACTS = ("n_features", "first", "narrowest", "widest", "bound", "n_records", "mu", "total_mu", "n_classes")
+_FACTS = (
+    "n_features",
+    "first",
+    "narrowest",
+    "widest",
+    "bound",
+    "n_records",
+    "n_participants",
+    "mu",
+    "total_mu",
+    "n_classes",
+)
 
 
 def schedule_script() -> str:
