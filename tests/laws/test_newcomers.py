@@ -303,7 +303,9 @@ def test_the_smallest_and_largest_bounds_give_results(bound: float) -> None:
         (LinearRegression(**BUDGET, purpose="prediction", n_iter=2), alone(numbers)),
     ):
         fitted = model.fit(federation)
-        arrays = [np.asarray(getattr(fitted, name)) for name in fitted._fitted if hasattr(fitted, name)]
+        # The noise of loadings is not a number where eigenvalues are as near to each other as noise.
+        names = [name for name in fitted._fitted if hasattr(fitted, name) and name != "component_noise_scale_"]
+        arrays = [np.asarray(getattr(fitted, name)) for name in names]
         assert all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")
     assert np.isfinite(LinearRegression(**BUDGET).fit(alone(numbers)).coef_).all()
 
