@@ -222,21 +222,21 @@ class _Problem:
         self, quantiles: FloatArray, unshifted: FloatArray, directions: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends along directions: the hull of both ellipsoids, if both are bounded."""
-        squared = quantiles[..., np.newaxis] ** 2
-        unbounded = np.asarray((unshifted <= 0).any() | (unshifted**2 <= 2 * squared * self.noise).any(axis=-1))
-        along, ends = directions @ self.vectors, []
+        every = np.atleast_1d(quantiles)[:, np.newaxis] ** 2
+        # Multiplied by the noise, which may be zero.
+        least = np.minimum(unshifted, self.values) ** 2 - max(theta for theta, _ in self._forms) * every * self.noise
+        bounded = (least > 0).all(axis=1) & (unshifted > 0).all() & (self.values > 0).all()
+        low, high = (np.full((len(every), len(directions)), end) for end in (-math.inf, math.inf))
+        squared, along, ends = every[bounded], directions @ self.vectors, []
         for theta, k in self._forms:
-            # Multiplied by the noise, which may be zero.
             curvature = self.values**2 - theta * squared * self.noise
-            unbounded = unbounded | np.asarray((curvature <= 0).any(axis=-1))
-            curvature = np.where(curvature <= 0, 1.0, curvature)
             centre = (self.values * self.turned / curvature) @ along.T
-            room = squared * (theta * np.sum(self.turned**2 / curvature, axis=-1, keepdims=True) + k)
+            room = squared * (theta * np.sum(self.turned**2 / curvature, axis=1, keepdims=True) + k)
             half = np.sqrt((self.noise / curvature) @ (along**2).T * room)
             ends.append((centre - half, centre + half))
-        low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
-        unknown = unbounded[..., np.newaxis]
-        return np.where(unknown, -math.inf, low), np.where(unknown, math.inf, high)
+        low[bounded], high[bounded] = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+        shape = (*quantiles.shape, len(directions))
+        return low.reshape(shape), high.reshape(shape)
 
     def cut(self, quantile: float, place: int, largest: float) -> tuple[float, float]:
         """Return the ends of all values of a coefficient that some others within the ball allow."""
