@@ -132,6 +132,16 @@ def test_the_graph_is_public_and_new_in_every_session() -> None:
         assert one.threshold(name) > max(2, len(neighbours) / 2)
 
 
+@pytest.mark.parametrize(("n_neighbours", "n_colluding"), [(48, 26), (60, 36)])
+def test_no_secret_is_shared_so_that_colluding_neighbours_could_rebuild_it(n_neighbours: int, n_colluding: int) -> None:
+    """Of many neighbours more than half may collude, and the graph is certified all the same."""
+    config = config_of(150, n_neighbours, n_colluding)
+    graph = masking_graph(config, b"c" * 32)
+    graph.check_connected(config.sites)
+    assert min(len(graph.neighbours(name)) for name in config.sites) < 2 * n_colluding
+    assert all(n_colluding < graph.threshold(name) <= len(graph.holders(name)) for name in config.sites)
+
+
 @pytest.mark.parametrize(("n_sites", "n_colluding", "lost"), [(40, 1, 3), (120, 2, 6), (120, 10, 20), (150, 2, 40)])
 def test_the_advised_number_of_neighbours_is_enough(n_sites: int, n_colluding: int, lost: int) -> None:
     """Fixed seeds: eight graphs, a random set of the fewest survivors of each."""

@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -30,6 +31,7 @@ from cryptography.x509.oid import NameOID
 from dpcape import rows
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
+from dpcape.site.reader_process import ReaderTask
 from dpcape.site.snapshot import SourceFile, snapshot
 from dpcape.site.vault.landlock import abi
 
@@ -241,6 +243,40 @@ def test_the_reader_reaches_its_tables_and_its_file_and_nothing_else(tmp_path: P
         assert all(probed(tmp_path, port, "free").values())
         confined = probed(tmp_path, port, "confined")
     assert {name for name, done in confined.items() if done} == {"reads its table", "writes its file"}
+
+
+# The reader itself, with a query that tells what it reaches while it runs.
+TELLING = """
+import sys
+import numpy as np
+from dpcape.records.readers import sql
+from dpcape.records.readers.tables import ColumnsInMemory
+from dpcape.site import reader_process
+def reached(query):
+    try:
+        open(sys.argv[1]).close()
+        found = 1.0
+    except OSError:
+        found = 0.0
+    return ColumnsInMemory("told", {"reached": np.array([found])})
+if sys.argv[2] == "free":
+    reader_process._confine = lambda task: None
+sql.Query.holding = reached
+reader_process.main()
+"""
+
+
+@pytest.mark.parametrize(("how", "reached"), [("free", "1"), ("confined", "0")])
+def test_a_query_runs_after_the_reader_is_confined(tmp_path: Path, how: str, reached: str) -> None:
+    (tmp_path / "identity.key").write_text("secret")
+    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "out").mkdir()
+    task = ReaderTask(
+        out=str(tmp_path / "out" / "part.csv"), query="SELECT 1", tables={"t": str(tmp_path / "table.csv")}
+    )
+    command = [sys.executable, "-c", TELLING, str(tmp_path / "identity.key"), how]
+    subprocess.run(command, input=msgspec.json.encode(task), check=True)
+    assert (tmp_path / "out" / "part.csv").read_text().split() == ["reached", reached]
 
 
 @pytest.mark.parametrize(
