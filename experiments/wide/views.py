@@ -131,7 +131,7 @@ def one_wide_site(scratch: Path) -> dict[str, object]:
     numbers = numbers_of(scores_of(3000, maps.shape[1], seed=4), seed=8)
     basis = Cosines(np.ones(shape), (10, 10, 10))
     # So generous an epsilon that maps are released of so few volumes.
-    model = CCA(N_PAIRS, epsilon=50.0, delta=DELTA, basis=(basis, None), maps=True, center=True)
+    model = CCA(N_PAIRS, epsilon=100.0, delta=DELTA, basis=(basis, None), maps=True, center=True)
     about = fitted(model, volumes, numbers, 1)
     path.unlink()
     return about

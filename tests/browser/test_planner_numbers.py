@@ -186,6 +186,7 @@ STUDIES: list[dict[str, Any]] = [
             {"n_components": 1, "n_x_basis": 30, "n_y_basis": 4},
         )
     ),
+    {"analysis": "joint-ica-maps", "widths": [90], "bounds": [1.0], "options": series(2, n_basis=20)},
     {"analysis": "joint-ica", "widths": [900], "bounds": [1.0], "options": series(20, n_basis=20)},
     {"analysis": "joint-ica", "widths": [2], "bounds": [1.0], "options": series(2)},
     {"analysis": "infomax-joint-ica", "widths": [500], "bounds": [2.0], "options": series(6, n_basis=40, n_iter=50)},

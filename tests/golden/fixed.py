@@ -86,6 +86,8 @@ STUDIES: list[tuple[str, str, str]] = [
     ("mixture_model", 'n_components = 2\nnoise_variance = 0.002\ndesign = "whitened"', ROWS),
     ("joint_ica", "n_components = 3", TIME_POINTS),
     ("joint_ica", f"n_components = 2\n{BASIS}", TIME_POINTS),
+    ("joint_ica", 'n_components = 2\nbasis = ["cosines", [2, 3], [2, 2]]\nmaps = true', TIME_POINTS),
+    ("joint_ica", 'n_components = 2\nbasis = ["cosines", [2, 3], [2, 2]]\nmaps = true', PEOPLE),
     ("joint_ica", 'n_components = 3\nsolver = "infomax"\nn_iter = 7', TIME_POINTS),
     ("joint_ica", "n_components = 3", PEOPLE),
     ("joint_ica", "n_components = 6", PEOPLE),

@@ -102,6 +102,7 @@ def _studies() -> list[Study]:
         add(name, [2], [1.0], n_components=5)
     for name, more in (
         ("joint-ica", {}),
+        ("joint-ica-maps", {}),
         ("infomax-joint-ica", {"n_iter": 50}),
         ("subject-joint-ica", {"n_timepoints": 120}),
         ("subject-infomax-joint-ica", {"n_timepoints": 40, "n_iter": 30}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape import JointICA, subjects
+from dpcape import Cosines, JointICA, Template, subjects
 
 SITES = ("ava", "bob", "cid", "dot")
 _MIXING = np.array([[0.8, 0.1, 0.3], [0.2, 0.9, -0.3]])
@@ -25,10 +25,29 @@ def _subjects(unit: str) -> dict[str, Any]:
     }
 
 
+def _wide_subjects() -> dict[str, Any]:
+    generator = np.random.default_rng(14)
+    mixing = np.array([[0.8, 0.1, 0.3, 0.2], [0.2, 0.9, -0.3, 0.1]])
+    return {
+        site: subjects([generator.laplace(size=(1500 + index, 2)) @ mixing], bound=3.0, unit="record")
+        for index, site in enumerate(SITES)
+    }
+
+
 CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "JointICA-record": (
         lambda e, d: JointICA(2, epsilon=e, delta=d),
         lambda: _subjects("record"),
+        {"mixing_": 0.2},
+    ),
+    "JointICA-wide": (
+        lambda e, d: JointICA(2, epsilon=e, delta=d, basis=Template(np.eye(3)), solver="infomax", n_iter=3),
+        lambda: _subjects("record"),
+        {},
+    ),
+    "JointICA-maps": (
+        lambda e, d: JointICA(2, epsilon=e, delta=d, basis=Cosines(np.ones(4), [3]), maps=True),
+        _wide_subjects,
         {"mixing_": 0.2},
     ),
     "JointICA-subject": (

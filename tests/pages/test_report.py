@@ -175,6 +175,13 @@ KINDS: dict[str, tuple[str, str, str, tuple[str, ...], int]] = {
         ("Means of the components", "Strength of the components"),
         4,
     ),
+    "wide_ica": (
+        "joint_ica",
+        'n_components = 2\nbasis = ["cosines", [4, 5, 4], [2, 2, 2]]\nmaps = true',
+        'kind = "subjects"\nfeatures = 80\nbound = 1.0\nunit = "record"',
+        ("Maps of the sources",),
+        2,
+    ),
     "ica": ("joint_ica", "n_components = 3", SERIES, ("Maps of the sources",), 2),
     "infomax": (
         "joint_ica",

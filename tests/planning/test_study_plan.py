@@ -108,6 +108,7 @@ EXACT = [
     (JointICA(2, **PRIVACY), "subjects", "joint-ica"),
     (JointICA(2, **PRIVACY, basis=np.eye(5, 2)), "subjects", "joint-ica"),
     (JointICA(2, **PRIVACY, basis=np.eye(5, 4), solver="infomax", **ROUNDS), "subjects", "infomax-joint-ica"),
+    (JointICA(2, **PRIVACY, basis=np.eye(5, 4), maps=True), "subjects", "joint-ica-maps"),
     (JointICA(2, **PRIVACY, n_timepoints=12, insist=True), "people", "subject-joint-ica"),
     (JointICA(2, **PRIVACY, n_timepoints=12, insist=True, basis=np.eye(5, 2)), "people", "subject-joint-ica"),
     (

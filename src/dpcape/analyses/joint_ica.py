@@ -10,10 +10,13 @@ import numpy as np
 from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import CHOICE, FLAG, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_used
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.formula import Number, both, choose, computed, given, negation, sqrt
+from dpcape.formula import Number, both, choose, computed, either, given, negation, sqrt
 from dpcape.statistics import extent_of
+from dpcape.statistics.bases import as_basis
+from dpcape.statistics.basis import Basis
 
 # Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
 _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15
@@ -33,6 +36,17 @@ _NOTE = "Later requests depend on earlier results, but their noise does not, so 
 _PEOPLE_NOTE = (
     f"{_NOTE} Clip radii of covariances are computed from the noise of earlier releases, assuming that every site "
     "finishes."
+)
+
+
+_NO_MAPS = (
+    "maps must be False without a public basis of more columns than components; got True. Give a larger basis, or "
+    "leave maps out."
+)
+_NO_ROUNDS = "maps must be False with solver='infomax'; got True. Use solver='moment', or leave maps out."
+_NO_PEOPLE = (
+    "maps must be False for unit 'subject', where noise would hide them; got True. Leave maps out, or protect time "
+    "points with unit='record'."
 )
 
 
@@ -71,26 +85,47 @@ def _schedule(p: Public) -> Steps:
 def _of_time_points(p: Public) -> Steps:
     n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
     reduces = columns > n
+    in_basis = sources_in_basis(p)
+    if p.maps:
+        # A plan may leave the basis open: without one there are no maps.
+        yield Refusal(both(p.operator is not None, negation(in_basis.wide)), _NO_MAPS)
+        yield Refusal(p.solver != "moment", _NO_ROUNDS)
+    used = maps_used(p, in_basis)
+    map_part: Number = 0.0 if used is False else choose(used, map_share(p, in_basis), 0.0)
+    rest = 1.0 if used is False else 1 - map_part
     few = "Time points must outnumber the {n} components; got {n_records}. Use fewer components."
     yield Refusal(p.n_records <= n, few, {"n": n, "n_records": p.n_records})
-    pca = choose(reduces, _RECORD_PCA, 0.0)
-    whitening = choose(reduces, _RECORD_WHITENING, _RECORD_WHITENING_ALONE)
+    pca = choose(reduces, _RECORD_PCA * rest, 0.0)
+    whitening = choose(reduces, _RECORD_WHITENING * rest, _RECORD_WHITENING_ALONE)
     first = choose(reduces, pca, whitening)
     plain = both(negation(given(p.n_basis)), reduces)
     yield Release(
         "second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, first, when=plain
     )
     narrow = {"n_features": p.n_features, "n_columns": columns, "clip": p.bound}
-    yield Release("reduced_second_moment", narrow, first, when=negation(plain))
+    if p.operator or p.maps:
+        inside = {"n_features": p.n_features, "n_columns": columns, "bound": p.bound}
+        yield Release("basis_moments", inside, first, when=in_basis.wide)
+        yield Release("reduced_second_moment", narrow, first, when=negation(either(plain, in_basis.wide)))
+    else:
+        yield Release("reduced_second_moment", narrow, first, when=negation(plain))
     white = {"n_features": p.n_features, "n_columns": n, "clip": whitening_clip(n)}
     yield Release("reduced_second_moment", white, whitening, when=reduces)
     if p.solver == "infomax":
         clip, bias_clip = infomax_clips(n)
         scores = {"n_features": p.n_features, "n_components": n, "clip": clip, "bias_clip": bias_clip}
-        yield Release("infomax_scores", scores, (1 - pca - whitening) / p.n_iter, p.n_iter)
+        yield Release("infomax_scores", scores, (rest - pca - whitening) / p.n_iter, p.n_iter)
     else:
         fourth = {"n_features": p.n_features, "n_components": n, "clip": fourth_clip(n)}
-        yield Release("fourth_moment", fourth, (1 - pca - whitening) / 1)
+        yield Release("fourth_moment", fourth, (rest - pca - whitening) / 1)
+    if used is not False:
+        yield Release("residual_maps", {"n_features": p.n_features, "n_components": n}, map_part, when=used)
+
+
+def sources_in_basis(p: Public) -> InBasis:
+    """Return what a public basis with more columns than components makes of the columns of time points."""
+    columns = choose(given(p.n_basis), p.n_basis, p.n_features)
+    return InBasis(both(given(p.n_basis), columns > p.n_components), columns, p.n_features, 1, SOURCE_MAPS)
 
 
 def _of_people(p: Public) -> Steps:
@@ -101,6 +136,8 @@ def _of_people(p: Public) -> Steps:
         "unit='subject' must have at least 2 subjects; got 1. Add subjects, or protect time points with unit='record'."
     )
     yield Refusal(p.n_records < 2, alone)
+    if p.maps:
+        yield Refusal(True, _NO_PEOPLE)
     yield Release("subject_projector", {"n_columns": columns, "n_components": n}, PCA_SHARE, when=reduces)
     noise = yield Release("subject_log_covariance", {"n_components": n, "clip": LOG_CLIP}, LOG_SHARE * left, feeds=True)
     share = COVARIANCE_SHARE / N_COVARIANCE_ROUNDS * left
@@ -145,12 +182,24 @@ def least_subjects(p: Public) -> int:
 
 
 def _derived(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the number of columns of the public basis."""
+    """Return the number of columns of the public basis, and whether it is applied as an operator; None in a plan."""
     if "n_basis" in given:
-        return {}
+        return {"operator": None}
     basis = given.get("basis")
+    if is_operator(basis):
+        try:
+            return {"n_basis": as_basis(basis).n_columns, "operator": True}
+        except InvalidParameter:
+            # The check of the parameter says what is wrong with it.
+            return {"n_basis": None, "operator": False}
     shape = () if basis is None else as_numbers(basis).shape
-    return {"n_basis": shape[1] if len(shape) == 2 else None}
+    return {"n_basis": shape[1] if len(shape) == 2 else None, "operator": False}
+
+
+def is_operator(basis: object) -> bool:
+    """Return whether a public basis is given as an operator, and not as a matrix of columns."""
+    listed = isinstance(basis, list | tuple) and len(basis) > 0 and isinstance(basis[0], str)
+    return isinstance(basis, Basis) or listed
 
 
 def as_numbers(basis: object) -> FloatArray:
@@ -163,6 +212,14 @@ def as_numbers(basis: object) -> FloatArray:
 
 def _refuse_basis(given: object, p: Public) -> None:
     if given is None:
+        return
+    if is_operator(given):
+        found = as_basis(given)
+        if found.n_features != p.n_features or found.n_columns < p.n_components:
+            raise InvalidParameter(
+                f"basis must have {p.n_features} rows (voxels) and at least {p.n_components} columns; got "
+                f"{found.n_features} and {found.n_columns}. Use a basis of the voxels of the mask."
+            )
         return
     basis = as_numbers(given)
     fits = basis.ndim == 2 and basis.shape[0] == p.n_features and basis.shape[1] >= p.n_components
@@ -177,6 +234,8 @@ def _refuse_basis(given: object, p: Public) -> None:
         )
 
 
+# A basis of three of four columns, for the audit.
+_SMALL = ["cosines", [4], [3]]
 _TIME_POINT = ("n_components", "n_basis")
 _PERSON = ("n_components", "n_basis", "n_timepoints")
 
@@ -204,8 +263,10 @@ JOINT_ICA = Analysis(
         Parameter("tol", NUMBER, 1e-6, 0, math.inf, old="tolerance"),
         Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis),
         Parameter("insist", FLAG, False, title="Fit also where noise hides the maps"),
+        MAPS,
     ),
     facts=(
+        Parameter("operator", FLAG, None, optional=True),
         Parameter(
             "n_basis",
             WHOLE,
@@ -221,6 +282,13 @@ JOINT_ICA = Analysis(
     schedule=_schedule,
     variants=(
         Variant("joint-ica", "Joint ICA, per time point", _TIME_POINT, {"solver": "moment"}, note=_NOTE),
+        Variant(
+            "joint-ica-maps",
+            "Joint ICA, per time point, with maps beyond the basis",
+            _TIME_POINT,
+            {"solver": "moment", "maps": True},
+            note=_NOTE,
+        ),
         Variant(
             "infomax-joint-ica",
             "Joint ICA by infomax, per time point",
@@ -252,6 +320,7 @@ JOINT_ICA = Analysis(
     results=("maps",),
     audit=(
         AuditCase("joint-ica", {"n_components": 2}, "time_points", 2),
+        AuditCase("joint-ica-maps", {"n_components": 2, "basis": _SMALL, "maps": True}, "time_points", 4),
         AuditCase("joint-ica-of-subjects", {"n_components": 2, "n_timepoints": 8, "insist": True}, "people", 16),
         AuditCase("joint-ica-infomax", {"n_components": 2, "solver": "infomax", "n_iter": 3}, "time_points", 2),
     ),

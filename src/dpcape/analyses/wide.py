@@ -38,6 +38,8 @@ class MapRule(NamedTuple):
 ROW_MAPS = MapRule(2.0, 0.35, 5.0, 0.6)
 # Correlations need the basis more than components do, and pairs are few.
 VIEW_MAPS = MapRule(10.0, 0.2, 10.0, 0.2)
+# The rotation needs most of what there is.
+SOURCE_MAPS = MapRule(8.0, 0.2, 8.0, 0.2)
 
 
 def _refuse_basis(value: object, p: Public) -> None:

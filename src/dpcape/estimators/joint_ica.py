@@ -12,19 +12,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, least_subjects
+from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, is_operator, least_subjects, sources_in_basis
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.renamed import renamed_parameters
 from dpcape.estimators.scores import ScoringEstimator
+from dpcape.estimators.wide_moments import maps_or_warned
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_self_check import ALL_CLEAR, least_clearance, tensor_dimensions, too_noisy
 from dpcape.postprocessing.verdicts import numbered, of_clearance
+from dpcape.postprocessing.wide_components import basis_maps
 from dpcape.statistics import subject_tensor
+from dpcape.statistics.bases import as_basis
+from dpcape.statistics.basis import Basis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,9 +48,10 @@ class JointICA(ScoringEstimator):
     solver : str
         "moment" releases one tensor of fourth moments and finds the rotation by post-processing; "infomax" is algorithm
         6.1, with one release per round.
-    basis : array_like or None
-        Public orthonormal columns, (voxels, columns), such as :func:`~dpcape.postprocessing.cosine_basis`; the private
-        PCA is restricted to their span. With as many columns as components there is no PCA. None uses all voxels.
+    basis : Basis, array_like or None
+        Public basis to whose span the private PCA is restricted: :class:`~dpcape.Cosines`, :class:`~dpcape.Atlas`,
+        :class:`~dpcape.Template`, or a matrix of orthonormal columns, (voxels, columns). With as many columns as
+        components there is no PCA. None uses all voxels.
     kurtosis : str
         Sign of the sources' excess kurtosis: "positive" (bursts and sparse courses, as in fMRI), "negative" or "mixed".
     n_timepoints : int
@@ -61,6 +66,9 @@ class JointICA(ScoringEstimator):
     insist : bool
         Whether to fit at the subject unit even where public numbers say that noise hides the maps; otherwise that is
         refused before anything is charged.
+    maps : bool
+        With unit "record", solver "moment" and a basis: whether what the basis leaves out of the maps is released too,
+        at full resolution. If noise would hide it, judging from public numbers, the whole allowance goes to the rest.
 
     Attributes
     ----------
@@ -74,10 +82,11 @@ class JointICA(ScoringEstimator):
     Privacy
     -------
     Unit "record" protects one time point: x x' (diameter sqrt(2) B^2), z z' of the whitened row z clipped to c
-    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). A person has many
-    time points, and if series were filtered or standardised over time beforehand, one *recorded* time point affects
-    several rows. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance (2
-    clip), tensor and polish (2), or per round the subject's own clipped mean gradient (2 clip). Everything else is
+    (sqrt(2) c^2), then z^4 (sqrt(2) c^4), or per round the clipped gradient (2 hypot(B_G, B_h)). With ``maps`` one
+    more: what the basis leaves of a row times its sources, both clipped to 1 (2, for any basis and sources). A person
+    has many time points, and if series were filtered or standardised over time beforehand, one *recorded* time point
+    affects several rows. Unit "subject" protects a whole person: projector (sqrt(2 K)), log-covariance and covariance
+    (2 clip), tensor and polish (2), or per round the subject's own clipped mean gradient (2 clip). Everything else is
     post-processing.
 
     Edge cases
@@ -118,13 +127,14 @@ class JointICA(ScoringEstimator):
         epsilon: float | Mapping[str, float],
         delta: float,
         solver: str = "moment",
-        basis: ArrayLike | None = None,
+        basis: Basis | ArrayLike | None = None,
         kurtosis: str = "positive",
         n_timepoints: int = 250,
         n_iter: int = 200,
         learning_rate: float = 1.0,
         tol: float = 1e-6,
         insist: bool = False,
+        maps: bool = False,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -137,6 +147,7 @@ class JointICA(ScoringEstimator):
         self.learning_rate = learning_rate
         self.tol = tol
         self.insist = insist
+        self.maps = maps
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         """Check the parameters, refuse a fit that noise would hide, and return the shares of mu^2."""
@@ -158,10 +169,13 @@ class JointICA(ScoringEstimator):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
         by_record = facts.unit == "record"
+        # Judged, and warned of, before the first release.
+        public = self.public(federation)
+        with_maps = by_record and maps_or_warned(public, sources_in_basis(public), needed=True)
         if by_record:
             reduction = stages.reduce_records(facts, private, basis, self.n_components)
         else:
-            whole = np.eye(facts.n_features) if basis is None else basis
+            whole = np.eye(facts.n_features) if basis is None else _columns_of(basis)
             self._warn_if_hopeless(federation, private, whole)
             reduction = stages.reduce_subjects(facts, private, whole, self.n_components, self.n_timepoints)
         if self.solver == "moment":
@@ -174,6 +188,8 @@ class JointICA(ScoringEstimator):
         # The projection's columns are orthogonal but may be scaled.
         scales = (reduction.projection**2).sum(axis=0)
         self.mixing_ = (reduction.projection / scales) @ inverted(inner)
+        if with_maps and reduction.seen is not None:
+            self.mixing_ = self.mixing_ + stages.released_maps(facts, private, reduction.seen, inner)
         names = numbered("component", self.n_components)
         least = least_clearance(self.n_components)
         self.verdicts_ = of_clearance(names, self._sampled_clearance(federation, private), least, ALL_CLEAR)
@@ -222,12 +238,12 @@ class JointICA(ScoringEstimator):
 
         return plot_maps({"": self.mixing_}, shape)
 
-    def _basis(self, federation: Federation) -> FloatArray | None:
+    def _basis(self, federation: Federation) -> Basis | FloatArray | None:
         """Return the public basis; the identity if there are as many voxels as components."""
         if self.basis is None:
             few = federation.n_features == self.n_components
             return np.eye(federation.n_features) if few else None
-        return as_numbers(self.basis)
+        return as_basis(self.basis) if self.maps or is_operator(self.basis) else as_numbers(self.basis)
 
     def _warn_if_hopeless(self, federation: Federation, private: Allowance, basis: FloatArray) -> None:
         """Warn, before the first release, when noise at the subject unit must dominate."""
@@ -247,3 +263,8 @@ class JointICA(ScoringEstimator):
                 UtilityWarning,
                 stacklevel=2,
             )
+
+
+def _columns_of(basis: Basis | FloatArray) -> FloatArray:
+    """Return the columns of a public basis as a matrix."""
+    return np.ascontiguousarray(basis_maps(basis, np.eye(basis.n_columns)).T) if isinstance(basis, Basis) else basis

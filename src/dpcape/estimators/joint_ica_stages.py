@@ -30,7 +30,16 @@ from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_polish import first_widths, polished
 from dpcape.postprocessing.ica_rotation import rotate, tensor_values
 from dpcape.postprocessing.ica_self_check import ALL_CLEAR, clearance, least_clearance
+from dpcape.postprocessing.wide_components import (
+    basis_maps,
+    kept_columns,
+    off_basis,
+    residual_length,
+    score_reach,
+    shrunk_maps,
+)
 from dpcape.statistics import (
+    build,
     fourth_moment,
     infomax_scores,
     reduced_second_moment,
@@ -42,11 +51,38 @@ from dpcape.statistics import (
     subject_projector,
     subject_tensor,
 )
+from dpcape.statistics.basis import Basis
+from dpcape.statistics.basis_moments import of_basis
 from dpcape.statistics.statistic import AnyStatistic
 
 # An error of the gradient causes 1/slope times that error in the rotation. Runs with an error of .09 found nothing,
 # runs with .04 found the sources (experiments/ica, 20 components); the limit lies between.
 _SLOPE, _MOST_ERROR = 0.1, 0.06
+
+
+@dataclass(frozen=True)
+class SeenInBasis:
+    """Moments of wide rows in a public basis, and the directions that reduce them.
+
+    Attributes
+    ----------
+    basis : Basis
+        The public basis.
+    moment : array of shape (R, R)
+        Released second moment of the coordinates.
+    left_out : float
+        Released energy that the basis leaves out.
+    scale : float
+        Standard deviation of the noise on the diagonal of the moment.
+    directions : array of shape (kept, n_components)
+        The projection in the first columns of the basis.
+    """
+
+    basis: Basis
+    moment: FloatArray
+    left_out: float
+    scale: float
+    directions: FloatArray
 
 
 @dataclass(frozen=True)
@@ -59,10 +95,13 @@ class Reduction:
         Reduces rows: rows @ projection.
     whitener : array of shape (n_components, n_components)
         Whitens reduced rows: reduced @ whitener.T.
+    seen : SeenInBasis or None
+        What was released in a public basis, of which maps can be made; None otherwise.
     """
 
     projection: FloatArray
     whitener: FloatArray
+    seen: SeenInBasis | None = None
 
     @property
     def white(self) -> FloatArray:
@@ -71,9 +110,15 @@ class Reduction:
         return product
 
 
-def reduce_records(facts: PublicFacts, private: Allowance, basis: FloatArray | None, n_components: int) -> Reduction:
+def reduce_records(
+    facts: PublicFacts, private: Allowance, basis: Basis | FloatArray | None, n_components: int
+) -> Reduction:
     """Reduce and whiten at the record unit: private PCA, unless the basis is small enough, and private whitening."""
     bound = math.hypot(*facts.bounds)
+    if isinstance(basis, Basis) and basis.n_columns > n_components:
+        return _reduce_in_basis(facts, private, basis, n_components)
+    if isinstance(basis, Basis):
+        basis = basis_maps(basis, np.eye(n_components)).T
     if basis is not None and basis.shape[1] == n_components:
         moment = private.mean(reduced_second_moment(facts, basis, clip=bound))
         return Reduction(basis, floored_whitener(moment, noise_norm(private.releases[-1].scale, n_components)))
@@ -85,11 +130,70 @@ def reduce_records(facts: PublicFacts, private: Allowance, basis: FloatArray | N
     values, vectors = top_eigen(moment, n_components)
     _warn_of_drowned_directions(values, noise)
     directions = vectors if basis is None else basis @ vectors
-    # Scaled by the released eigenvalues first, so that the next release has equal noise in all directions.
-    scaled = directions / np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
-    moment = private.mean(reduced_second_moment(facts, scaled, clip=computed(whitening_clip(n_components))))
-    floor = max(noise_norm(private.releases[-1].scale, n_components), 1e-3)
-    return Reduction(scaled, floored_whitener(moment, floor))
+    scaled = directions / _roots(values, noise)
+    return Reduction(scaled, _whitened(facts, private, scaled))
+
+
+def _reduce_in_basis(facts: PublicFacts, private: Allowance, basis: Basis, n_components: int) -> Reduction:
+    """Reduce wide rows in a public basis, of whose first columns as many are kept as give the most energy."""
+    moment, energies = private.mean(build("basis_moments", facts, of_basis(basis)))
+    moment = moment * np.outer(basis.used, basis.used)
+    scale = private.releases[-1].scale / private.counted.divisor
+    n_kept = kept_columns(moment, scale, n_components, basis.cuts(n_components))
+    values, vectors = top_eigen(moment[:n_kept, :n_kept], n_components)
+    noise = noise_norm(scale, n_kept)
+    _warn_of_drowned_directions(values, noise)
+    directions = vectors / _roots(values, noise)
+    projection = np.ascontiguousarray(basis_maps(basis, directions).T)
+    seen = SeenInBasis(basis, moment, float(energies[0]), scale, directions)
+    return Reduction(projection, _whitened(facts, private, projection), seen)
+
+
+def _roots(values: FloatArray, noise: float) -> FloatArray:
+    """Return the lengths of directions by released eigenvalues: the next release then has equal noise in all."""
+    roots: FloatArray = np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
+    return roots
+
+
+def _whitened(facts: PublicFacts, private: Allowance, projection: FloatArray) -> FloatArray:
+    """Release the second moment of reduced rows, and return what whitens it."""
+    n_components = projection.shape[1]
+    moment = private.mean(reduced_second_moment(facts, projection, clip=computed(whitening_clip(n_components))))
+    return floored_whitener(moment, max(noise_norm(private.releases[-1].scale, n_components), 1e-3))
+
+
+def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inner: FloatArray) -> FloatArray:
+    """Release what the kept columns of a basis leave of the maps of sources, (D, K), without noise that can be told.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    private : Allowance
+        Its next release is used.
+    seen : SeenInBasis
+        What was released in the basis.
+    inner : array of shape (K, K)
+        Unmixing of reduced rows.
+    """
+    n_kept, n_components = seen.directions.shape
+    reach = score_reach(n_components)
+    # Whitening sees rows that are clipped, so that sources may vary by more than 1; they are sent with variance 1.
+    reduced = seen.directions.T @ seen.moment[:n_kept, :n_kept] @ seen.directions
+    spread = np.sqrt(np.maximum(np.vecdot(inner @ reduced, inner), 1e-12))
+    length = residual_length(seen.moment, seen.left_out, seen.scale, n_kept)
+    public = {
+        **of_basis(seen.basis),
+        "kept": np.array([n_kept]),
+        "scores": seen.directions @ inner.T / (reach * spread),
+        "offset": np.zeros((1, n_components)),
+        "residual_scale": np.array([length]),
+    }
+    maps = private.mean(build("residual_maps", facts, public)) * (length * reach)
+    scale = private.releases[-1].scale / private.counted.divisor * (length * reach)
+    left = shrunk_maps(off_basis(seen.basis, maps.T, n_kept), scale, seen.basis.inside)
+    beyond: FloatArray = left.T / spread
+    return beyond
 
 
 def rotate_records(

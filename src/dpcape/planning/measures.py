@@ -342,8 +342,9 @@ def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declar
     else:
         reach, size = computed(fourth_clip(n)) ** 4 if by_record else 1.0, packed_size4(n)
         title = f"length of the noise in the {'fourth moment' if by_record else 'tensor'}, against its bound"
-        # After the projector (if there is one), the logarithm and two covariances; polishing follows.
-        at = -1 if by_record else 3 + (_n_columns(facts, options) > n)
+        # After the moments of PCA and whitening, or the projector, the logarithm and two covariances; more may follow.
+        reduces = _n_columns(facts, options) > n
+        at = 1 + reduces if by_record else 3 + reduces
     return _noise(title, lambda s: s[at] * math.sqrt(size) / reach)
 
 

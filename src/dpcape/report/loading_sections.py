@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpcape.analyses.description import Analysis
+from dpcape.analyses.joint_ica import is_operator
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_maps, plot_slices
@@ -163,6 +164,10 @@ def maps(model: FittedModel, names: Sequence[str], inside: BoolArray | None = No
     if not hasattr(model, "mixing_"):
         return None
     mixing = np.asarray(model.mixing_)
+    basis = getattr(model, "basis", None)
+    on = as_basis(basis).inside if inside is None and is_operator(basis) else None
+    if on is not None and on.ndim > 1:
+        return map_section(mixing.T, on, "Maps of the sources", row="source")
     section = weights_section(mixing.T, names, "Maps of the sources", row="source")
     section.pictures = images(mixing.T, inside, (), row="source") or section.pictures
     return section

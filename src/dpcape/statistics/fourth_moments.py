@@ -15,7 +15,7 @@ from scipy.linalg.blas import dsyrk
 from dpcape.arrays import FloatArray
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.packing import layout, pack, packed_size, packed_size4, pair_products, unpack
 from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
@@ -48,7 +48,8 @@ class ReducedSecondMoment(_OfReducedRows):
     def extent(*, n_features: Number, n_columns: Number, clip: Number) -> Extent:
         """Return the extent for rows of ``n_features`` columns reduced to ``n_columns`` and to length ``clip``."""
         radius = clip**2
-        return Extent(packed_size(n_columns), math.sqrt(2) * clip**2, radius, rounding_in_blocks(n_features, radius))
+        rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
+        return Extent(packed_size(n_columns), math.sqrt(2) * clip**2, radius, rounding)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -78,9 +79,8 @@ class FourthMoment(_OfReducedRows):
     def extent(*, n_features: Number, n_components: Number, clip: Number) -> Extent:
         """Return the extent for rows of ``n_features`` columns reduced to ``n_components`` and to length ``clip``."""
         radius = clip**4
-        return Extent(
-            packed_size4(n_components), math.sqrt(2) * clip**4, radius, rounding_in_blocks(n_features, radius)
-        )
+        rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
+        return Extent(packed_size4(n_components), math.sqrt(2) * clip**4, radius, rounding)
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -324,7 +324,9 @@ const MEASURES = {
   // What finds the rotation is the last release, unless it is polished afterwards.
   noise_of_rotation: (study) => {
     const { fixed, unit } = describedAs(study);
-    return lengthOfNoise(study, unit === "subject" && fixed.solver === "moment" ? -2 : -1);
+    // Maps may follow it.
+    const fourth = releasesOf(study).findIndex(({ statistic }) => statistic.name === "fourth_moment");
+    return lengthOfNoise(study, fourth >= 0 ? fourth : unit === "subject" && fixed.solver === "moment" ? -2 : -1);
   },
 };
 
