@@ -211,7 +211,7 @@ def test_stored_arrays_stay_on_disk(tmp_path: Path) -> None:
         ("x.csv", "a,b,c\n1,,3\n", "missing values"),
         ("x.csv", "a,b,c\n1,inf,3\n", "must be finite"),
         ("x.csv", "a,b,c\n", "at least one row"),
-        ("x.csv", "", "'a'"),
+        ("x.csv", "", "must name the columns"),
         ("x.txt", "a", "must be .csv"),
         ("x.npz", "a", "NumPy file"),
     ],

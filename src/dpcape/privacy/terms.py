@@ -173,7 +173,7 @@ def check_epsilons(epsilons: Mapping[str, float], sites: tuple[str, ...]) -> Non
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InvalidParameter(
                 f"epsilon must be a positive finite number; got {epsilon!r} for {site!r}. "
-                "To run without privacy, use protocol=Exact() and say so in the report."
+                "To run without privacy, use protocol=Exact(), in a study kind = 'exact', and say so in the report."
             )
 
 

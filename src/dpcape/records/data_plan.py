@@ -187,9 +187,22 @@ def selected(available: Sequence[str], columns: Columns, *, subject: str) -> tup
         )
     absent = [name for name in columns.names if name not in available]
     if absent:
+        if all(_is_number(name) for name in available):
+            raise InvalidParameter(
+                f"The first line of {subject} must name the columns; got numbers alone, and no {absent[0]!r}. Add a "
+                "line with the names."
+            )
         near = nearest_name(absent[0], available)
         raise InvalidParameter(
-            f"The column {absent[0]!r} of the study is not in {subject}. {near + ' ' if near else ''}"
-            "Add it, or correct the study's [data] table."
+            f"The column {absent[0]!r} is not in {subject}. {near + ' ' if near else ''}Add it to the file, or correct "
+            "its name, in a study in the [data] table."
         )
     return columns.names
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True

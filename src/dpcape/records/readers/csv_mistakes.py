@@ -19,7 +19,11 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
-    """Refuse a header whose cells are separated by something else than the file's name says."""
+    """Refuse a file without a header, and one whose cells are separated by something else than its name says."""
+    if not names:
+        raise InvalidParameter(
+            f"{path.name}, line 1: the first line must name the columns; got an empty line or file. Export it again."
+        )
     if len(set(names)) != len(names):
         raise InvalidParameter(f"Column names in {path.name} must be unique; got duplicates. Rename them.")
     if len(names) != 1:
