@@ -11,6 +11,7 @@ import numpy as np
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.facts import PublicFacts, TypedColumns
+from dpcape.records.features import KEPT_ENTRIES
 from dpcape.records.kinds import Records, checked_size
 from dpcape.records.sources import SchemaOrPath, described, raw_table
 from dpcape.schema.column import Column
@@ -82,8 +83,8 @@ class TypedTable(Records):
     Parameters
     ----------
     data : object
-        Pandas or polars table, or mapping from name to column; kept, and copied only as the codes of columns that are
-        not of numbers.
+        Pandas or polars table, or mapping from name to column; kept, and copied only as codes: those of columns that
+        are not of numbers, and all of a small table.
     schema : Schema
         Public description of the columns.
     """
@@ -158,12 +159,13 @@ class TypedTable(Records):
                     out[kept[start:stop] < 0, at] = np.nan
 
     def _read_all(self) -> Mapping[str, int]:
-        """Read everything once: keep what is slow to read, and return how many entries could not be used."""
+        """Read everything once: keep what is slow to read or small, and return how many entries could not be used."""
         found = {}
+        small = self.n_records * self.n_features <= KEPT_ENTRIES
         for column, place in zip(self._schema.columns, self._places, strict=True):
             numeric = self._table.values(slice(0, 1), place).dtype.kind in NUMERIC_KINDS
             kept: AnyArray | None = None
-            if not (numeric and column.levels is None):
+            if small or not (numeric and column.levels is None):
                 kept = np.empty(self.n_records, dtype=np.int16 if _is_short(column) else np.float64)
             if count := self._read_column(column, place, kept):
                 found[column.name] = count
