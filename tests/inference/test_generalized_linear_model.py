@@ -63,6 +63,7 @@ def test_residuals_are_centred_bounded_and_have_the_stated_covariance(rate: floa
         (cells.Cell("gamma", 10_000, 2.0, law="lognormal", spread=1.0, most=200.0), 12),
         (cells.Cell("multinomial", 20_000, 3.0), 10),
         (cells.Cell("poisson", 10_000, 5.0, extra=0.08), 12),
+        (cells.Cell("poisson", 20_000, 5.0, level=-0.3, extra=0.4), 12),
         (cells.Cell("gaussian", 10_000, 2.0, offset=True), 12),
         (cells.Cell("poisson", 10_000, 2.0, offset=True), 12),
     ],
@@ -254,7 +255,9 @@ def test_several_classes_are_saved_and_named(tmp_path: Path) -> None:
     assert [group for quantity, group in listed if quantity == "intercept"] == names[1:]
 
 
-@pytest.mark.parametrize(("rate", "factor"), [(2.0, 1.05), (2.0, 1.2), (4.0, 1.1), (30.0, 1.2)])
+@pytest.mark.parametrize(
+    ("rate", "factor"), [(0.6, 1.1), (0.8, 1.15), (2.0, 1.05), (2.0, 1.2), (4.0, 1.1), (30.0, 1.2)]
+)
 def test_constants_of_counts_that_vary_more_are_within_the_shift(rate: float, factor: float) -> None:
     """The rate at which bounded residuals of negative binomial counts vanish, found by a search."""
     counts = np.arange(0.0, 600.0)

@@ -12,7 +12,7 @@ from dpcape.statistics.count_residuals import centred_residuals
 # Factors by which the variance of a negative binomial count exceeds its mean.
 _FACTORS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 4.0)
 # Below this rate counts are mostly zeros and ones, which cannot show how much they vary.
-_LEAST_RATE = 1.0
+_LEAST_RATE = 0.5
 # Shifts at higher rates are smaller than at this one.
 _LARGEST_RATE = 200.0
 _MARGIN = 1.25

@@ -155,8 +155,10 @@ class Level:
 def size_interval(size: float, variance: float, level: Level, n_records: float) -> Interval:
     """Return an interval of the number of records in a cell or group."""
     half = level.z * math.sqrt(max(variance, 0.0))
-    # The number of all records is public, and noise can take a count beyond it.
-    return min(max(size - half, 0.0), n_records), min(max(size + half, 0.0), n_records)
+    # The number of all records is public, and noise can take a count beyond it, or below zero. The nearest possible
+    # count is no farther from the true one, so an interval around it covers as often, and never shrinks to a point.
+    nearest = min(max(size, 0.0), n_records)
+    return max(nearest - half, 0.0), min(nearest + half, n_records)
 
 
 def share_interval(present: CellCounts, cell: int, level: Level) -> Interval:
