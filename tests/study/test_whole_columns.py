@@ -109,7 +109,7 @@ def test_columns_of_every_type_in_parquet_are_read_as_cell_by_cell(tmp_path: Pat
         for is_text in (True, False):
             cells = column.to_pylist()
             try:
-                by_cell = tables._column_of(name, cells, is_text)
+                by_cell = tables.column_of(name, cells, is_text)
             except InvalidParameter:
                 with pytest.raises(InvalidParameter, match="must hold numbers"):
                     ParquetFile(path)._read({name: is_text})

@@ -232,6 +232,7 @@ class Allowance:
             replayable=self._federation.replayable,
             stated=tuple(self._stated),
             separation=self._federation.separation,
+            clusters=self._federation.clusters,
             shows_heads=self._federation.shows_heads,
             by_site=self._by_site,
             in_single=self._in_single,

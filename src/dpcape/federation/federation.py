@@ -127,6 +127,9 @@ class Federation:
         everyone: dict[str, Described | DealerDescribed] = {**described, **self._dealers}
         self.replayable = any(entry.replayable for entry in everyone.values())
         self.separation: dict[str, str] = {name: entry.separation for name, entry in everyone.items()}
+        self.clusters: dict[str, str] = {
+            name: entry.computed_on for name, entry in described.items() if isinstance(entry.computed_on, str)
+        }
         self.shows_heads = any(entry.ledger_length for entry in described.values())
         self._identities = {name: entry.identity for name, entry in described.items()}
         protocol.settings(len(self.sites))

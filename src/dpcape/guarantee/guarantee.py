@@ -9,7 +9,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
-from dpcape.guarantee.separation import is_unseparated, separation_lines
+from dpcape.guarantee.separation import cluster_lines, is_unseparated, separation_lines
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.calibration import ReleaseNoise, Scheme, target_mus
 from dpcape.privacy.collusion import epsilons_by_colluders
@@ -198,6 +198,7 @@ def guarantee_of(
     replayable: bool = False,
     stated: tuple[str, ...] = (),
     separation: Mapping[str, str] | None = None,
+    clusters: Mapping[str, str] | None = None,
     shows_heads: bool = False,
     by_site: bool = False,
     in_single: bool = False,
@@ -206,8 +207,9 @@ def guarantee_of(
 
     ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
     any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine;
-    ``shows_heads`` says that sites have ledgers on disk, whose heads the coordinator and the other sites see.
-    ``by_site`` says that a release has a part for each site, ``in_single`` that one was summed in single precision.
+    ``clusters`` has the cluster of each site that computes on one. ``shows_heads`` says that sites have ledgers on
+    disk, whose heads the coordinator and the other sites see. ``by_site`` says that a release has a part for each
+    site, ``in_single`` that one was summed in single precision.
     """
     modes = separation or {}
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
@@ -237,6 +239,7 @@ def guarantee_of(
             ONE_SITE_EACH,
             *protocol.assumptions(),
             *separation_lines(modes),
+            *cluster_lines(clusters or {}),
             *_large_delta(terms),
             *((SAME_ORDER,) if in_single else ()),
             *stated,

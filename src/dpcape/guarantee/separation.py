@@ -1,4 +1,7 @@
-"""How well an engine is kept from a site's records: the modes, and the line that says so wherever a result is shown."""
+"""Where a site's records are, besides its own process: behind which separation from an engine, on which cluster.
+
+Each has a line that says so wherever a result is shown.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,20 @@ def separation_lines(modes: Mapping[str, str]) -> tuple[str, ...]:
             # A mode that is not known here is not believed to separate anything.
             found.setdefault(mode if mode in LINES else UNSEPARATED, []).append(site)
     return tuple(f"at {', '.join(found[mode])}: {LINES[mode]}" for mode in LINES if mode in found)
+
+
+# What a guarantee says of a site that computes totals elsewhere than in its own process.
+CLUSTERS = {"dask": "computed on the site's Dask cluster; assumed: it lies inside the site's boundary"}
+_SOME_CLUSTER = "computed on a cluster of the site's; assumed: it lies inside the site's boundary"
+
+
+def cluster_lines(clusters: Mapping[str, str]) -> tuple[str, ...]:
+    """Return one line for each kind of cluster that sites compute on, with their names."""
+    found: dict[str, list[str]] = {}
+    for site, cluster in sorted(clusters.items()):
+        if cluster:
+            found.setdefault(CLUSTERS.get(cluster, _SOME_CLUSTER), []).append(site)
+    return tuple(f"at {', '.join(sites)}: {line}" for line, sites in sorted(found.items()))
 
 
 def is_unseparated(modes: Mapping[str, str]) -> bool:

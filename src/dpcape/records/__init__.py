@@ -18,16 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from dpcape.errors import InvalidParameter
 from dpcape.facts import MOST_VIEWS
 from dpcape.records.clip import checked_bound
-from dpcape.records.features import Features, facts_of, one_per_view
+from dpcape.records.features import one_per_view
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
-from dpcape.records.labels import Codes, Response
 from dpcape.records.policy import checked_policy, warned
+from dpcape.records.recipes import OfLabelled, OfRows, OfViews
 from dpcape.records.sources import SchemaOrPath, described, is_source, raw_table, raw_target
+from dpcape.records.streamed import Streamed, is_streamed, stream_records
 from dpcape.records.typed_table import TypedTable, table
 from dpcape.records.words_and_series import documents, subjects
 from dpcape.schema.schema import Ranges
@@ -37,6 +36,7 @@ __all__ = [
     "Labelled",
     "Records",
     "Rows",
+    "Streamed",
     "Subjects",
     "TypedTable",
     "Views",
@@ -59,7 +59,8 @@ def rows(
     invalid: str = "zero",
     schema: SchemaOrPath | None = None,
     precision: str | None = None,
-) -> Rows:
+    progress: bool = False,
+) -> Rows | Streamed:
     """Return the rows of a table as records.
 
     Values are mapped by the public ranges, if any, and each row x becomes x * min(1, bound / norm(x)).
@@ -68,7 +69,11 @@ def rows(
     ----------
     X : object
         Array (also memory-mapped), list of lists, pandas or polars table; one row per record. Or the path of a CSV,
-        Parquet or NumPy file, of a folder of Parquet files, or a query; read whole, columns of the schema alone.
+        Parquet or NumPy file, of a folder of Parquet files, or a query; columns of the schema alone are read. Or a
+        stream, which is read again for every release and never held whole: a data set of pyarrow, a query of DuckDB
+        or any other object that gives an Arrow stream when asked, an iterable of Arrow record batches that can be gone
+        through again, or a function that returns one. Parquet files of more than 1 GiB are streams. Or an array or
+        table of Dask, whose totals are computed on the site's cluster.
     bound : float or None
         Public largest Euclidean norm of a row, after ranges are applied. With public ranges (or levels) for all D
         columns no row is longer than sqrt(D): a larger bound is lowered to that, and None stands for it.
@@ -91,6 +96,8 @@ def rows(
     precision : str or None
         Precision in which second moments are summed, if all sites have the same: "single" takes half the time of
         "double", for 0.6% more noise. None is "single" for arrays of float32 without ranges, else "double".
+    progress : bool
+        Whether to show a bar on standard error while a stream is read.
 
     Privacy
     -------
@@ -108,6 +115,8 @@ def rows(
     infinity, a row of another length               as `invalid` says
     text among numbers, or a number among text      as `invalid` says
     no rows or no columns                           refused
+    stream that gives other rows the next time      refused; if noticed before the run, nothing is charged
+    stream that can be read only once               refused
     ==============================================  =============================================
 
     Examples
@@ -120,17 +129,11 @@ def rows(
            [0.3, 0.4]])
     """
     ranges = described(schema, ranges)
-    features = Features(
-        raw_table(X, ranges, feature_names),
-        subject="X",
-        bound=None if bound is None else checked_bound(bound),
-        ranges=ranges,
-        missing=missing,
-        feature_names=None if is_source(X) else feature_names,
-        invalid=checked_policy(invalid),
-        precision=precision,
-    )
-    return warned(Rows(features, facts_of("rows", features, invalid=invalid)))
+    recipe = _of_rows(bound, ranges, missing, feature_names, invalid, precision)
+    if is_streamed(X):
+        return warned(stream_records(recipe, X, progress=progress))
+    data = raw_table(X, ranges, feature_names)
+    return warned(recipe.named([None if is_source(X) else feature_names]).made(data))
 
 
 def views(
@@ -143,14 +146,15 @@ def views(
     feature_names: Sequence[Sequence[str] | None] | None = None,
     invalid: str = "zero",
     precision: str | None = None,
-) -> Views:
+    progress: bool = False,
+) -> Views | Streamed:
     """Return two or more tables with the same records, in the same order, as records.
 
     Parameters
     ----------
     X, Y : object
-        See `rows`; row i of all views belongs to the same record. The same path may be given for all of them, with
-        other columns in `ranges` or `feature_names`.
+        See `rows`; row i of all views belongs to the same record. The same path or stream may be given for all of
+        them, with other columns in `ranges` or `feature_names`.
     *more : object
         Further views, up to 32 in all.
     bounds : sequence of float or None
@@ -165,6 +169,8 @@ def views(
         As for `rows`; a record is invalid if it is in any view.
     precision : str or None
         As for `rows`; None is "single" if all views are arrays of float32 without ranges.
+    progress : bool
+        As for `rows`.
 
     Privacy
     -------
@@ -181,8 +187,6 @@ def views(
     if n_views > MOST_VIEWS:
         raise InvalidParameter(f"views must be at most {MOST_VIEWS}; got {n_views}. Stack some of them.")
     options = zip(
-        given,
-        ("X", "Y", *(f"View {number}" for number in range(3, n_views + 1))),
         (
             None if bound is None else checked_bound(bound, subject="each of bounds")
             for bound in one_per_view(bounds, "bounds", n_views)
@@ -192,26 +196,13 @@ def views(
         one_per_view(feature_names, "feature_names", n_views),
         strict=True,
     )
-    tables = [
-        Features(
-            raw_table(data, spec, names),
-            subject=subject,
-            bound=bound,
-            ranges=spec,
-            missing=fill,
-            feature_names=None if is_source(data) else names,
-            invalid=checked_policy(invalid),
-            precision=precision,
-        )
-        for data, subject, bound, spec, fill, names in options
-    ]
-    if len({features.n_rows for features in tables}) > 1:
-        counts = " and ".join(str(features.n_rows) for features in tables)
-        named, where = ("X and Y", "both") if n_views == 2 else ("All views", "each")
-        raise InvalidParameter(
-            f"{named} must have the same number of rows; got {counts}. Give each record one row in {where}."
-        )
-    return warned(Views(tables, facts_of("views", *tables, invalid=invalid)))
+    policy = checked_policy(invalid)
+    recipe = OfViews(tuple(OfRows(*of_view, policy, precision) for of_view in options), policy)
+    if any(map(is_streamed, given)):
+        return warned(stream_records(recipe, *given, progress=progress))
+    tables = [raw_table(data, one.ranges, one.feature_names) for data, one in zip(given, recipe.tables, strict=True)]
+    names = [None if is_source(data) else one.feature_names for data, one in zip(given, recipe.tables, strict=True)]
+    return warned(recipe.named(names).made(*tables))
 
 
 def labelled(
@@ -228,7 +219,8 @@ def labelled(
     invalid: str = "zero",
     schema: SchemaOrPath | None = None,
     precision: str | None = None,
-) -> Labelled:
+    progress: bool = False,
+) -> Labelled | Streamed:
     """Return rows with a response or a class label as records.
 
     Parameters
@@ -236,7 +228,7 @@ def labelled(
     X : object
         See `rows`. Of a file without a schema, all columns but `y` are read.
     y : object
-        One response or label per row; a record without one is invalid. Of a file, the name of the column.
+        One response or label per row; a record without one is invalid. Of a file or a stream, the name of the column.
     bound : float
         See `rows`.
     response : tuple[float, float] or None
@@ -258,6 +250,8 @@ def labelled(
         See `rows`.
     precision : str or None
         See `rows`.
+    progress : bool
+        See `rows`.
 
     Privacy
     -------
@@ -276,22 +270,21 @@ def labelled(
             "Use response=(low, high) for numbers and classes=[...] for labels."
         )
     ranges = described(schema, ranges)
+    recipe = OfLabelled(_of_rows(bound, ranges, missing, feature_names, invalid, precision), response, classes, outside)
+    if is_streamed(X):
+        return warned(stream_records(recipe, X, y, progress=progress))
     target = y if isinstance(y, str) else None
-    y = raw_target(X, y, text=classes is not None and all(isinstance(label, str) for label in classes))
-    features = Features(
-        raw_table(X, ranges, feature_names, besides=target),
-        subject="X",
-        bound=None if bound is None else checked_bound(bound),
-        ranges=ranges,
-        missing=missing,
-        feature_names=None if is_source(X) else feature_names,
-        invalid=checked_policy(invalid),
-        precision=precision,
-    )
-    facts = facts_of("labelled", features, invalid=invalid)
-    if classes is not None:
-        codes = Codes(y, classes=classes, n_rows=features.n_rows, invalid=invalid)
-        labels = {"classes": codes.classes, "labels_are": codes.labels_are}
-        return warned(Labelled(features, codes, msgspec.structs.replace(facts, **labels)))
-    targets = Response(y, response=response, n_rows=features.n_rows, outside=outside, invalid=invalid)
-    return warned(Labelled(features, targets, msgspec.structs.replace(facts, response=targets.range)))
+    data, values = raw_table(X, ranges, feature_names, besides=target), raw_target(X, y, text=recipe.is_text)
+    return warned(recipe.named([None if is_source(X) else feature_names]).made(data, values))
+
+
+def _of_rows(
+    bound: float | None,
+    ranges: Ranges | None,
+    missing: object,
+    names: Sequence[str] | None,
+    invalid: str,
+    precision: str | None,
+) -> OfRows:
+    checked = None if bound is None else checked_bound(bound)
+    return OfRows(checked, ranges, missing, names, checked_policy(invalid), precision)

@@ -94,35 +94,44 @@ class DataPlan:
         """Public mask of each table, on which maps of the result are written; None where there is none."""
         return (self.mask,) if self.kind == "subjects" else tuple(table.mask for table in self.tables)
 
-    def records(self, holding: Holding) -> Records:
-        """Build the records of one site from its raw values."""
+    def records(self, holding: Holding, *, progress: bool = False) -> Records:
+        """Build the records of one site from its raw values.
+
+        Parameters
+        ----------
+        holding : Holding
+            The raw values.
+        progress : bool
+            Whether to show a bar while large files are read.
+        """
         first = self.tables[0]
+        if self.kind in ("views", "labelled"):
+            return self._pairs(holding, progress)
         if self.kind == "rows":
             return rows(
-                holding.table(first),
+                _large(holding, first) or holding.table(first),
                 bound=self.bounds[0],
                 ranges=first.ranges,
                 missing=first.missing,
                 feature_names=first.names or None,
                 invalid=self.invalid,
                 precision=self.precision,
+                progress=progress,
             )
         if self.kind == "table":
             return self._typed(holding)
         if self.kind == "documents":
             return documents(holding.counts(first), feature_names=first.names or None, invalid=self.invalid)
-        if self.kind == "subjects":
-            return subjects(
-                holding.series(first, self.subject),
-                bound=self.bounds[0],
-                unit=self.unit,
-                missing=first.missing,
-                rows_per_subject=self.rows_per_subject,
-                feature_names=first.names or None,
-                invalid=self.invalid,
-                precision=self.precision,
-            )
-        return self._pairs(holding)
+        return subjects(
+            holding.series(first, self.subject),
+            bound=self.bounds[0],
+            unit=self.unit,
+            missing=first.missing,
+            rows_per_subject=self.rows_per_subject,
+            feature_names=first.names or None,
+            invalid=self.invalid,
+            precision=self.precision,
+        )
 
     def _typed(self, holding: Holding) -> Records:
         columns = self.tables[0]
@@ -132,9 +141,10 @@ class DataPlan:
             found = {name: found[:, place] for place, name in enumerate(columns.names)}
         return table(found, columns=columns.ranges, missing=columns.missing)
 
-    def _pairs(self, holding: Holding) -> Records:
+    def _pairs(self, holding: Holding, progress: bool) -> Records:
+        whole = _large(holding, *self.tables)
         if self.kind == "views":
-            first, second, *more = (holding.table(columns) for columns in self.tables)
+            first, second, *more = (whole or holding.table(columns) for columns in self.tables)
             return views(
                 first,
                 second,
@@ -145,13 +155,13 @@ class DataPlan:
                 feature_names=[columns.names or None for columns in self.tables],
                 invalid=self.invalid,
                 precision=self.precision,
+                progress=progress,
             )
         is_text = self.classes is not None and isinstance(self.classes[0], str)
-        values = holding.vector(self.target, text=is_text)
         only = self.tables[0]
         return labelled(
-            holding.table(only),
-            values,
+            whole or holding.table(only),
+            holding.vector(self.target, text=is_text) if whole is None else self.target,
             bound=self.bounds[0],
             response=self.response,
             classes=self.classes,
@@ -161,7 +171,16 @@ class DataPlan:
             feature_names=only.names or None,
             invalid=self.invalid,
             precision=self.precision,
+            progress=progress,
         )
+
+
+def _large(holding: Holding, *tables: Columns) -> object | None:
+    """Return files that are too large to be read whole, as a data set with all of the named columns."""
+    from dpcape.records.readers.tables import ByColumn
+
+    has_names = all(columns.names for columns in tables)
+    return holding.large() if has_names and isinstance(holding, ByColumn) else None
 
 
 KINDS = ("rows", "views", "labelled", "documents", "subjects", "table")

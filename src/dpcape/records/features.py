@@ -57,6 +57,8 @@ class Features:
         "zero" leaves out rows that cannot be read, "refuse" raises.
     precision : str or None
         "single" or "double"; None for "single" where the table is an array of single precision, taken as it is.
+    is_checked : bool
+        Whether all rows were read before; those that cannot be read are then not counted again.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Features:
         feature_names: Sequence[str] | None = None,
         invalid: str = "zero",
         precision: str | None = None,
+        is_checked: bool = False,
     ) -> None:
         self._refuses = invalid == "refuse"
         self._kept: _Kept | None = None
@@ -87,7 +90,8 @@ class Features:
         self.schema = None if self._schema is None else self._schema.public()
         # Of use only where all columns have ranges.
         self.longest = 0.0 if self._schema is None else longest_row(len(self._schema.columns))
-        self._check()
+        if not is_checked:
+            self._check()
 
     def fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         """Write rows `start` to `stop`, prepared and clipped, into `out`; return which of them are valid.

@@ -10,8 +10,8 @@ make a site fail where, for example, the last record by itself is invalid, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from dpcape.records.labels import Codes, Response
 
 # Rows of single precision that are read together.
 _READ_TOGETHER = 1024
+T = TypeVar("T")
 
 
 class Records:
@@ -126,6 +127,18 @@ class Records:
         if not self._any_invalid():
             return 0
         return self.n_records - sum(len(block) for block in self.feature_blocks())
+
+    @property
+    def computed_on(self) -> str:
+        """Where totals are computed, if not in the site's own process: a cluster inside the site."""
+        return ""
+
+    def check_unchanged(self) -> None:
+        """Raise an error if records are read from a source that no longer holds what was read first."""
+
+    def each_part(self, function: Callable[[Records], T]) -> Iterator[T] | None:
+        """Return what a function gives for each part of the records, computed elsewhere; None for this process."""
+        return None
 
     def _any_invalid(self) -> bool:
         """Tell whether a part of some record was found invalid when it was first read."""

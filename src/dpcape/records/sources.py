@@ -75,6 +75,20 @@ def raw_table(
     return found if isinstance(found, Mapping) else {name: found[:, at] for at, name in enumerate(wanted)}
 
 
+def large_dataset(data: str | os.PathLike[str] | Source) -> object | None:
+    """Return Parquet files as a data set to be read window by window; None if they are no larger than fits in memory.
+
+    What fits is decided here, not by the study: results are the same, and memory is the site's own.
+    """
+    if isinstance(data, Source):
+        return None
+    from dpcape.records.readers.columnar import large_set
+
+    where = Path(data)
+    is_parquet = where.is_dir() or where.suffix.lower() in (".parquet", ".pq")
+    return large_set(where) if is_parquet else None
+
+
 def raw_target(data: object, y: object, *, text: bool) -> object:
     """Return the response or the labels: values, or the column of a source that `y` names."""
     if not (is_source(data) and isinstance(y, str)):

@@ -164,6 +164,7 @@ class Site:
                 separation=self._separation,
                 signed=self._signed_head(length, head),
                 peers=() if self.peers is None else self.peers.kept(self._pinned),
+                computed_on=self._records.computed_on or msgspec.UNSET,
             )
         if isinstance(message, Open | Reopen):
             self._take_heads(message.heads)
@@ -201,7 +202,15 @@ class Site:
             raise ProtocolError("The allowance was refused because it is already open. Start a new run.")
         protocol = self._checked(terms)
         self.ledger.check(self._charge(terms))
+        self._check_unchanged()
         return Agreed(key=self._guard(terms, protocol).half.key())
+
+    def _check_unchanged(self) -> None:
+        """Refuse an allowance, before anything is charged, if the records' source holds other data than it did."""
+        try:
+            self._records.check_unchanged()
+        except ProtocolError as error:
+            raise ProtocolError(f"{error} Nothing was charged.") from error
 
     def _reopen(self, terms: Terms) -> FromSite:
         """Continue an allowance after a crash: its charge and its counter stay, secrets are drawn again."""
@@ -356,7 +365,7 @@ class _Guarded:
         if not ledger.is_charged(self.terms.allowance):
             ledger.charge(self._site._charge(self.terms))
         ledger.next_release(self.terms.allowance, request.release)
-        # Records are read from here on, and only here.
+        # Records enter an answer here, and only here.
         total = self._computed(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
             raise ProtocolError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -256,7 +257,7 @@ class Study:
         self._require_site(site)
         stated = [rows for rows in (rows_per_subject, self.data.rows_per_subject) if rows is not None]
         plan = replace(self.data, rows_per_subject=min(stated)) if stated else self.data
-        return plan.records(open_file(source, plan))
+        return plan.records(open_file(source, plan), progress=sys.stderr.isatty())
 
     def synthetic_records(self, site: str, n_records: int) -> Records:
         """Return synthetic records of the declared shape; no data file is opened."""

@@ -195,7 +195,8 @@ class Described(_Body, frozen=True):
     """What a site holds, in public, the identity it signs with, and the head of its ledger.
 
     ``separation`` names the mode in which an engine is kept from the records; it is empty without an engine. ``signed``
-    is the head under the site's signature, ``peers`` the heads of other sites that this one keeps.
+    is the head under the site's signature, ``peers`` the heads of other sites that this one keeps. ``computed_on``
+    names a cluster of the site's own on which totals are computed; it is not sent if the site's process computes them.
     """
 
     facts: PublicFacts
@@ -207,6 +208,7 @@ class Described(_Body, frozen=True):
     separation: str = ""
     signed: SignedHead | None = None
     peers: tuple[SignedHead, ...] = ()
+    computed_on: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Agreed(_Body, frozen=True):

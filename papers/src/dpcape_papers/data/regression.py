@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpcape import Schema, labelled
 from dpcape.arrays import FloatArray, IntArray
-from dpcape.records.kinds import Labelled
+from dpcape.records.kinds import Records
 from dpcape_papers.experiments.data import DataFolder
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -67,16 +67,16 @@ class PreparedStudy:
     options: TargetOptions
     truth: FloatArray | None = None
 
-    def records(self, names: tuple[str, ...] | None = None) -> dict[str, Labelled]:
+    def records(self, names: tuple[str, ...] | None = None) -> dict[str, Records]:
         """Return the records of all sites, or of the named ones."""
         chosen = self.sites if names is None else {name: self.sites[name] for name in names}
         return {name: self._records(rows) for name, rows in chosen.items()}
 
-    def pooled(self) -> dict[str, Labelled]:
+    def pooled(self) -> dict[str, Records]:
         """Return all records as those of a single site."""
         return {"all": self._records(np.concatenate(list(self.sites.values())))}
 
-    def _records(self, rows: NDArray[np.intp]) -> Labelled:
+    def _records(self, rows: NDArray[np.intp]) -> Records:
         return labelled(self.features[rows], self.target[rows], bound=self.bound, **self.options)
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _SCAN_BYTES = 2**20
 
+LARGE_BYTES = 2**30
+"""Size, as numbers of eight bytes, from which Parquet files are read window by window instead of whole."""
+
 
 def csv_columns(
     path: Path, names: Sequence[str], texts: Mapping[str, bool], *, delimiter: str, missing: frozenset[str]
@@ -86,7 +89,7 @@ def parquet_columns(path: Path, texts: Mapping[str, bool]) -> dict[str, AnyArray
         return None
     kinds, schema = arrow.types, reader.read_schema(path)
     words = [name for name, is_text in texts.items() if is_text and kinds.is_string(schema.field(name).type)]
-    return _by_type(reader.read_table(path, columns=list(texts), read_dictionary=words), texts)
+    return by_type(reader.read_table(path, columns=list(texts), read_dictionary=words), texts)
 
 
 def parquet_set(path: Path) -> pads.Dataset | None:
@@ -100,12 +103,27 @@ def parquet_set(path: Path) -> pads.Dataset | None:
     return sets.dataset(str(path.absolute()), format="parquet", partitioning="hive", filesystem=local)
 
 
+def large_set(path: Path) -> pads.Dataset | None:
+    """Return a Parquet file, or a folder of them, as a data set if reading it whole would take much memory.
+
+    None if it would not, if there are no such files, or without pyarrow.
+    """
+    if path.is_dir() and next(path.rglob("*.parquet"), None) is None:
+        return None
+    found = parquet_set(path) if path.exists() else None
+    if found is None:
+        return None
+    n_entries = found.count_rows() * len(found.schema.names)
+    return found if n_entries * 8 > LARGE_BYTES else None
+
+
 def set_columns(found: pads.Dataset, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
     """Return columns of a folder of Parquet files, as `parquet_columns` does of one file."""
-    return _by_type(found.to_table(columns=list(texts)), texts)
+    return by_type(found.to_table(columns=list(texts)), texts)
 
 
-def _by_type(table: pa.Table, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
+def by_type(table: pa.Table, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
+    """Return columns as arrays where all cells are alike, and as lists of cells otherwise."""
     kinds = import_module("pyarrow").types
     found: dict[str, AnyArray | list[object]] = {}
     for name, is_text in texts.items():

@@ -19,7 +19,7 @@ from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, selected
 from dpcape.records.readers import csv_mistakes
-from dpcape.records.readers.columnar import csv_columns, parquet_columns, parquet_set, set_columns
+from dpcape.records.readers.columnar import csv_columns, large_set, parquet_columns, parquet_set, set_columns
 
 # What table programs write for a value that is not there.
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
@@ -73,6 +73,10 @@ class ByColumn(ABC):
     @abstractmethod
     def names(self) -> Sequence[str]:
         """Return the names of all columns."""
+
+    def large(self) -> object | None:
+        """Return files that would take much memory as a data set, to be read window by window; None for others."""
+        return None
 
 
 class CsvFile(ByColumn):
@@ -141,8 +145,16 @@ class CsvFile(ByColumn):
         return {name: _array(values, texts[name]) for name, values in kept.items()}
 
 
-class ParquetFile(ByColumn):
-    """A Parquet file, read with pyarrow, or with polars where that is what is installed."""
+class _Parquet(ByColumn):
+    """Parquet files, read with pyarrow, or with polars where that is what is installed."""
+
+    def large(self) -> object | None:
+        """Return files that would take much memory as a data set."""
+        return large_set(self._path)
+
+
+class ParquetFile(_Parquet):
+    """A Parquet file."""
 
     def texts(self) -> dict[str, AnyArray]:
         """Return all columns as text."""
@@ -152,7 +164,7 @@ class ParquetFile(ByColumn):
         found = parquet_columns(self._path, texts)
         if found is None:
             found = _polars().read_parquet(self._path, columns=list(texts)).to_dict(as_series=False)
-        return {name: _column_of(name, found[name], is_text) for name, is_text in texts.items()}
+        return {name: column_of(name, found[name], is_text) for name, is_text in texts.items()}
 
     def names(self) -> Sequence[str]:
         """Return the names of all columns."""
@@ -162,7 +174,7 @@ class ParquetFile(ByColumn):
             return list(_polars().read_parquet_schema(self._path))
 
 
-class ParquetSet(ByColumn):
+class ParquetSet(_Parquet):
     """A folder of Parquet files that are one table, perhaps divided into folders named COLUMN=VALUE."""
 
     def texts(self) -> dict[str, AnyArray]:
@@ -176,7 +188,7 @@ class ParquetSet(ByColumn):
             columns = cells.to_dict(as_series=False)
         else:
             columns = set_columns(found, texts)
-        return {name: _column_of(name, columns[name], is_text) for name, is_text in texts.items()}
+        return {name: column_of(name, columns[name], is_text) for name, is_text in texts.items()}
 
     def names(self) -> Sequence[str]:
         """Return the names of all columns, those in names of folders included."""
@@ -210,7 +222,7 @@ class ColumnsInMemory(ByColumn):
         for name, is_text in texts.items():
             column = self._columns[name]
             fits = column.dtype.kind in "biuf" and not is_text
-            found[name] = column.astype(np.float64) if fits else _column_of(name, _as_cells(column), is_text)
+            found[name] = column.astype(np.float64) if fits else column_of(name, _as_cells(column), is_text)
         return found
 
     def names(self) -> Sequence[str]:
@@ -256,7 +268,7 @@ def _array(values: Any, is_text: bool) -> AnyArray:
     return np.array(values, dtype=object) if is_text else np.frombuffer(values, dtype=np.float64)
 
 
-def _column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> AnyArray:
+def column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> AnyArray:
     """Return a column that came as cells of any type, or as an array that is right already."""
     if isinstance(values, np.ndarray):
         return values

@@ -29,7 +29,7 @@ from dpcape.federation import Federation
 from dpcape.noise import Replay
 from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
 from dpcape.records import labelled, rows, views
-from dpcape.records.kinds import Labelled, Records, Rows
+from dpcape.records.kinds import Records
 from dpcape.site.in_process import in_process
 from dpcape.statistics import first_moments
 from dpcape.transport.messages import Submit, decode_to_site
@@ -145,10 +145,10 @@ def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Records]
     X, y = rng.normal(size=(400, 20)) / 5, rng.integers(0, 2, 400)
     budget: Budget = {"epsilon": 10.0, "delta": DELTA}
 
-    def plain() -> Rows:
+    def plain() -> Records:
         return rows(X, bound=1.0)
 
-    def classes() -> Labelled:
+    def classes() -> Records:
         return labelled(X, y, bound=1.0, classes=[0, 1])
 
     return {

@@ -1,0 +1,59 @@
+"""The total of all records is the sum of the totals of parts: what a cluster computes is what one process computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcape.records.kinds import Records
+from dpcape.site.totals import PartTotal, total_of
+from dpcape.statistics.enclosed import Enclosed
+from dpcape.statistics.statistic import is_own
+
+from .statistic_case import Case, all_cases
+
+
+def _runs_on_a_cluster(case: Case) -> bool:
+    statistic = case.statistic()
+    return is_own(type(statistic)) and not statistic.assumption and not isinstance(statistic, Enclosed)
+
+
+CASES = [case for case in all_cases() if _runs_on_a_cluster(case)]
+
+
+class InParts:
+    """Records that are elsewhere, in parts, one of them a single record."""
+
+    def __init__(self, case: Case, parameters: np.ndarray, ends: tuple[int, ...]) -> None:
+        self._parts = [case.records(part) for part in np.split(parameters, ends)]
+
+    def each_part(self, function: Callable[[Records], Any]) -> Iterator[Any]:
+        return (function(part) for part in self._parts)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_totals_of_parts_add_up_to_the_total_within_the_rounding_that_is_counted(case: Case) -> None:
+    statistic = case.statistic()
+    parameters = np.random.default_rng(4).normal(size=(40, case.n_parameters))
+    whole = statistic.total(case.records(parameters))
+    parts = total_of(statistic, InParts(case, parameters, (1, 17)))  # type: ignore[arg-type]  # a stand-in
+    assert np.linalg.norm(parts - whole) <= 2 * statistic.rounding(len(parameters))
+
+
+def test_one_part_gives_the_same_bits() -> None:
+    case = next(case for case in CASES if case.name == "second_moment")
+    parameters = np.random.default_rng(4).normal(size=(3000, case.n_parameters))
+    statistic = case.statistic()
+    parts = total_of(statistic, InParts(case, parameters, ()))  # type: ignore[arg-type]  # a stand-in
+    np.testing.assert_array_equal(parts, statistic.total(case.records(parameters)))
+
+
+def test_what_is_sent_to_a_worker_holds_a_name_and_public_values_alone() -> None:
+    case = next(case for case in CASES if case.public)
+    statistic = case.statistic()
+    sent = PartTotal(statistic.name, statistic.facts, statistic.public)
+    assert set(vars(sent)) == {"name", "facts", "public"}
+    assert sent.facts.n_records == 0
