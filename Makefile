@@ -47,7 +47,7 @@ test-containers: dist
 # The lowest versions that pyproject.toml allows, and the newest of this day; each in an environment of its own.
 VERSIONS = tests/study/test_run.py tests/study/test_readers.py tests/study/test_streams.py tests/study/test_dask.py \
 	tests/planning tests/ica/test_ica_neuro.py tests/flow/test_commands.py tests/laws/test_records.py tests/laws/test_schema.py \
-	 tests/site_folder/test_chain.py
+	tests/site_folder/test_chain.py
 $(VENV)-lowest/.ready: requirements/lowest.txt
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/pip install --quiet --require-hashes --requirement requirements/lowest.txt
