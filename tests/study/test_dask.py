@@ -104,6 +104,17 @@ def test_one_part_gives_the_same_bits() -> None:
 
 
 @pytest.mark.usefixtures("in_threads")
+def test_single_precision_is_used_where_it_is_asked_for_and_then_in_the_site_s_own_process() -> None:
+    """Its rounding counts on one order of additions, which workers of several kinds need not have."""
+    single = X.astype(np.float32)
+    parts = da.from_array(single, chunks=(900, D))
+    assert not rows(parts, bound=1.0).facts().is_single
+    here, there = rows(single, bound=1.0, precision="single"), rows(parts, bound=1.0, precision="single")
+    statistic = second_moment(here.facts())
+    np.testing.assert_array_equal(total_of(statistic, there), total_of(statistic, here))
+
+
+@pytest.mark.usefixtures("in_threads")
 def test_a_part_without_rows_counts_nothing() -> None:
     parts = da.concatenate([da.from_array(X[:10], chunks=4), da.zeros((0, D)), da.from_array(X[10:], chunks=700)])
     same_total(rows(parts, bound=1.0), rows(X, bound=1.0))
