@@ -421,7 +421,7 @@ def test_a_study_names_a_query_instead_of_a_file(place: Path) -> None:
 
 def test_how_a_query_writes_a_number_does_not_depend_on_other_rows(tmp_path: Path) -> None:
     path = tmp_path / "cohort.sqlite"
-    with sqlite3.connect(path) as line:
+    with closing(sqlite3.connect(path)) as line, line:
         line.execute("CREATE TABLE people (grade)")
         line.executemany("INSERT INTO people VALUES (?)", [(1.0,), (2,), (2.0,), ("x",)])
     chosen = {"grade": ["1", "2"]}
