@@ -386,6 +386,7 @@ class _Guarded:
         return self._noise.child(*labels)
 
     def _statistic(self, request: Request) -> AnyStatistic:
-        # Those of the terms are this site's, in the precision that all sites have.
-        built = build(request.statistic, self.terms.facts, decode_public(request.public))
+        # This site's facts, with its numbers of records and rows, in the precision that all sites have.
+        facts = msgspec.structs.replace(self._site.facts, precision=self.terms.facts.precision)
+        built = build(request.statistic, facts, decode_public(request.public))
         return built.at(self.terms.sites.index(self.name))
