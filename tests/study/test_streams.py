@@ -88,8 +88,13 @@ SOURCES: dict[str, Callable[[pa.Table, Path], object]] = {
 }
 
 
+# Older versions of DuckDB close a connection that nobody refers to, though a relation needs it.
+_LINES: list[duckdb.DuckDBPyConnection] = []
+
+
 def _relation(table: pa.Table) -> object:
     line = duckdb.connect()
+    _LINES.append(line)
     line.register("people", table)
     return line.sql("SELECT * FROM people")
 
