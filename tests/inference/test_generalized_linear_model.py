@@ -256,7 +256,8 @@ def test_several_classes_are_saved_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "factor"), [(0.6, 1.1), (0.8, 1.15), (2.0, 1.05), (2.0, 1.2), (4.0, 1.1), (30.0, 1.2)]
+    ("rate", "factor"),
+    [(0.05, 1.2), (0.2, 1.1), (0.4, 1.2), (0.6, 1.1), (0.8, 1.15), (2.0, 1.05), (2.0, 1.2), (4.0, 1.1), (30.0, 1.2)],
 )
 def test_constants_of_counts_that_vary_more_are_within_the_shift(rate: float, factor: float) -> None:
     """The rate at which bounded residuals of negative binomial counts vanish, found by a search."""
@@ -269,7 +270,8 @@ def test_constants_of_counts_that_vary_more_are_within_the_shift(rate: float, fa
     residuals, covariances = centred_residuals(counts, np.full(len(counts), rate))
     off = np.log(rate / brentq(mean, rate / 2, rate * 2))
     assert 0 < off <= count_shift(float(chance @ residuals**2) / covariances[0], rate) <= 5 * off
-    assert count_shift(9.0, rate) == np.inf
+    # Rare counts cannot show how much they vary: a fixed factor is allowed for.
+    assert rate < 0.5 or count_shift(9.0, rate) == np.inf
 
 
 @pytest.mark.parametrize("scale", [None, "private"])

@@ -13,6 +13,8 @@ from dpcape.statistics.count_residuals import centred_residuals
 _FACTORS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 4.0)
 # Below this rate counts are mostly zeros and ones, which cannot show how much they vary.
 _LEAST_RATE = 0.5
+# There this factor is allowed for, whatever residuals say. Shifts hardly change below the smallest rate.
+_UNSEEN_FACTOR, _SMALLEST_RATE = 1.2, 1e-3
 # Shifts at higher rates are smaller than at this one.
 _LARGEST_RATE = 200.0
 _MARGIN = 1.25
@@ -22,7 +24,8 @@ def count_shift(ratio: float, level: float) -> float:
     """Return by how much the logarithm of a rate may be above what bounded residuals say.
 
     Residuals are clipped, and counts that vary more than a Poisson model says are skewed: the mean of the clipped
-    residual falls below zero. The shift is that of negative binomial counts whose clipped residuals vary as released.
+    residual falls below zero. The shift is that of negative binomial counts whose clipped residuals vary as released;
+    of rare counts, that of a variance 1.2 times the mean.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ def count_shift(ratio: float, level: float) -> float:
     if not math.isfinite(ratio):
         return math.inf
     if level < _LEAST_RATE:
-        return 0.0
+        return _MARGIN * _figures(max(level, _SMALLEST_RATE), _UNSEEN_FACTOR)[1]
     found = 0.0
     for rate in (min(max(level / 2, _LEAST_RATE), _LARGEST_RATE), min(level, _LARGEST_RATE)):
         ratios, shifts = np.array([_figures(rate, factor) for factor in _FACTORS]).T
