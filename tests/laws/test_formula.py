@@ -182,6 +182,7 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "n_bins": int(generator.integers(2, 513)),
         "most_cells": int(generator.integers(2, 1026)),
         "length": float(10 ** generator.uniform(-2, 2)),
+        "single": bool(generator.integers(2)),
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpcape.formula import Number, ceil, choose, computed, maximum, minimum
+from dpcape.formula import Condition, Number, ceil, choose, computed, maximum, minimum
 
 BLOCK_ROWS = 1024
 """Rows per block when totals are accumulated; part of the rounding analysis below."""
@@ -127,7 +127,7 @@ def rounding_in_blocks(
 
 
 def products_extent(
-    size: Number, diameter: Number, radius: Number, *, n_features: Number, single: bool = False
+    size: Number, diameter: Number, radius: Number, *, n_features: Number, single: Condition = False
 ) -> Extent:
     """Return the extent of sums of products of rows, in double precision or in blocks of single precision.
 
@@ -152,14 +152,14 @@ def products_extent(
         Of one record's contribution, in exact arithmetic.
     n_features : Number
         Columns of a row.
-    single : bool
+    single : Condition
         Whether blocks are summed in single precision.
     """
-    added = rounding_in_blocks(n_features, radius, block=SINGLE_ROWS if single else BLOCK_ROWS)
-    if not single:
+    added = rounding_in_blocks(n_features, radius, block=choose(single, SINGLE_ROWS, BLOCK_ROWS))
+    if single is False:
         return Extent(size, diameter, radius, added)
     roundings = (SINGLE_ROWS + 8) * SINGLE_ROUNDOFF
-    gamma = roundings / (1 - roundings)
+    gamma = choose(single, roundings / (1 - roundings), 0.0)
 
     def rounding(n_records: Number) -> Number:
         return added(n_records) + gamma * n_records * radius

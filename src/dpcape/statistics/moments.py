@@ -17,7 +17,7 @@ from scipy.linalg.blas import dsyrk
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number, computed, sqrt
+from dpcape.formula import Condition, Number, computed, sqrt
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
 from dpcape.statistics.outer_products import sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -135,7 +135,7 @@ class SecondMoment(_OfProducts[FloatArray]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, single: bool = False) -> Extent:
+    def extent(*, n_features: Number, bound: Number, single: Condition = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         size, radius = packed_size(n_features), bound**2
         return products_extent(size, math.sqrt(2) * bound**2, radius, n_features=n_features, single=single)
@@ -172,7 +172,9 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
         self._mean_weight = float(mean_weight)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT, single: bool = False) -> Extent:
+    def extent(
+        *, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT, single: Condition = False
+    ) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         diameter = (mean_weight**2 + 2) / math.sqrt(2) * bound**2
         radius = sqrt(1 + mean_weight**2) * bound**2
