@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import operator
+import pkgutil
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpcape import statistics
 from dpcape.formula import (
     Formula,
     both,
@@ -36,6 +39,10 @@ NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node, which evaluates the JavaScript, is not installed")
 
 X, Y = Formula("p.x"), Formula("p.y")
+
+for _module in pkgutil.iter_modules(statistics.__path__):
+    if _module.name != "torch_modules":  # an extra
+        importlib.import_module(f"dpcape.statistics.{_module.name}")
 
 OWN = sorted(name for name, kind in base._KNOWN.items() if base.is_own(kind))
 
@@ -183,6 +190,8 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "most_cells": int(generator.integers(2, 1026)),
         "length": float(10 ** generator.uniform(-2, 2)),
         "single": bool(generator.integers(2)),
+        "n_parts": int(generator.integers(1, 5)),
+        "n_mapped": int(generator.integers(1, 10**5)),
     }
 
 

@@ -7,6 +7,7 @@ row of a record at most :math:`\sqrt b` for b columns. A record with a missing v
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -194,6 +195,7 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
         super().__init_subclass__(**options)
         cls.name = f"{PREFIX}{cls.inner.name}"
 
+        @functools.wraps(cls.inner.extent)
         def extent(**numbers: Number) -> Extent:
             return with_count(cls.inner.extent(**numbers))[0]
 
