@@ -26,7 +26,10 @@ function parametersOf(study) {
 function basisLines(study) {
   const { n_basis: one, n_x_basis: first, n_y_basis: second } = study.options;
   if (one) return [`basis = []  # your public basis: ${study.widths[0]} lists of ${one} numbers`];
-  if (!first && !second) return [];
+  if (!first && !second) {
+    const { maps } = CONSTANTS.analyses[study.analysis].fixed;
+    return maps ? ["basis = []  # your public basis: maps are of what it leaves out"] : [];
+  }
   const words = [first, second].map((few, view) => few ? `${study.widths[view]} lists of ${few} numbers` : "none");
   return [`basis = []  # your public bases of the two views: [${words.join("; ")}]`];
 }
