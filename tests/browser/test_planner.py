@@ -283,7 +283,7 @@ def test_copied_study_plans_to_the_same_numbers(planner: Any, analysis: str) -> 
     text = page.evaluate("navigator.clipboard.readText()")
     if "basis = []" in text:
         # Refused until the basis is filled in, as a user would do it.
-        with pytest.raises(InvalidParameter, match="basis|template"):
+        with pytest.raises(InvalidParameter, match=r"basis|template"):
             Study.parse(text)
         text = re.sub(r"basis = \[\].*", f"basis = {_filled_basis(page)}", text)
     study = Study.parse(text)
