@@ -6,6 +6,7 @@ Wall-clock times, since waiting is what is measured: run it on an otherwise idle
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engine_bytes import seconds_of_bytes
 from timing import Ratio, show
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,7 +102,10 @@ def bytes_alone(consortium: Any, names: list[str]) -> dict[str, float]:
         shutil.copytree(consortium.path / "federation" / "kits", kits)
         for name in names:
             shutil.copy(consortium.path / "folders" / name / "keys" / "tls.key", kits / name / "startup" / "client.key")
-    return seconds_of_bytes(kits, names, free_port())
+    command = [sys.executable, str(Path(__file__).with_name("engine_bytes.py")), str(kits), str(free_port()), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def report_width(n_sites: int, kind: str, events: list[dict[str, Any]]) -> float:

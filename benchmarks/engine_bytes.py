@@ -2,13 +2,16 @@
 
 Site processes connect to a server process with mutual TLS, as in a federation. The messages are those of one release
 under CAPE: draws up, their sum down and releases up, two small rounds; under the secure sum vectors go up once. Vectors
-are streamed, which is FLARE's fastest way for them. ``benchmarks/engine.py`` measures the release in the same run.
+are streamed, which is FLARE's fastest way for them. ``benchmarks/engine.py`` measures the release in the same run, and
+runs this in a process of its own, since FLARE has one server per process.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import statistics
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.synchronize import Event
@@ -112,3 +115,8 @@ def _cell(name: str, kit: Path, role: str, port: int):  # type: ignore[no-untype
     cell = Cell(fqcn=name, root_url=f"grpc://localhost:{port}", secure=True, credentials=credentials)
     cell.start()
     return cell
+
+
+if __name__ == "__main__":
+    _, folder, on, *sites = sys.argv
+    print(json.dumps(seconds_of_bytes(Path(folder), sites, int(on))))
