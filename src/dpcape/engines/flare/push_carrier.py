@@ -1,9 +1,8 @@
 """Push messages on FLARE's cells: a round takes milliseconds, not the polling interval of tasks.
 
 Cells are not a documented interface of FLARE. They are used here alone, with nvflare pinned; ``task_carrier.py`` does
-the same work through documented calls. A cell sends a message whole, through its core, or in pieces, as a stream: whole
-is faster for small messages, a stream from about 2 MB on (docs/scale.md). A request goes the way that suits its own
-length. A site that has a long reply to a short request keeps it, answers with its number, and the server fetches it.
+the same work through documented calls. A cell sends a message whole, through its core, or in pieces, as a stream: a
+stream is faster from about 16 MB on (docs/scale.md). A request goes the way that suits its own length. A site that has a long reply to a short request keeps it, answers with its number, and the server fetches it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dpcape.engines.flare.config import CHANNEL
 from dpcape.transport.carrier import Carrier, Code, Delivery
 from dpcape.transport.frames import Kind
 
-STREAMED_BYTES = 2 * 2**20
+STREAMED_BYTES = 16 * 2**20
 """From this length on, a message is streamed."""
 
 # FLARE's own codes say nothing of the kind.
@@ -93,8 +92,9 @@ def serve_push(cell: Any, handle: Callable[[bytes], bytes]) -> None:
         return make_reply(_GONE if data is None else ReturnCode.OK, "", data or b"")
 
     for topic in ("ready", "round", "ping"):
-        cell.core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=whole)
+        # A cell registers its own answer with its core too; the core's answer must come after it.
         cell.register_request_cb(channel=CHANNEL, topic=topic, cb=streamed)
+        cell.core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=whole)
     cell.register_request_cb(channel=CHANNEL, topic=_FETCH, cb=fetched)
 
 
