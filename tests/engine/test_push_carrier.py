@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("nvflare")
 
+from tests.engine.consortium import free_port
+
 from dpcape.engines.flare import push_carrier
 from dpcape.engines.flare.push_carrier import PushCarrier, serve_push
-from tests.engine.consortium import free_port
 
 LIMIT = 3 * 2**20
 LENGTHS = {"short": 1000, "long": LIMIT}

@@ -2,7 +2,8 @@
 
 Cells are not a documented interface of FLARE. They are used here alone, with nvflare pinned; ``task_carrier.py`` does
 the same work through documented calls. A cell sends a message whole, through its core, or in pieces, as a stream: a
-stream is faster from about 16 MB on (docs/scale.md). A request goes the way that suits its own length. A site that has a long reply to a short request keeps it, answers with its number, and the server fetches it.
+stream is faster from about 16 MB on (docs/scale.md). A request goes the way that suits its own length. A site that has
+a long reply to a short request keeps it, answers with its number, and the server fetches it.
 """
 
 from __future__ import annotations
