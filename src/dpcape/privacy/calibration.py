@@ -227,7 +227,7 @@ def _everything(terms: Terms, scheme: Scheme) -> tuple[object, ...]:
     """Return everything of terms and protocol that the noise of a release depends on."""
     numbers = (terms.epsilons, terms.n_records, terms.weights)
     own = tuple(sorted((name, repr(value)) for name, value in getattr(scheme, "__dict__", {}).items()))
-    return (own, terms.settings, terms.delta, len(terms.shares), *(tuple(sorted(entry.items())) for entry in numbers))
+    return (own, terms.settings, terms.delta, len(terms.shares), *(frozenset(entry.items()) for entry in numbers))
 
 
 def _extent(statistic: Released, terms: Terms) -> tuple[object, ...]:

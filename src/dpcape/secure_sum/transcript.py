@@ -15,7 +15,14 @@ def _prefix(kind: bytes, length: int) -> bytes:
     return kind + length.to_bytes(8, "big")
 
 
-_START = _prefix(b"s", len(VERSION)) + VERSION.encode()
+@functools.lru_cache(maxsize=2**12)
+def _text(text: str) -> bytes:
+    """Return a text with its type and length; labels and names of sites come again and again."""
+    encoded = text.encode()
+    return _prefix(b"s", len(encoded)) + encoded
+
+
+_START = _text(VERSION)
 
 
 def digest(label: str, *parts: bytes | str | int) -> bytes:
@@ -24,13 +31,12 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
     Type and length make the encoding injective: two different lists of parts are never encoded as the same string.
     Integers must lie in [0, 2^64).
     """
-    pieces = [_START]
-    for part in (label, *parts):
-        if isinstance(part, str):
-            text = part.encode()
-            pieces += (_prefix(b"s", len(text)), text)
-        elif isinstance(part, bytes):
+    pieces = [_START, _text(label)]
+    for part in parts:
+        if isinstance(part, bytes):
             pieces += (_prefix(b"b", len(part)), part)
+        elif isinstance(part, str):
+            pieces.append(_text(part))
         else:
             pieces += (b"i", part.to_bytes(8, "big"))
     return hashlib.sha256(b"".join(pieces)).digest()
