@@ -127,11 +127,12 @@ def test_the_summary_counts_points_whose_settings_agree_apart() -> None:
 def test_the_comparison_is_written_drawn_and_shown(tmp_path: Path) -> None:
     data = folder(tmp_path / "data", [point(CAPE_METHOD, x, 1.0, 0.1, 10) for x in (0.1, 1.0)])
     experiment = registry.experiments()["dissertation-8.3"]
-    setting = RunSetting(quick=True, data=data, runs=3)
+    setting = RunSetting(quick=True, data=data, runs=1)
     cells = [cell for cell in experiment.cells(setting) if cell.extendable]
-    rows = [r for cell in cells for r in cell.compute(data, **{**cell.options, "n_records": 300, "values": [500, 600]}
-                                                      if cell.options["vary"] == "N" else
-                                                      {**cell.options, "n_records": 300})]  # fmt: skip
+    # Every panel has its curves; what is compared is added below.
+    values = {"N": [500, 600], "epsilon": [0.3, 3.0], "delta": [1e-5, 1e-2]}
+    small = [{**cell.options, "n_records": 300, "values": values[cell.options["vary"]]} for cell in cells]
+    rows = [r for cell, options in zip(cells, small, strict=True) for r in cell.compute(data, **options)]
     from dpcape_papers.experiments.cache import CachedRows
 
     more = [*ours("CAPE", 0.1, [1.0, 1.1, 0.9]), *ours("CAPE", 1.0, [2.0, 2.1, 1.9])]

@@ -114,7 +114,9 @@ class _Addresses(HTMLParser):
         self.found += [value for key, value in attrs if key in ("src", "href") and not value.startswith("#")]
 
 
-def test_demo_ends_in_a_report_that_needs_no_network(tmp_path):
+def test_demo_ends_in_a_report_that_needs_no_network(tmp_path, monkeypatch):
+    # Where the page on the first steps is tested, the demo runs whole.
+    monkeypatch.setattr("dpcape.cli.demo_study.REPEATS", 1)
     result = run(f"demo --out {tmp_path} --replay 1")
     assert result.exit_code == 0, result.output
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import math
@@ -10,6 +11,7 @@ import pkgutil
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,15 +49,36 @@ for _module in pkgutil.iter_modules(statistics.__path__):
 OWN = sorted(name for name, kind in base._KNOWN.items() if base.is_own(kind))
 
 
+# Reads a list of expressions per line and answers with their values. JSON has no infinities; doubles are printed with
+# all their digits.
+EVALUATE = """
+const lines = require("readline").createInterface({ input: process.stdin });
+lines.on("line", (line) => {
+  const values = JSON.parse(line).map(([text, p]) => new Function("p", `return ${text};`)(p));
+  console.log(JSON.stringify(values.map((v) => Number.isFinite(v) ? v : String(v))));
+});
+"""
+
+
+@cache
+def _node() -> subprocess.Popen[str]:
+    """Return a process that evaluates, for all tests: to start one takes longer than what they ask of it."""
+    assert NODE is not None
+    process = subprocess.Popen([NODE, "-e", EVALUATE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)
+    return process
+
+
 def javascript(expressions: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
     """Return the values of JavaScript expressions, each with its own p."""
-    assert NODE is not None
-    lines = [f"((p) => {text})({json.dumps(p)})" for text, p in expressions]
-    # JSON has no infinities; doubles are printed with all their digits.
-    script = f"console.log(JSON.stringify([{', '.join(lines)}].map((v) => Number.isFinite(v) ? v : String(v))))"
-    run = subprocess.run([NODE, "-"], input=script, capture_output=True, text=True, check=False, timeout=60)
-    assert run.returncode == 0, run.stderr
-    return list(json.loads(run.stdout))
+    node = _node()
+    assert node.stdin is not None
+    assert node.stdout is not None
+    node.stdin.write(json.dumps(expressions) + "\n")
+    node.stdin.flush()
+    answer = node.stdout.readline()
+    assert answer, "node ended; it says above why"
+    return list(json.loads(answer))
 
 
 # Operators and functions.

@@ -71,6 +71,8 @@ _LOGISTIC = 0.95 * math.sqrt(2 * (1 / 64 + 1 / 16)) / 0.5
 # has one of 10/81; orthogonal records are sqrt(10/81 + 20/81) R^2 apart, of a diameter of 1.0915 R^2.
 _CLASSES = 0.95 * math.sqrt(30 / 81) / 1.0915
 LEAST_REACHED = {"logistic-regression": _LOGISTIC, "logistic-model": _LOGISTIC, "multinomial-model": _CLASSES}
+# Of half the noise, the attack on three classes uses 1.2 times the claimed mu: fewer trials notice it by luck.
+TRIALS_WITH_HALF = {"multinomial-model": 60_000}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -81,7 +83,7 @@ def test_every_analysis_keeps_its_promise(name: str) -> None:
     assert not found.refuted
     assert found.reached > LEAST_REACHED.get(name, 0.8)
     assert found.reached <= 1 + 1e-9
-    assert audited(name, adversary, 20_000, HALF).refuted
+    assert audited(name, adversary, TRIALS_WITH_HALF.get(name, 20_000), HALF).refuted
 
 
 def test_no_analysis_is_left_out() -> None:

@@ -12,6 +12,7 @@ import math
 import sys
 import tomllib
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ def recorded(case: Any, protocol: Protocol) -> dict[str, Any]:
     }
 
 
+@cache
 def _expected() -> dict[str, Any]:
     return tomllib.loads(FILE.read_text())
 

@@ -185,10 +185,14 @@ def test_every_analysis_rehearses_without_touching_files(
         # How useful made-up records are is not the question here.
         warnings.simplefilter("ignore", DpcapeWarning)
         run = run_in_process(study, tmp_path / "run", rehearse=True)
-        run_in_process(study, tmp_path / "run", rehearse=True)
     assert run.is_rehearsal
     assert "REHEARSAL ON SYNTHETIC RECORDS" in (run.path / "report.html").read_text(encoding="utf-8")
     assert {release.statistic for release in run.model().releases_} <= study.statistics()
+
+
+def test_a_rehearsal_may_be_repeated(study: Study, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert run_in_process(study, tmp_path / "run", rehearse=True).is_rehearsal
 
 
 def test_the_outline_is_what_a_run_then_does(study: Study, tmp_path: Path) -> None:

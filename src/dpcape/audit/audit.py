@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.errors import ProtocolError
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
+from dpcape.protocols import Protocol
 from dpcape.protocols.dealt_noise import DEALER
 from dpcape.records import Records
 from dpcape.secure_sum import Identity
@@ -114,9 +116,8 @@ def audit(
     factors : mapping or None
         Fractions of the noise to keep ("own", "draw", "dealer"), to test that the audit detects it; None keeps all.
     """
-    transcript = run_once(case, adversary.protocol, epsilon=epsilon, delta=delta, seed=seed)
-    pair = worst_pair(case, transcript, seed=seed)
-    attack = Attack(adversary, transcript, victim_steps(case, transcript, pair), factors=factors or {})
+    transcript, pair, steps = _prepared(case, adversary.protocol, epsilon, delta, seed)
+    attack = Attack(adversary, transcript, steps, factors=factors or {})
     still = attack.scores(n_trials, moved=False, noise=lambda k: noise(2 * k))
     moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
     bounds = lower_bounds(still, moved, delta=delta, alpha=ALPHA)
@@ -133,6 +134,17 @@ def audit(
         reached=pair.reached,
         n_trials=n_trials,
     )
+
+
+# Several adversaries attack one protocol, and with less noise again: what they attack is the same.
+@lru_cache(maxsize=16)
+def _prepared(
+    case: Case, protocol: Protocol, epsilon: float, delta: float, seed: int
+) -> tuple[RecordedRun, Neighbours, list[tuple[IntArray, IntArray]]]:
+    """Return one run of an analysis, the worst neighbours for its releases, and the totals with either of them."""
+    transcript = run_once(case, protocol, epsilon=epsilon, delta=delta, seed=seed)
+    pair = worst_pair(case, transcript, seed=seed)
+    return transcript, pair, victim_steps(case, transcript, pair)
 
 
 def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[tuple[IntArray, IntArray]]:
@@ -165,7 +177,7 @@ class Attack:
         The victim's totals on the grid with either unit, one pair per release.
     most_entries : int or None
         Most coordinates attacked per release; those in which the totals differ most. An adversary may ignore the
-        others: noise is independent between coordinates. None: all.
+        others: noise is independent between coordinates. None: all that differ.
     progress : callable or None
         Called after each release.
     """
@@ -209,7 +221,9 @@ class Attack:
 
 def _largest(still: IntArray, moved: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
     """Return the coordinates of two vectors in which they differ most, in their order."""
-    if most is None or still.size <= most:
-        return still, moved
-    kept = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:most])
+    # Coordinates that are the same have no weight in the test: they would cost noise and change no score. One is kept
+    # where all are the same.
+    n_apart = max(1, int(np.count_nonzero(moved != still)))
+    n_kept = n_apart if most is None else min(most, n_apart)
+    kept = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:n_kept])
     return still[kept], moved[kept]

@@ -25,7 +25,8 @@ from dpcape.transport.transport import Transport
 _TIME_POINTS = 8
 
 
-@dataclass(frozen=True)
+# Compared by identity: weights need no hash.
+@dataclass(frozen=True, eq=False)
 class Case:
     """Small instance of an analysis.
 
