@@ -46,7 +46,10 @@ _OF_INFERENCE = (
     "intercept_noise_scale_",
     "p_values_",
 )
-_COUNTS = "counts are Poisson given the features, or vary a little more by the same factor everywhere"
+_COUNTS = (
+    "counts are Poisson given the features, or negative binomial with a variance that exceeds the mean by the same "
+    "factor everywhere or in proportion to the mean; for rates below one half, by a factor of at most 1.2"
+)
 _RATIOS = "responses divided by their means are distributed alike for all features, for the intercept by a gamma law"
 _REFUTED = (
     "counts vary more than a Poisson model allows, so its coefficients have no intervals. Fit family='logistic' to "
@@ -123,8 +126,9 @@ class GeneralizedLinearModel(Regression):
     ==============================  ==============================================================
     range of counts not from 0      refused
     responses above the range       moved to its end: choose a range that the means do not come near
-    counts that vary more           intervals are wider by what was released of it; infinite, with a warning, if bounded
-                                    residuals vary by 15% more than a Poisson model allows
+    counts that vary more           intervals are wider by what was released of it, of slopes also by a part of them;
+                                    infinite, with a warning, if bounded residuals vary by 15% more than a Poisson
+                                    model allows
     rows longer than the bound      the whole record is weighted down: consistent if the model is right
     noise hides a direction         intervals infinite, coefficients shrunken
     interval asked of a ridge fit   AttributeError that says what to do

@@ -13,7 +13,7 @@ from dpcape.analyses.regression import LOGISTIC_SHARES, RATE_SHARES
 from dpcape.arrays import FloatArray
 from dpcape.estimators.regression_rounds import Asked, Coefficients, Rounds, shrunken_start, weights_of
 from dpcape.formula import computed
-from dpcape.postprocessing.count_shifts import count_shift
+from dpcape.postprocessing.count_shifts import SlopeShift, count_shift, slope_shift
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets
 from dpcape.postprocessing.gamma_ratios import RatioFigures, gamma_shift, ratio_figures
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL
@@ -108,16 +108,17 @@ def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
     """Return coefficients of the logarithm of a rate with confidence sets, for counts up to ``most``.
 
     A moment gives a start. Scores are bounded, and have mean zero under the Poisson model; where counts vary more than
-    it says, by the released squared length of the scores, intervals are wider.
+    it says, by the released squared length of the scores, intervals are wider, and allow for what clipping does then.
     """
     start, moment, level = _rate_start(rounds, most)
-    ratio = math.inf
+    ratio, curvature = math.inf, moment
     # A release has sqrt(2) reach / K times the score.
     unit = LARGEST_RESIDUAL / computed(regressor_bound(rounds.bound, rounds.intercept))
 
     def ask(at: FloatArray) -> ScoreRound:
-        nonlocal ratio
+        nonlocal ratio, curvature
         scores = rounds.mean("count_scores", coefficients=at, level=level)
+        curvature = scores.curvature
         equations = NormalEquations(
             scores.curvature, scores.score / unit, 0.0, rounds.scale, rounds.share, variance=1 / unit**2
         )
@@ -126,8 +127,11 @@ def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
         return ScoreRound(equations, unit / math.sqrt(level), _SCORE_SPREAD * spread, moment, weight=level)
 
     found = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
-    # Counts that vary more are skewed: their clipped residuals say less than their means.
-    return _with_constant(found, (0.0, 0.0, count_shift(ratio, level)), weights_of(rounds.bound, intercept=True)[1])
+    # Counts that vary more are skewed: their clipped residuals say less than their means, and not equally at all rates.
+    b = weights_of(rounds.bound, intercept=True)[1]
+    shift = slope_shift(ratio, level, math.sqrt(_predictor_spread(found.values, moment, b)))
+    found = _with_slopes(found, shift, asked, curvature, rounds.scale, b)
+    return _with_constant(found, (0.0, 0.0, count_shift(ratio, level)), b)
 
 
 def ratio_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficients:
@@ -195,6 +199,40 @@ def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: f
     return replace(found, values=values, shrunken=shrunken, low=low, high=high, ends=ends, noise=noise)
 
 
+def _with_slopes(
+    found: Coefficients, shift: SlopeShift, asked: Asked, curvature: FloatArray, scale: float, b: float
+) -> Coefficients:
+    """Return coefficients whose slopes have intervals that allow for a shift of the linear predictor.
+
+    Coefficients are off by the weighted regression of the shift on the row. Its part in proportion to the predictor
+    multiplies every slope; a known coefficient has none to multiply, so that its column goes over to others as far as
+    they correlate. What is left moves a slope by at most its root mean square times the standard deviation that the
+    slope would have with errors of unit size: Cauchy and Schwarz.
+    """
+    if found.ends is None:
+        return found
+    inner, p = found.ends, len(found.values)
+    free = asked.free(p)
+    values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
+    # A direction that noise hides has no interval.
+    inverse = (vectors / np.maximum(values, max(scale * math.sqrt(2 * len(free)), 1e-12))) @ vectors.T
+    more = shift.rest / b * np.sqrt(max(float(curvature[0, 0]), 0.0) * np.diagonal(inverse))
+    if asked.fixed is not None:
+        place, known = asked.fixed
+        more = more + shift.part * np.abs(known * (inverse @ curvature[free, place]))
+    slopes, more = free[1:], more[1:]
+
+    def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
+        low, high = (each.copy() for each in inner(quantile))
+        for end, sign in ((low, -1), (high, 1)):
+            end[..., slopes] += sign * (shift.part * np.abs(end[..., slopes]) + more)
+        return low, high
+
+    assert found.quantile is not None
+    low, high = ends(found.quantile)
+    return replace(found, low=low, high=high, ends=ends)
+
+
 def class_inference(rounds: Rounds, asked: Asked, *, n_classes: int) -> Coefficients:
     """Return log-odds of all classes but the first, one block after the other, with confidence sets."""
     unit = math.sqrt(2) / (CLASS_SCORE_WEIGHT * computed(regressor_bound(rounds.bound, rounds.intercept)))
@@ -225,10 +263,18 @@ def _rate_start(rounds: Rounds, most: float) -> tuple[FloatArray, FloatArray, fl
     level = max(mean, 2 * noise, 1e-4 * most)
     slopes = np.append(0.0, most / (2 * a) * start[1:] / level)
     row = b * moment[0] / weight
-    spread = max(float(slopes @ moment @ slopes) / (weight / b**2) - float(slopes @ row) ** 2, 0.0)
+    spread = _predictor_spread(slopes, moment, b)
     slopes *= min(1.0, 1 / max(math.sqrt(spread), 1e-300))
     slopes[0] = (math.log(level) - float(slopes @ row) - min(spread, 1.0) / 2) / b
     return slopes, moment, level
+
+
+def _predictor_spread(coefficients: FloatArray, moment: FloatArray, b: float) -> float:
+    """Return the variance of the linear predictor over records, from the moment of v."""
+    weight = float(moment[0, 0])
+    slopes = np.append(0.0, coefficients[1:])
+    row = b * moment[0] / weight
+    return max(float(slopes @ moment @ slopes) / (weight / b**2) - float(slopes @ row) ** 2, 0.0)
 
 
 def _dispersion(square: float, curvature: FloatArray, scale: float) -> tuple[float, float]:

@@ -1,12 +1,15 @@
-"""How far the constant of a Poisson model may be off where counts vary more than the model says."""
+"""How far the coefficients of a Poisson model may be off where counts vary more than the model says."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.stats import nbinom, poisson
 
+from dpcape.arrays import FloatArray, IntArray
 from dpcape.statistics.count_residuals import centred_residuals
 
 # Factors by which the variance of a negative binomial count exceeds its mean.
@@ -18,6 +21,27 @@ _UNSEEN_FACTOR, _SMALLEST_RATE = 1.2, 1e-3
 # Shifts at higher rates are smaller than at this one.
 _LARGEST_RATE = 200.0
 _MARGIN = 1.25
+# Logarithms of rates that are not normally distributed leave more than such as are.
+_REST_MARGIN = 1.6
+# Logarithms of rates are spread at least and at most by this, so that single counts do not decide, and taken this dense
+# up to so many standard deviations.
+_LEAST_SPREAD, _MOST_SPREAD, _PER_UNIT, _FARTHEST = 0.25, 2.0, 8, 2.5
+
+
+@dataclass(frozen=True)
+class SlopeShift:
+    """How far slopes may be off: the shift of the logarithm of a rate as a line in that logarithm, and the rest.
+
+    Attributes
+    ----------
+    part : float
+        Largest steepness of that line: by this part of itself a slope may be larger or smaller.
+    rest : float
+        Root mean square of what the line leaves, over records with their weights.
+    """
+
+    part: float
+    rest: float
 
 
 def count_shift(ratio: float, level: float) -> float:
@@ -46,6 +70,76 @@ def count_shift(ratio: float, level: float) -> float:
             return math.inf
         found = max(found, float(np.interp(ratio, ratios[:rising], shifts[:rising])))
     return _MARGIN * found
+
+
+def slope_shift(ratio: float, level: float, spread: float) -> SlopeShift:
+    """Return how far slopes may be off where counts vary more than a Poisson model says.
+
+    The shift of :func:`count_shift` depends on the rate. Were it the same for all records, the constant would take all
+    of it; a shift in proportion to the linear predictor changes every slope by the same part. Counts are taken as
+    negative binomial, with a variance of the mean times a factor that is the same for all, or that exceeds 1 in
+    proportion to the mean; the worse of both counts. The factor is such that residuals vary as released; of rare
+    counts, 1.2.
+
+    Parameters
+    ----------
+    ratio : float
+        Upper estimate of the mean square of the bounded residuals, in units of their covariance with counts.
+    level : float
+        A typical rate.
+    spread : float
+        Standard deviation of the logarithm of the rate.
+    """
+    spread = min(max(spread, _LEAST_SPREAD), _MOST_SPREAD)
+    centre = math.log(min(max(level, _SMALLEST_RATE), _LARGEST_RATE)) - spread**2 / 2
+    reach = _FARTHEST * spread
+    places = np.arange(math.ceil((centre - reach) * _PER_UNIT), math.floor((centre + reach) * _PER_UNIT) + 1)
+    found = [_worst(_of_law(places, centre, spread, level, grows=grows), ratio, level) for grows in (False, True)]
+    part, rest = (max(sizes) for sizes in zip(*found, strict=True))
+    return SlopeShift(_MARGIN * part, _REST_MARGIN * rest)
+
+
+def _worst(figures: FloatArray, ratio: float, level: float) -> tuple[float, float]:
+    """Return part and rest at the factor that residuals show, or that is allowed for."""
+    ratios, *sizes = figures
+    if level < _LEAST_RATE:
+        at = _FACTORS.index(_UNSEEN_FACTOR)
+        return float(sizes[0][at]), float(sizes[1][at])
+    rising = int(np.argmax(ratios)) + 1
+    part, rest = (float(np.interp(ratio, ratios[:rising], np.maximum.accumulate(size[:rising]))) for size in sizes)
+    return part, rest
+
+
+def _of_law(places: IntArray, centre: float, spread: float, level: float, *, grows: bool) -> FloatArray:
+    """Return the mean ratio, the steepness of the shift and the rest of it for every factor at the level, (3, F)."""
+    logs = places / _PER_UNIT
+    rates = np.exp(logs)
+    squares, shifts, covariances = np.moveaxis(np.array([_row(int(place)) for place in places]), 1, 0)
+    chances = np.exp(-(((logs - centre) / spread) ** 2) / 2) * np.minimum(rates / level, 1.0)
+    weights = chances * covariances[:, 0]
+    weights /= weights.sum()
+    x = logs - weights @ logs
+    found = []
+    for factor in _FACTORS:
+        own = 1 + (factor - 1) * (rates / level if grows else np.ones(len(rates)))
+        square, shift = (
+            np.array([np.interp(*pair) for pair in zip(own, [_FACTORS] * len(own), each, strict=True)])
+            for each in (squares, shifts)
+        )
+        steepness = float(weights @ (x * shift)) / float(weights @ x**2)
+        rest = shift - weights @ shift - steepness * x
+        found.append((float(weights @ square), abs(steepness), math.sqrt(float(weights @ rest**2))))
+    return np.array(found).T
+
+
+@lru_cache(maxsize=256)
+def _row(place: int) -> FloatArray:
+    """Return ratios, shifts and covariances for all factors, at a place on the grid of logarithms of rates, (3, F)."""
+    rate = min(max(math.exp(place / _PER_UNIT), _SMALLEST_RATE), _LARGEST_RATE)
+    _, covariance = centred_residuals(np.zeros(1), np.array([rate]))
+    found = np.array([(*_figures(rate, factor), float(covariance[0])) for factor in _FACTORS]).T
+    found.flags.writeable = False
+    return found
 
 
 def _figures(rate: float, factor: float) -> tuple[float, float]:
