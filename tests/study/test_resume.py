@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import msgspec
 import numpy as np
 import pytest
@@ -118,6 +119,15 @@ def test_a_free_parameter_may_change_when_a_result_is_rebuilt(tmp_path: Path) ->
     assert both.guarantee_ == first.guarantee_
 
 
+@pytest.fixture
+def undrawn() -> Iterator[None]:
+    """Pictures are left out of reports where dozens of runs are: to draw them takes longest, and writes no file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpcape.report.page.svg_of", lambda figure, **_: plt.close(figure) or "<svg></svg>")
+        yield
+
+
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_run_cut_at_any_message_goes_on_under_one_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guarded: bool
@@ -273,6 +283,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], list[int
     monkeypatch.undo()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_cut_at_any_write_gives_its_result_or_one_sentence(
     tmp_path: Path, writes: Callable[[int], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

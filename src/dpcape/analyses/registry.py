@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pkgutil
+import sys
 from collections.abc import Container, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -62,8 +64,26 @@ def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
 
 def points(packages: Container[str]) -> dict[str, EntryPoint]:
     """Return the analyses that other packages declare, by name, without loading any code."""
-    found = {point.name: point for point in entry_points(group=GROUP) if package_of(point) in packages}
+    found = {point.name: point for point in _declared(GROUP) if package_of(point) in packages}
     return {name: point for name, point in found.items() if name not in own_analyses()}
+
+
+def _declared(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group, without loading any code."""
+    return _read(group, tuple((place, _changed(place)) for place in sys.path))
+
+
+def _changed(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+# Every installed distribution is read, and a run asks dozens of times. To install or remove one changes its folder.
+@lru_cache(maxsize=8)
+def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
 
 
 def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis:
@@ -76,7 +96,7 @@ def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis
 
 def declared_code(packages: Container[str]) -> list[EntryPoint]:
     """Return everything that packages declare, analyses and what parameters may name, without loading any code."""
-    parts = [point for group in code_groups()[1:] for point in entry_points(group=group)]
+    parts = [point for group in code_groups()[1:] for point in _declared(group)]
     return [*points(packages).values(), *(point for point in parts if package_of(point) in packages)]
 
 
@@ -95,7 +115,7 @@ def needed_code(head: Mapping[str, object], packages: Container[str]) -> EntryPo
     name = str(head.get("analysis", ""))
     own = own_analyses().get(name)
     wanted = [(GROUP, name)] if own is None else list(_named_parts(own, head))
-    found = [point for group, value in wanted for point in entry_points(group=group) if point.name == value]
+    found = [point for group, value in wanted for point in _declared(group) if point.name == value]
     return next((point for point in found if package_of(point) in packages), found[0] if found else None)
 
 
