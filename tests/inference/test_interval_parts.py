@@ -6,11 +6,15 @@ in standard errors, or numbers of misses, are decided at 1e-5 each (seeds are fi
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from dpcape.postprocessing.adjusted_contrasts import Residualiser, slopes_of
+from dpcape import Federation, GroupContrast, Independent, Replay, in_process, table
+from dpcape.errors import DpcapeWarning
+from dpcape.postprocessing.adjusted_contrasts import Residualiser, ratio_interval, slopes_of
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Level,
@@ -61,7 +65,7 @@ def test_curves_count_those_who_left_before_the_events(noise: float) -> None:
 
 
 def test_the_log_rank_test_allows_for_any_order_within_a_bin() -> None:
-    """Two groups of one hazard, so many that sampling says nothing: those who leave do so before the events, or after."""
+    """Two groups of one hazard, so large that sampling says nothing: people leave before the events, or after."""
     hazard, groups = 0.02, []
     for leaves_first in (True, False):
         at_risk, events, ended = 1e6, [], []
@@ -119,8 +123,7 @@ def test_means_and_standard_deviations_count_sampling() -> None:
         # Values at the knots: what sharing adds to the variance is zero, the end for which the interval allows.
         held = CellCounts(rng.multinomial(300, shares).astype(float), np.zeros((9, 9)))
         of_means.append(_in_errors(4.0, *mean_and_interval(held, LEVEL)))
-        low, high = deviation_and_interval(held, LEVEL)[1]
-        of_deviations.append(high < sd)
+        of_deviations.append(deviation_and_interval(held, LEVEL)[1][1] < sd)
     _check_squares(of_means)
     _check_misses(int(np.sum(of_deviations)), 300, 0.025)
 
@@ -177,3 +180,54 @@ def test_slopes_count_the_noise_of_what_they_are_divided_by() -> None:
         slopes = slopes_of(sums, fitted, noise=noise)
         errors.append(float((slopes.slope[0] - 2.0) / slopes.se[0]))
     _check_squares(errors)
+
+
+@pytest.mark.parametrize(("effect", "error"), [(0.0, 0.3), (1.0, 0.05), (1.0, 0.4), (2.0, 0.2), (-2.0, 0.4)])
+def test_ratios_to_a_deviation_count_the_noise_of_its_variance(effect: float, error: float) -> None:
+    """An effect with a standard error of 0.2 over the root of a variance of 1 with noise."""
+    rng = np.random.default_rng(27)
+    effects, variances = effect + 0.2 * rng.normal(size=2000), 1 + error * rng.normal(size=2000)
+    variances = np.maximum(variances, error)
+    deviations = np.sqrt(variances)
+    low, high = ratio_interval(effects / deviations, LEVEL.z * 0.2 / deviations, LEVEL.z * error / (2 * variances))
+    _check_misses(int(np.sum((low > effect) | (high < effect))), 2000)
+    assert (low <= effects / deviations).all()
+    assert (high >= effects / deviations).all()
+
+
+def test_ratios_to_a_known_deviation_have_symmetric_intervals() -> None:
+    found = ratio_interval(np.array([1.0, -3.0, 0.0]), np.array([0.5, 0.5, np.inf]), np.zeros(3))
+    np.testing.assert_allclose(found, [[0.5, -3.5, -np.inf], [1.5, -2.5, np.inf]])
+
+
+def test_groups_far_apart_have_intervals_of_d_that_count_the_noise_of_the_deviation() -> None:
+    """With records: two groups that are two standard deviations apart. An open end counts as no error."""
+    errors = []
+    for run in range(60):
+        rng = np.random.default_rng([run, 28])
+        dx = rng.integers(0, 2, 2000)
+        values = {"dx": dx, "y": 2.0 * (dx - 0.5) + rng.normal(size=2000)}
+        records = table(values, columns={"dx": {"levels": [0, 1]}, "y": (-6, 6)})
+        federation = Federation(in_process({"here": records}, noise=Replay(run)), protocol=Independent())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DpcapeWarning)
+            model = GroupContrast("dx", "y", epsilon=1.0, delta=1e-5).fit(federation)
+        low, high = model.d_interval_[:, 0]
+        errors.append(_in_errors(2.0, float(model.d_[0]), (float(low), float(high))))
+    assert np.mean(np.array(errors) != 0) > 0.4
+    _check_squares(errors)
+
+
+def test_an_open_end_is_written_as_such() -> None:
+    rng = np.random.default_rng([0, 78])
+    dx = rng.integers(0, 2, 600)
+    values = {"dx": dx, "y": dx - 0.5 + rng.normal(size=600)}
+    records = table(values, columns={"dx": {"levels": [0, 1]}, "y": (-6, 6)})
+    federation = Federation(in_process({"here": records}, noise=Replay(4)), protocol=Independent())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DpcapeWarning)
+        model = GroupContrast("dx", "y", epsilon=1.0, delta=1e-5).fit(federation)
+    low, high = model.d_interval_[:, 0]
+    assert np.isfinite(low)
+    assert np.isinf(high)
+    assert f"{low:.2f} or more" in model.to_text()

@@ -23,6 +23,7 @@ from dpcape.postprocessing.adjusted_contrasts import (
     Slopes,
     false_discovery_rates,
     normal_quantile,
+    ratio_interval,
     refined_deviations,
     residualiser_of,
     slopes_of,
@@ -35,6 +36,8 @@ from dpcape.statistics.cells import CATEGORY
 
 # Half of the length of the coded range, from -1 to 1, in whose units places are.
 _STEP_OF_LEVELS = 2.0
+# Part of the variance that is within groups, at least; nothing is known of groups that are farther apart.
+_LEAST_LEFT = 0.05
 
 
 class AdjustedContrasts(FederatedEstimator):
@@ -160,15 +163,20 @@ class AdjustedContrasts(FederatedEstimator):
         self.effect_interval_ = _interval(self.effect_, slopes.se * per_unit * reach)
         step = _STEP_OF_LEVELS if is_binary else fitted.contrast_sd
         total, error = deviations
-        relative = slopes.slope * fitted.sd / total
-        # Within groups: what the contrast itself adds to the variance is taken away.
-        explained = np.minimum((relative * fitted.contrast_sd) ** 2, 0.5) if is_binary else 0.0
-        within = total * np.sqrt(1 - explained)
+        # Correlation with the contrast. Within groups, what the contrast itself adds to the variance is taken away.
+        correlation = slopes.slope * fitted.sd / total * (fitted.contrast_sd if is_binary else 0.0)
+        left = np.maximum(1 - correlation**2, _LEAST_LEFT)
+        within = total * np.sqrt(left)
         self.d_ = step * slopes.slope * fitted.sd / within
-        with np.errstate(invalid="ignore"):
-            self.se_ = np.hypot(step * slopes.se * fitted.sd / within, self.d_ * error)
-        self.d_interval_ = _interval(self.d_, self.se_ * reach)
-        of_d = np.hypot(step * slopes.noise * fitted.sd / within, self.d_ * error)
+        # Noise of the slope or of the whole variance changes the variance within groups too; what is sampled does not.
+        of_slope, of_deviation = step * slopes.noise * fitted.sd / within / left, error / left
+        of_deviation = np.where(correlation**2 > 1 - _LEAST_LEFT, np.inf, of_deviation)
+        known = np.isfinite(slopes.se)
+        sampled = step * fitted.sd / within * np.sqrt(np.maximum(np.where(known, slopes.se**2 - slopes.noise**2, 0), 0))
+        of_effect = np.where(known, np.hypot(sampled, of_slope), np.inf)
+        self.se_ = np.hypot(of_effect, self.d_ * of_deviation)
+        self.d_interval_ = ratio_interval(self.d_, of_effect * reach, of_deviation * reach)
+        of_d = np.hypot(of_slope, self.d_ * of_deviation)
         self.noise_scales_ = np.array([slopes.noise * per_unit, of_d])
         self.p_, self.q_ = slopes.p, false_discovery_rates(slopes.p)
         self.sd_ = within * half_ranges

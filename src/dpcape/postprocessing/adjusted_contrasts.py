@@ -315,6 +315,43 @@ def normal_quantile(confidence: float) -> float:
     return -float(ndtri((1 - confidence) / 2))
 
 
+def ratio_interval(ratio: FloatArray, half: FloatArray, relative: FloatArray) -> FloatArray:
+    """Return intervals of ratios to a standard deviation, from those of both parts (G. Zou and A. Donner, 2008).
+
+    Noise of a variance is symmetric, and that of what is divided by its root is not: the interval is longer away from
+    zero, and open if the variance may be none.
+
+    Parameters
+    ----------
+    ratio : (V,) array
+        Ratios.
+    half : (V,) array
+        How far the interval would reach to either side if the standard deviation were known.
+    relative : (V,) array
+        How far the interval of the standard deviation would reach, as a part of it, to first order.
+    """
+    # The variance is in proportion to 1 + 2 t, for t between -relative and relative.
+    shorter, longer = 1 - np.sqrt(np.maximum(1 - 2 * relative, 0.0)), np.sqrt(1 + 2 * relative) - 1
+    size = np.abs(ratio)
+    found: FloatArray = np.array([_root(size, half, shorter, longer, -1), _root(size, half, shorter, longer, 1)])
+    return np.where(ratio < 0, -found[::-1], found)
+
+
+def _root(size: FloatArray, half: FloatArray, shorter: FloatArray, longer: FloatArray, side: int) -> FloatArray:
+    """Return the ratio x, below or above a size, with (size - x)^2 = half^2 + (x error)^2 of the deviation there."""
+    if side < 0:
+        # Of an end below zero a shorter deviation takes it farther away, as of one above the size.
+        error, above = np.where(half > size, shorter, longer), half <= size
+    else:
+        error, above = shorter, np.zeros(len(size), dtype=bool)
+    known = np.isfinite(half) & np.isfinite(error) & (above | (error < 1))
+    own, square = np.where(known, half, 0.0), 1 - np.where(known, error, 0.0) ** 2
+    root = np.sqrt(np.maximum(size**2 - square * (size**2 - own**2), 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = np.where(above, (size**2 - own**2) / np.maximum(size + root, 1e-300), (size + side * root) / square)
+    return np.where(known, ends, side * np.inf)
+
+
 def false_discovery_rates(p_values: FloatArray) -> FloatArray:
     """Return the smallest rates of false discoveries at which each hypothesis is rejected (Benjamini & Hochberg)."""
     order = np.argsort(p_values)

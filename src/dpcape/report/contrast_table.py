@@ -90,9 +90,10 @@ def _number(value: float) -> str:
 
 
 def _interval(ends: FloatArray) -> str:
-    if not np.isfinite(ends).all():
-        return "anything"
-    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+    low, high = (f"{end:.2f}" if np.isfinite(end) else "" for end in ends)
+    if low and high:
+        return f"{low} to {high}"
+    return f"{low} or more" if low else f"{high} or less" if high else "anything"
 
 
 def _p_value(value: float) -> str:
