@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 
 from dpcape import Federation, GroupContrast, Independent, Replay, in_process, table
 from dpcape.errors import DpcapeWarning
-from dpcape.postprocessing.adjusted_contrasts import Residualiser, ratio_interval, slopes_of
+from dpcape.postprocessing.adjusted_contrasts import Residualiser, ratio_interval, residualiser_of, slopes_of
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Level,
@@ -24,7 +24,7 @@ from dpcape.postprocessing.group_summaries import (
     quantile_and_interval,
 )
 from dpcape.postprocessing.survival_curves import curve_of, log_rank
-from dpcape.statistics.adjusted_products import CONTRAST, ProductMeans
+from dpcape.statistics.adjusted_products import CONTRAST, DesignMeans, ProductMeans, moment_weights
 
 ALPHA = 1e-5
 LEVEL = Level(0.95)
@@ -231,3 +231,36 @@ def test_an_open_end_is_written_as_such() -> None:
     assert np.isfinite(low)
     assert np.isinf(high)
     assert f"{low:.2f} or more" in model.to_text()
+
+
+@pytest.mark.parametrize("part", ["sites", "covariates"])
+def test_what_noise_leaves_of_sites_and_covariates_is_counted(part: str) -> None:
+    """Effects of the assumed size on the outcome, of every site or of the covariate, times residuals with noise."""
+    sizes, noise, assumed = np.array([600.0, 500.0, 400.0]), 20.0, 0.5
+    width = 1 if part == "sites" else 2
+    means = np.array([[-0.2, 0.3], [0.1, -0.2], [0.4, 0.1]])[:, :width]
+    covariance = np.array([[0.9, 0.1], [0.1, 0.3]])[:width, :width]
+    products = (sizes * means.T) @ means + sizes.sum() * covariance
+    weights, errors = moment_weights(width, 1), []
+    for run in range(300):
+        rng = np.random.default_rng([run, 29])
+        upper = np.triu(rng.normal(size=(width, width))) * np.where(np.eye(width), 1.0, np.sqrt(0.5))
+        sums = DesignMeans(
+            sizes + noise / weights.counts * rng.normal(size=3),
+            sizes[:, np.newaxis] * means + noise / weights.sums * rng.normal(size=(3, width)),
+            products + noise * (upper + np.triu(upper, 1).T),
+            np.zeros(1),
+            np.array([0.3 * sizes.sum()]),
+        )
+        fitted = residualiser_of(sums, weights, noise=noise, next_noise=noise, is_binary=True, assumed=assumed)
+        # Sums of residuals by site, and of residuals times the covariate.
+        left = fitted.site_weights * sizes * (means @ fitted.coefficients - fitted.offsets)
+        if part == "covariates":
+            inside = means[:, np.newaxis, :] * means[:, :, np.newaxis] + covariance
+            own = inside[:, :, 1] @ fitted.coefficients - fitted.offsets * means[:, 1]
+            left = fitted.site_weights * sizes * own
+            effects = np.full(3, assumed)
+        else:
+            effects = assumed * rng.choice([-1.0, 1.0], 3)
+        errors.append(float(left @ effects) / np.sqrt(max(fitted.leak, 1e-300)))
+    _check_squares(errors)
