@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dpcape.analyses.registry import ANY_PACKAGE
+from dpcape.analyses.registry import ANY_PACKAGE, points
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter, LedgerRefused
 from dpcape.site.folder import SiteFolder
@@ -192,6 +192,17 @@ def test_the_vault_refuses_code_of_other_packages_without_loading_it(study_file:
     opened(own.digest())
     assert "SOMEBODY_RAN" not in os.environ
     assert "somebody_else" not in sys.modules
+
+
+def test_a_package_installed_or_removed_meanwhile_is_noticed(study_file: Path) -> None:
+    """What packages declare is read once, until a folder of the path changes."""
+    about = study_file.parent / "installed" / "somebody_else-1.dist-info"
+    away = study_file.parent / about.name
+    for _ in range(2):
+        assert "trimmed" in points(ANY_PACKAGE)
+        about.rename(away)
+        assert "trimmed" not in points(ANY_PACKAGE)
+        away.rename(about)
 
 
 def test_naming_a_module_that_runs_when_it_is_imported_ends_nothing() -> None:
