@@ -128,7 +128,7 @@ def our_correlations(frames: list[pd.DataFrame]) -> Correlation:
 def correlations_of_tables(frames: list[pd.DataFrame]) -> Correlation:
     columns = dict.fromkeys(frames[0].columns, (-6, 6))
     sites = {f"site-{at}": table(part, columns=columns) for at, part in enumerate(frames)}
-    return Correlation(epsilon=1.0, delta=1e-5).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
+    return Correlation(epsilon=1.0, delta=1e-7).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
 
 
 def correlations(n_records: int) -> None:

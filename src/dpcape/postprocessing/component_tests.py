@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.postprocessing.eigen import Spectrum
 from dpcape.postprocessing.site_centring import SiteNoise
 from dpcape.postprocessing.verdicts import LEVEL
@@ -132,7 +132,7 @@ class UnrelatedViews:
         In the eigenbases of the views.
     """
 
-    draws: FloatArray
+    draws: AnyArray
 
     @cached_property
     def norms(self) -> FloatArray:
@@ -155,7 +155,10 @@ def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) ->
     shape = (n_draws(first.size * second.size), first.size, second.size)
     spread, whitener = first.spread[:, np.newaxis] * second.spread, first.whitener[:, np.newaxis] * second.whitener
     # Sampling and the noise of products are independent and normal: one draw of both.
-    draws = generator.standard_normal(shape)
+    # In single precision where the norms of large draws would take longer than everything else: they are compared with
+    # margins of percents.
+    kind = np.float32 if min(shape[1:]) > _SMALL_PAIRS else np.float64
+    draws = generator.standard_normal(shape, dtype=kind)
     draws *= np.sqrt(noise.record_share * spread**2 + noise.scale**2 / 2 * whitener**2)
     if noise.mean_scale:
         mean_x, mean_y = first.vectors.T @ noise.mean[: first.size], second.vectors.T @ noise.mean[first.size :]
@@ -188,7 +191,7 @@ def correlation_p_values(whitened: FloatArray, unrelated: UnrelatedViews, n_comp
 
     def p_value(k: int) -> float:
         # Pairs found so far leave the directions orthogonal to them; as long as there are none, those are all.
-        kept_x, kept_y = left[:, k:], right[k:].T
+        kept_x, kept_y = (kept.astype(unrelated.draws.dtype) for kept in (left[:, k:], right[k:].T))
         value = float(values[k])
         if not k:
             return p_value_of(value, _CCA_MARGIN * unrelated.norms)
@@ -208,7 +211,7 @@ def quantile(draws: FloatArray) -> float:
     return float(np.sort(draws)[math.ceil((1 - LEVEL) * (len(draws) + 1)) - 1])
 
 
-def operator_norms(matrices: FloatArray) -> FloatArray:
+def operator_norms(matrices: AnyArray) -> FloatArray:
     """Return the largest singular value of each matrix, (n, Dx, Dy)."""
     size = min(matrices.shape[1:])
     if size > _DENSE_PAIRS:
@@ -222,10 +225,10 @@ def operator_norms(matrices: FloatArray) -> FloatArray:
     else:
         last = (size - 1, size - 1)
         squares = np.array([scipy.linalg.eigh(each, eigvals_only=True, subset_by_index=last)[0] for each in products])
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)), dtype=np.float64)
 
 
-def _count_as_large(matrices: FloatArray, value: float) -> int:
+def _count_as_large(matrices: AnyArray, value: float) -> int:
     """Return how many matrices have a largest singular value, times the margin, of at least ``value``.
 
     The fourth power of a singular value is at most the sum of all of them, tr((M M')^2), which costs far less: only
