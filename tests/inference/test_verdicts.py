@@ -38,6 +38,7 @@ from dpcape.postprocessing.verdicts import (
     of_centres,
     of_clearance,
     of_coefficients,
+    of_discoveries,
     of_parts,
     of_ranges,
     of_strengths,
@@ -239,3 +240,11 @@ def test_a_result_in_which_nothing_is_determined_warns_and_keeps_the_warning() -
     with pytest.warns(UndeterminedWarning, match="nothing in this result"):
         model = _Judged(epsilon=1.0, delta=1e-5).fit(federation)
     assert any("nothing in this result" in text for text in model.warnings_)
+
+
+def test_open_intervals_are_told_in_words() -> None:
+    low, high = np.array([0.37, -np.inf, -np.inf, 0.1]), np.array([np.inf, 0.2, np.inf, 0.5])
+    reasons = [verdict.reason for verdict in of_discoveries("abcd", np.full(4, 0.2), low, high)]
+    assert reasons == [
+        f"q = 0.2, d {reach}" for reach in ("of 0.37 or more", "of 0.2 or less", "unknown", "from 0.1 to 0.5")
+    ]

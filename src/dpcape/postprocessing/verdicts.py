@@ -142,7 +142,7 @@ def of_discoveries(quantities: Sequence[str], rates: FloatArray, low: FloatArray
     """
     verdicts = []
     for quantity, rate, first, last in zip(quantities, rates, low, high, strict=True):
-        reason = f"q = {rate:.3g}, d from {first:.2g} to {last:.2g}"
+        reason = f"q = {rate:.3g}, d {_reach(first, last)}"
         if first <= -_LARGE_DIFFERENCE and last >= _LARGE_DIFFERENCE:
             verdicts.append(Verdict(quantity, NOT_DETERMINED, reason))
         else:
@@ -385,3 +385,10 @@ def warning_of(verdicts: Sequence[Verdict]) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _reach(first: float, last: float) -> str:
+    """Return an interval in words; an end that is not known is left open."""
+    if math.isinf(first):
+        return "unknown" if math.isinf(last) else f"of {last:.2g} or less"
+    return f"of {first:.2g} or more" if math.isinf(last) else f"from {first:.2g} to {last:.2g}"
