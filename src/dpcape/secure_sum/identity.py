@@ -104,3 +104,8 @@ def _is_valid(public: bytes, signature: bytes, message: bytes) -> bool:
 
 # Sites in one process check the same signatures.
 _is_known_valid = functools.lru_cache(maxsize=2**13)(_is_valid)
+
+
+def forget_signatures() -> None:
+    """Let go of signatures that were found valid."""
+    _is_known_valid.cache_clear()

@@ -132,3 +132,9 @@ def _session_id(hellos: Mapping[str, Hello], terms: bytes) -> bytes:
 
 def _is_bytes(value: object, length: int) -> bool:
     return isinstance(value, bytes) and len(value) == length
+
+
+def forget_hellos() -> None:
+    """Let go of keys and hellos that were checked."""
+    _public_key.cache_clear()
+    _checked_session_id.cache_clear()

@@ -276,3 +276,8 @@ def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
                     f"The offer of site {sender} was refused because a round key is of small order. "
                     "Nothing was charged for this epoch. Install the same dpcape version everywhere."
                 )
+
+
+def forget_offers() -> None:
+    """Let go of offers that were checked."""
+    _checked_digest.cache_clear()

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.identity import KEY_BYTES, Identity
-from dpcape.secure_sum.links import check_hellos, make_hello, make_links
+from dpcape.secure_sum.identity import KEY_BYTES, Identity, forget_signatures
+from dpcape.secure_sum.links import check_hellos, forget_hellos, make_hello, make_links
 from dpcape.secure_sum.masking import Retry
 from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
+from dpcape.secure_sum.offers import forget_offers
 from dpcape.secure_sum.recover import Recover
 from dpcape.secure_sum.sealed import Sealed
-from dpcape.secure_sum.transcript import grouped
+from dpcape.secure_sum.transcript import forget_digests, grouped
 
 _T = TypeVar("_T")
 
@@ -68,6 +69,10 @@ class Session(Sealed):
 
     def __init__(self, name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
         _check_pinned(name, identity, pinned=pinned, config=config)
+        # What was remembered of earlier sessions is of no more use. Not when they close: sites in one process close
+        # while others still check what all of them signed.
+        for forget in (forget_digests, forget_signatures, forget_hellos, forget_offers):
+            forget()
         self._name, self._identity, self._config = name, identity, config
         self._pinned = {site: pinned[site] for site in config.sites}
         self._lock, self._process = threading.Lock(), os.getpid()

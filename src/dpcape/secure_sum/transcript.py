@@ -46,6 +46,11 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
 remembered_digest = functools.lru_cache(maxsize=2**11, typed=True)(digest)
 
 
+def forget_digests() -> None:
+    """Let go of what was remembered of sessions that are over: an offer of a thousand rounds has 96 kB."""
+    remembered_digest.cache_clear()
+
+
 def equal(left: bytes, right: bytes) -> bool:
     """Return whether two byte strings are equal, in time that does not depend on where they differ."""
     return hmac.compare_digest(left, right)
