@@ -25,7 +25,7 @@ from dpcape.noise import Replay
 from dpcape.pages.style import environment, stylesheet
 from dpcape.pages.svg import svg_of
 from dpcape.report import citations
-from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.coefficient_plots import coefficient_plot, within
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.loading_sections import maps
 from dpcape.report.map_plots import plot_slices
@@ -636,3 +636,16 @@ def test_short_cells_are_kept_on_one_line() -> None:
     fingerprint = "722d 05a8 9f19 ad3f 1582 a9f6 e081 17f0"
     assert Table(["site", "identity"], [["lima", fingerprint]]).is_compact
     assert not Table(["unit", "features"], [["1", "a (+0.1), " * 6]]).is_compact
+
+
+def test_open_intervals_end_in_arrows() -> None:
+    """An interval that is not known to end is not drawn as if it did, nor one that ends far away."""
+    values = np.array([0.5, -0.2, 0.1])
+    ends = within(np.array([[0.1, -np.inf, -0.3], [40.0, 0.1, 0.4]]), values, 3.0)
+    assert np.isinf(ends).tolist() == [[False, True, False], [True, False, False]]
+    axes = coefficient_plot(values, ends, ["a", "b", "c"])
+    arrows = {line.get_marker(): line.get_xydata() for line in axes.lines if line.get_marker() in {"<", ">"}}
+    edges = {marker: points[0, 0] for marker, points in arrows.items()}
+    assert [len(points) for points in arrows.values()] == [1, 1]
+    assert edges["<"] < -0.5
+    assert edges[">"] > 0.5

@@ -29,7 +29,7 @@ from dpcape.postprocessing.adjusted_contrasts import (
     slopes_of,
 )
 from dpcape.postprocessing.verdicts import of_discoveries
-from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.coefficient_plots import coefficient_plot, within
 from dpcape.report.contrast_table import contrast_markdown, contrast_text
 from dpcape.statistics.adjusted_products import DesignMeans, DesignMoments, ProductMeans, ResidualProducts
 from dpcape.statistics.cells import CATEGORY
@@ -201,7 +201,7 @@ class AdjustedContrasts(FederatedEstimator):
         check_is_fitted(self, "guarantee_")
         return coefficient_plot(
             self.d_,
-            np.clip(self.d_interval_, -3.0, 3.0),
+            within(self.d_interval_, self.d_, 3.0),
             [str(name) for name in self.outcomes_],
             ax,
             largest=largest,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import AnyArray, FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.report.plots import new_axes
 
@@ -28,7 +28,7 @@ def coefficient_plot(
     coefficients : array of shape (D,)
         Coefficients to draw.
     interval : array of shape (2, D) or None
-        Lower and upper ends; None for no intervals.
+        Lower and upper ends; None for no intervals. An infinite end is drawn as an arrow at the edge.
     names : sequence of str or None
         Names of the features; None numbers them.
     ax : matplotlib.axes.Axes or None
@@ -42,8 +42,7 @@ def coefficient_plot(
     labels = [str(index) if names is None else str(names[index]) for index in order]
     axes = new_axes(ax, height=max(2.0, 0.22 * len(order) + 1.0))
     positions = np.arange(len(order))
-    arms = None if interval is None else np.abs(interval[:, order] - coefficients[order])
-    axes.errorbar(coefficients[order], positions, xerr=arms, fmt="o", color=COLOURS[0], capsize=2)
+    _draw(axes, coefficients[order], None if interval is None else interval[:, order], positions)
     axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
     # A dollar sign in a name does not start mathematics.
     axes.set_yticks(positions, labels, parse_math=False)
@@ -53,3 +52,33 @@ def coefficient_plot(
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(label)
     return axes
+
+
+def within(interval: FloatArray, coefficients: FloatArray, least: float) -> FloatArray:
+    """Return intervals whose ends are infinite beyond what can be drawn beside the coefficients.
+
+    Parameters
+    ----------
+    interval : array of shape (2, D)
+        Lower and upper ends.
+    coefficients : array of shape (D,)
+        Coefficients that are drawn.
+    least : float
+        What is drawn at least, to either side.
+    """
+    farthest = max(least, 2 * float(np.abs(coefficients).max(initial=0.0)))
+    return np.where(np.abs(interval) <= farthest, interval, np.copysign(np.inf, interval))
+
+
+def _draw(axes: Axes, values: FloatArray, ends: FloatArray | None, positions: AnyArray) -> None:
+    """Draw points with intervals; arrows stand for ends that are not known or far away."""
+    if ends is None:
+        axes.plot(values, positions, "o", color=COLOURS[0])
+        return
+    edge = 1.15 * max(float(np.abs(values).max(initial=0.0)), float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)))
+    edge = edge or 1.0
+    is_open = ~np.isfinite(ends)
+    drawn = np.where(is_open, np.copysign(edge, ends), ends)
+    axes.errorbar(values, positions, xerr=np.abs(drawn - values), fmt="o", color=COLOURS[0], capsize=2)
+    for marker, places, at in zip("<>", is_open, drawn, strict=True):
+        axes.plot(at[places], positions[places], marker, color=COLOURS[0], markersize=7)

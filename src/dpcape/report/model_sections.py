@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.postprocessing.verdicts import Verdict, summary
-from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.coefficient_plots import coefficient_plot, within
 from dpcape.report.coefficient_sections import DRAWN, caption_of, coefficients, level_of
 from dpcape.report.component_plots import correlation_map, strengths
 from dpcape.report.contrast_table import HEADER, FittedContrasts, contrast_notes, contrast_rows
@@ -322,13 +322,14 @@ def _contrasts(model: FittedModel, names: Sequence[str]) -> ReportSection | None
         return None
     fitted = cast("FittedContrasts", model)
     label = f"d, with {level_of(model)} interval"
-    ends = np.clip(fitted.d_interval_, -3.0, 3.0)
+    ends = within(fitted.d_interval_, fitted.d_, 3.0)
     axes = coefficient_plot(fitted.d_, ends, [str(name) for name in fitted.outcomes_], largest=DRAWN, label=label)
     discoveries = int(np.count_nonzero(fitted.q_ <= 0.05))
     picture = Picture(
         figure_of(axes),
         f"Forest plot of {len(fitted.d_)} differences; {discoveries} are discoveries at q of at most 0.05.",
-        "Intervals cover sampling and noise; of many outcomes, those with the largest d are drawn.",
+        "Intervals cover sampling and noise; an arrow says that one goes on. Of many outcomes, those with the "
+        "largest d are drawn.",
     )
     rows = contrast_rows(fitted, most=_SHOWN_MEANS)
     return ReportSection(

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dpcape.pages.style import COLOURS
-from dpcape.report.coefficient_plots import coefficient_plot
+from dpcape.report.coefficient_plots import coefficient_plot, within
 from dpcape.report.hazard_table import FittedHazards
 from dpcape.report.plots import STYLES, new_axes
 from dpcape.report.survival_tables import FittedCurves, drawn_groups, shown_times
@@ -83,9 +83,7 @@ def ratio_plot(model: FittedHazards, ax: Axes | None = None, *, largest: int = 3
         Largest number of ratios to draw.
     """
     coefficients = model.coef_ * model.sd_
-    # What is known of nothing is drawn as far as the axis goes.
-    farthest = max(1.0, 3 * float(np.abs(coefficients).max()))
-    interval = np.clip(model.interval_ * model.sd_, -farthest, farthest)
+    interval = within(model.interval_ * model.sd_, coefficients, 1.0)
     axes = coefficient_plot(
         coefficients,
         interval,
