@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 from experiments.intervals import components as cells
+from scipy.stats import binom
 
 from dpcape import CCA, PCA, Exact, Federation, Independent, Mean, Replay, in_process, rows, views
 from dpcape.postprocessing.component_tests import (
     MomentNoise,
     UnrelatedViews,
     component_p_values,
+    correlation_draws,
     correlation_of_noise,
     correlation_p_values,
     moment_error,
     operator_norms,
     quantile,
 )
-from dpcape.postprocessing.eigen import all_eigen
+from dpcape.postprocessing.eigen import Spectrum, all_eigen
 from dpcape.postprocessing.verdicts import DETERMINED
 
 quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
@@ -205,3 +207,30 @@ def _margin_of(draws: Any) -> float:
     """Return the factor by which norms of draws are multiplied."""
     small = draws / 100
     return correlation_of_noise(UnrelatedViews(small)) / quantile(operator_norms(small))
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (60, 70), (310, 320)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_operator_norms_are_those_of_double_precision(kind: type[np.floating[Any]], shape: tuple[int, int]) -> None:
+    matrices = np.random.default_rng(4).standard_normal((3, *shape)).astype(kind)
+    expected = [np.linalg.norm(matrix.astype(np.float64), 2) for matrix in matrices]
+    found = operator_norms(matrices)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_wide_views_that_are_unrelated_are_not_found_related() -> None:
+    """Views of 60 columns, tested in single precision, at a level of 5%: false alarms have a probability of 1e-5."""
+    noise = MomentNoise(scale=0.05, mean_scale=0.0, mean=np.zeros(120), record_share=0.01)
+    spectrum = Spectrum(np.linspace(0.5, 1.5, 60), np.eye(60), floor=0.1)
+    unrelated = correlation_draws((spectrum, spectrum), noise)
+    assert unrelated.draws.dtype == np.float32
+    spread, whitener = (np.outer(each, each) for each in (spectrum.spread, spectrum.whitener))
+    sd = np.sqrt(noise.record_share * spread**2 + noise.scale**2 / 2 * whitener**2)
+    rng, runs = np.random.default_rng(6), 300
+    p_values = [correlation_p_values(sd * rng.normal(size=(60, 60)), unrelated, 1)[0] for _ in range(runs)]
+    assert np.count_nonzero(np.array(p_values) <= 0.05) <= binom.ppf(1 - 1e-5, runs, 0.05)
+    # A correlation well above noise is found.
+    related = sd * rng.normal(size=(60, 60))
+    related[0, 0] += 2 * unrelated.norms.max()
+    assert correlation_p_values(related, unrelated, 1)[0] <= 0.05

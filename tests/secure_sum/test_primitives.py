@@ -11,6 +11,7 @@ Checklist
 from __future__ import annotations
 
 import ast
+import hashlib
 import pathlib
 
 import numpy as np
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import dpcape.secure_sum
+from dpcape.secure_sum import transcript
 from dpcape.secure_sum.keystream import expand, extract, masked
 from dpcape.secure_sum.links import agree
 from dpcape.secure_sum.transcript import digest, equal, grouped
@@ -149,3 +151,14 @@ def test_no_other_randomness_in_the_package() -> None:
                 assert not {"random", "numpy.random"} & set(names), path.name
             if isinstance(node, ast.Attribute):
                 assert node.attr not in {"random", "default_rng", "RandomState"}, path.name
+
+
+def test_texts_of_any_length_have_digests_and_long_ones_are_not_remembered() -> None:
+    before = transcript._text.cache_info().currsize
+    long = [f"{number}" * 1000 for number in range(20)]
+    assert len({transcript.digest("label", text) for text in long}) == len(long)
+    assert transcript._text.cache_info().currsize <= before + 1
+    start = b"s" + len(transcript.VERSION).to_bytes(8, "big") + transcript.VERSION.encode()
+    for text in ("", "lyon", "é" * 300):
+        parts = [b"s" + len(part.encode()).to_bytes(8, "big") + part.encode() for part in ("label", text)]
+        assert transcript.digest("label", text) == hashlib.sha256(start + b"".join(parts)).digest()

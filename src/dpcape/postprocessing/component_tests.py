@@ -215,9 +215,9 @@ def operator_norms(matrices: AnyArray) -> FloatArray:
     """Return the largest singular value of each matrix, (n, Dx, Dy)."""
     size = min(matrices.shape[1:])
     if size > _DENSE_PAIRS:
-        start = np.ones(size)
+        start = np.ones(size, dtype=matrices.dtype)
         tops = [scipy.sparse.linalg.svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
-        return np.array(tops)
+        return np.array(tops, dtype=np.float64)
     turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
     products = turned @ turned.swapaxes(1, 2)
     if size <= _SMALL_PAIRS:

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 
 VERSION = "dpcape secure sum 1"
+_MOST_REMEMBERED = 256
 
 
 @functools.lru_cache(maxsize=2**10)
@@ -36,7 +37,8 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
         if isinstance(part, bytes):
             pieces += (_prefix(b"b", len(part)), part)
         elif isinstance(part, str):
-            pieces.append(_text(part))
+            # A text that came with a message may be of any length: it is not remembered.
+            pieces.append(_text(part) if len(part) <= _MOST_REMEMBERED else _text.__wrapped__(part))
         else:
             pieces += (b"i", part.to_bytes(8, "big"))
     return hashlib.sha256(b"".join(pieces)).digest()
