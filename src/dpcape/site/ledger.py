@@ -273,7 +273,7 @@ class SiteLedger:
 
         def check(entries: Sequence[Entry]) -> None:
             if release < _next_release(entries, allowance):
-                raise ProtocolError("Release {release + 1} was refused because it happened before. Start a new run.")
+                raise ProtocolError(f"Release {release + 1} was refused because it happened before. Start a new run.")
 
         # Losing this row gives nothing back: the charge covers all releases, and a charged allowance is not reopened.
         self._chain.append("release", {"allowance": allowance, "number": release}, check=check, durable_head=False)
