@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import eigsh
 from scipy.special import ndtri
 
 from dpcape.arrays import FloatArray
@@ -72,6 +71,8 @@ def _top_eigen(moment: FloatArray, n_components: int) -> tuple[FloatArray, Float
     if size < _LARGE or n_components > size // 8:
         values, vectors = scipy.linalg.eigh(moment, subset_by_index=(size - n_components, size - 1))
     else:
+        from scipy.sparse.linalg import eigsh  # Slow to import, and planning imports this module for its noise.
+
         # A fixed start makes the result repeatable.
         values, vectors = eigsh(moment, n_components, which="LA", v0=np.ones(size))
     order = np.argsort(values)[::-1]
