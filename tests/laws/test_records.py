@@ -18,7 +18,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import dpcape.records
+from dpcape.arrays import ForEachRow
 from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.records.clip import clip_rows
 
 # Everything here is about the policy "refuse"; tests/laws/test_invalid.py is about "zero".
 documents, labelled, rows, subjects, views = (
@@ -121,6 +123,46 @@ def test_clipping_keeps_direction_and_loses_only_rounding(X, bound):
         else:
             unit = (before / scale) / np.linalg.norm(before / scale)
             assert np.allclose(after / bound, unit, rtol=1e-12, atol=1e-200)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.9, 1.0])
+def test_clipping_few_rows_and_many_gives_the_same_bits(share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 7))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X[: int(200 * share)] *= 3
+    X[rng.integers(0, 200)] *= 1e200
+    whole = np.empty_like(X)
+    clip_rows(X.copy(), bound=1.5, out=whole)
+    for row, expected in zip(X, whole, strict=True):
+        alone = row[np.newaxis].copy()
+        clip_rows(alone, bound=1.5, out=alone)
+        np.testing.assert_array_equal(alone[0], expected)
+
+
+def test_numbers_for_each_row_are_the_same_however_many_rows_there_are():
+    numbers = np.array([1.5, -2.0, 3.0])
+    of_rows = ForEachRow(numbers)
+    for n_rows in (5, 2, 0, 9, 10_000):
+        np.testing.assert_array_equal(np.zeros((n_rows, 3)) + of_rows.of(n_rows), np.tile(numbers, (n_rows, 1)))
+
+
+@pytest.mark.parametrize("columns", [None, ["c", "a"]])
+def test_columns_of_a_table_of_several_types_are_read_as_an_array_is(columns):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "a": rng.integers(-5, 5, 50),
+            "b": rng.normal(size=50).astype(np.float32),
+            "c": rng.random(50) < 0.5,
+            "d": np.arange(50, dtype=np.uint64),
+        }
+    )
+    ranges = {name: (-4, 4) for name in columns or frame.columns}
+    X = frame[list(ranges)].to_numpy(dtype=np.float64)
+    expected, found = rows(X, ranges=[(-4, 4)] * X.shape[1]), rows(frame, ranges=ranges)
+    for block, other in zip(expected.blocks(16), found.blocks(16), strict=True):
+        np.testing.assert_array_equal(block, other)
 
 
 def test_rows_whose_norm_overflows_are_scaled_to_the_bound():

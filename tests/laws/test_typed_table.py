@@ -208,3 +208,35 @@ def test_public_values_outside_the_proof_are_refused(public: dict[str, Any]) -> 
     usual: dict[str, Any] = {"columns": [3], "by": [1], "weights": [1.0], "n_bins": 4}
     with pytest.raises(InvalidParameter):
         grouped_counts(facts, **{**usual, **public})
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.parametrize("size", [3, 7, 64])
+def test_large_tables_have_the_codes_and_the_counts_of_small_ones(monkeypatch: Any, size: int) -> None:
+    # Of a large table numbers are not kept, and several blocks are read together.
+    source = np.random.default_rng(0)
+    age = source.normal(50, 40, 100)
+    age[[3, 50]], age[[7, 99]] = np.inf, np.nan
+    people = {
+        "age": age,
+        "long": np.append(age[1:], 1e4000 * np.longdouble(1)).astype(np.longdouble),
+        "whole": source.integers(0, 99, 100),
+        "stage": source.choice([1, 2, 3, 9], 100),
+        "site": np.full(100, 2),
+        "sex": source.choice(np.array(["F", "M", None, "?"], dtype=object), 100),
+    }
+    kinds = {"stage": {"levels": [1, 2, 3]}, "site": {"levels": [3, 2]}, "sex": ["F", "M"]}
+    columns = {**dict.fromkeys(("age", "long", "whole"), (20, 80)), **kinds}
+    found = []
+    for most, together in ((1 << 20, 1 << 16), (0, 1 << 16), (0, 1)):
+        monkeypatch.setattr("dpcape.records.typed_table.KEPT_ENTRIES", most)
+        monkeypatch.setattr("dpcape.records.typed_table._READ_TOGETHER", together)
+        records = table(people, columns=columns)
+        blocks = [block.copy() for block in records.coded_blocks(size)]
+        assert [len(block) for block in blocks] == [min(size, 100 - start) for start in range(0, 100, size)]
+        found.append((np.vstack(blocks), records.unusable))
+    for codes, unusable in found:
+        np.testing.assert_array_equal(codes, found[0][0])
+        assert unusable == found[0][1]
+    assert found[0][1]["age"] == 2
+    assert (found[0][0][:, 4] == 1).all()

@@ -214,6 +214,8 @@ def _places_of(entries: AnyArray, names: AnyArray) -> IntArray:
     Entries are compared as text, each different one once.
     """
     known = {str(name): at for at, name in enumerate(names)}
+    if entries.dtype.kind in "biuf" and len(entries) and (entries == entries[0]).all():
+        entries = entries[:1]
     listed = entries.tolist()
     places = {entry: known.get(str(entry), -1) for entry in set(listed)}
     if len(places) == 1:

@@ -41,7 +41,7 @@ from numbers import Real
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, SingleArray
+from dpcape.arrays import FloatArray, SingleArray, shorten_rows
 from dpcape.errors import InvalidParameter
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.schema.column import check_finite
@@ -52,6 +52,8 @@ STRIP_ENTRIES = 1 << 17
 
 SHRINK_SINGLE = 1 - 2.0**-23
 """What the bound is multiplied by before rows are rounded to single precision."""
+
+_NONE = np.empty(0, dtype=np.intp)
 
 # Bounds and columns for which sums of squares in single precision neither overflow, nor underflow, nor are far off.
 _SINGLE_BOUNDS, _SINGLE_COLUMNS = (2.0**-20, 2.0**20), 2**16
@@ -86,7 +88,8 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: Floa
     target = bound * (1 - (block.shape[1] + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.sqrt(np.vecdot(block, block))
-    huge = np.flatnonzero(~np.isfinite(norms))
+    longest = float(norms.max())  # Not a number if one of them is none.
+    huge = np.flatnonzero(~np.isfinite(norms)) if not math.isfinite(longest) else _NONE
     if huge.size:
         check_finite(block[huge], subject="records")  # The caller may have changed them since the first check.
         if factors is not None:
@@ -94,15 +97,15 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: Floa
             lengths = np.linalg.norm(block[huge] / largest[:, np.newaxis], axis=1)
             factors[huge] = target / lengths / largest
         block[huge], norms[huge] = _scaled_huge_rows(block[huge], target), target
+        longest = float(norms.max())
     if factors is not None:
         ordinary = np.ones(len(norms), dtype=np.bool_)
         ordinary[huge] = False
         np.copyto(factors, target / np.maximum(norms, target), where=ordinary)
-    if norms.max() > target:
-        np.multiply(block, (target / np.maximum(norms, target))[:, np.newaxis], out=out)
-    elif out is not block:
-        # Every factor would be exactly 1.
+    if out is not block:
         np.copyto(out, block)
+    if longest > target:
+        shorten_rows(out, norms, target)
 
 
 def certainly_short(block: SingleArray, *, bound: float) -> bool:

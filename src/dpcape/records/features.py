@@ -198,7 +198,7 @@ class Features:
         scratch = np.empty((0, self.n_features))
         if not self._refuses:
             for rows in self._strips(self.n_rows):
-                if self._schema is None and self._is_clean(rows.start, rows.stop):
+                if self._is_clean(rows.start, rows.stop):
                     continue
                 filled = np.empty((rows.stop - rows.start, self.n_features))
                 self.n_invalid += int(np.count_nonzero(~self.fill(rows.start, rows.stop, filled)))
@@ -214,7 +214,9 @@ class Features:
             self._schema.apply(block, out=scratch[:n_rows])
 
     def _is_clean(self, start: int, stop: int) -> bool:
-        """Tell, without clipping, whether rows taken as they are hold finite numbers only."""
+        """Tell, without preparing or clipping them, whether rows hold finite numbers only; not of rows with levels."""
+        if self._schema is not None and self._schema.categorical:
+            return False
         try:
             check_finite(cast("AnyArray", self._read(start, stop)), subject=self._table.subject)
         except InvalidParameter:

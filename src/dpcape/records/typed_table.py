@@ -19,6 +19,8 @@ from dpcape.schema.schema import Ranges, Schema
 from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
 
 _BLOCK = 1 << 14
+# Entries of blocks that are read together: 512 KiB, so that they stay in the cache.
+_READ_TOGETHER = 1 << 16
 
 
 def table(
@@ -134,13 +136,15 @@ class TypedTable(Records):
     def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over blocks of at most `size` records; the buffer is used again."""
         step = checked_size(size)
+        # Several blocks are read together: each column costs a few calls, however few records are read.
+        together = step * max(1, _READ_TOGETHER // (step * self.n_features))
         # By columns, which are read one at a time.
-        buffer = np.empty((min(step, self.n_records), self.n_features), order="F")
-        for start in range(0, self.n_records, step):
-            stop = min(start + step, self.n_records)
-            block = buffer[: stop - start]
-            self._fill_codes(start, stop, block)
-            yield block
+        buffer = np.empty((min(together, self.n_records), self.n_features), order="F")
+        for start in range(0, self.n_records, together):
+            filled = buffer[: min(together, self.n_records - start)]
+            self._fill_codes(start, start + len(filled), filled)
+            for first in range(0, len(filled), step):
+                yield filled[first : first + step]
 
     @property
     def n_invalid(self) -> int:
@@ -154,9 +158,10 @@ class TypedTable(Records):
             if kept is None:
                 column.fill_codes(self._table.values(slice(start, stop), place), out[:, at])
             else:
-                np.copyto(out[:, at], kept[start:stop])
-                if kept.dtype.kind == "i":
-                    out[kept[start:stop] < 0, at] = np.nan
+                codes = kept[start:stop]
+                np.copyto(out[:, at], codes)
+                if codes.dtype.kind == "i" and (missing := codes < 0).any():
+                    out[missing, at] = np.nan
 
     def _read_all(self) -> Mapping[str, int]:
         """Read everything once: keep what is slow to read or small, and return how many entries could not be used."""
@@ -165,21 +170,31 @@ class TypedTable(Records):
         for column, place in zip(self._schema.columns, self._places, strict=True):
             numeric = self._table.values(slice(0, 1), place).dtype.kind in NUMERIC_KINDS
             kept: AnyArray | None = None
-            if small or not (numeric and column.levels is None):
+            if small or not numeric or column.levels is not None or column.dates:
                 kept = np.empty(self.n_records, dtype=np.int16 if _is_short(column) else np.float64)
-            if count := self._read_column(column, place, kept):
+            count = self._n_infinite(place) if kept is None else self._read_column(column, place, kept)
+            if count:
                 found[column.name] = count
             self._kept.append(kept)
         return found
 
-    def _read_column(self, column: Column, place: int, kept: AnyArray | None) -> int:
+    def _n_infinite(self, place: int) -> int:
+        """Return how many entries of a column of numbers cannot be used; nothing else is wrong with a number."""
+        count = 0
+        for start in range(0, self.n_records, _BLOCK):
+            with np.errstate(over="ignore"):  # An extended number too large for float64 counts as infinite.
+                numbers = self._table.values(slice(start, start + _BLOCK), place).astype(np.float64, copy=False)
+            if not np.isfinite(numbers).all():
+                count += int(np.count_nonzero(np.isinf(numbers)))
+        return count
+
+    def _read_column(self, column: Column, place: int, kept: AnyArray) -> int:
+        """Write the codes of a column into `kept`, and return how many entries could not be used."""
         scratch, count = np.empty(min(_BLOCK, self.n_records)), 0
         for start in range(0, self.n_records, _BLOCK):
             part = scratch[: min(_BLOCK, self.n_records - start)]
             count += column.fill_codes(self._table.values(slice(start, start + len(part)), place), part)
-            if kept is not None:
-                codes = np.nan_to_num(part, nan=-1.0) if kept.dtype.kind == "i" else part
-                kept[start : start + len(part)] = codes
+            kept[start : start + len(part)] = np.where(np.isnan(part), -1.0, part) if kept.dtype.kind == "i" else part
         return count
 
     def feature_blocks(self, size: int = 1024) -> Iterator[Any]:

@@ -109,13 +109,18 @@ class Column:
             out[codes < 0] = math.nan
             return int(np.count_nonzero(codes == _UNLISTED))
         out[:] = to_days(values) if self.dates else _lenient_numbers(values)
-        unusable = np.isinf(out)
-        out[unusable] = math.nan
-        if self.missing is not None:
-            out[np.isnan(out) & ~unusable] = self.missing
+        count = 0 if np.isfinite(out).all() else self._settle(out)
         assert self.range is not None
         middle, half = middle_and_half(self.range)
         map_to_unit(out, middle=middle, half=half)
+        return count
+
+    def _settle(self, numbers: FloatArray) -> int:
+        """Make numbers that cannot be used NaN, fill in those that are missing, and return how many cannot be used."""
+        unusable = np.isinf(numbers)
+        numbers[unusable] = math.nan
+        if self.missing is not None:
+            numbers[np.isnan(numbers) & ~unusable] = self.missing
         return int(np.count_nonzero(unusable))
 
     def _lenient_codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
@@ -285,9 +290,12 @@ def _take_dates(column: Column) -> None:
 
 def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt.NDArray[np.intp]:
     """Return the position of numbers among numeric levels."""
-    numbers = values.astype(np.float64)
+    numbers = values.astype(np.float64, copy=False)
     if not levels:
         return np.where(np.isnan(numbers), absent, _UNLISTED)
+    if len(numbers) > 1 and (numbers == numbers[0]).all():
+        # Of one level, as the column with the site mostly is.
+        return np.repeat(_codes_of_numbers(numbers[:1], levels, absent), len(numbers))
     order = np.argsort(levels)
     ordered = np.array(levels)[order]
     at = np.minimum(np.searchsorted(ordered, numbers), len(levels) - 1)

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, FloatArray, ForEachRow
 from dpcape.errors import InvalidParameter, nearest_name
 from dpcape.facts import PublicEvent, PublicRange, PublicSchema
 from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
@@ -265,7 +265,7 @@ class Schema(SchemaTransformer):
                 check_finite(values, subject=f"column {column.name!r}")
         if self._middles_and_halves is not None:
             middles, halves = self._middles_and_halves
-            map_to_unit(features, middle=middles, half=halves)
+            map_to_unit(features, middle=middles.of(len(features)), half=halves.of(len(features)))
         return features
 
     def _columns_of(self, block: object) -> list[AnyArray]:
@@ -307,10 +307,10 @@ class Schema(SchemaTransformer):
         return None if all(map(math.isnan, fills)) else np.array(fills)
 
     @cached_property
-    def _middles_and_halves(self) -> tuple[FloatArray, FloatArray] | None:
+    def _middles_and_halves(self) -> tuple[ForEachRow, ForEachRow] | None:
         """Middle and half width of every range; None if columns are taken as they are."""
         both = np.array([middle_and_half(column.range) for column in self.columns if column.range is not None])
-        return (both[:, 0].copy(), both[:, 1].copy()) if both.size else None
+        return (ForEachRow(both[:, 0]), ForEachRow(both[:, 1])) if both.size else None
 
     def _filled(self, missing: Mapping[object, Any]) -> Schema:
         """Return the schema with the fills of a mapping from column name."""

@@ -87,7 +87,7 @@ class PandasTable:
     def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
         """Return the chosen rows as numbers, missing values as NaN."""
         chosen = list(range(self.shape[1]) if columns is None else columns)
-        if not all(self._numeric[column] for column in chosen):
+        if all(self._plain[column] for column in chosen) or not all(self._numeric[column] for column in chosen):
             return _side_by_side(self, rows, chosen)
         block: AnyArray = self._frame.iloc[rows, chosen].to_numpy(dtype=np.float64, na_value=np.nan)
         return block

@@ -15,9 +15,9 @@ from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.scaling import clip_to_ball
 from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.table_designs import TableDesign
+from dpcape.statistics.unit_ball import clip_to_ball
 
 _BLOCK = 1 << 12
 _LARGEST = 1e100

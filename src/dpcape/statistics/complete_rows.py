@@ -25,7 +25,7 @@ from dpcape.statistics.moments import FirstMoments
 from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, ScaledCentredMoments
 from dpcape.statistics.statistic import AnyStatistic, PublicValue, Statistic, known
-from dpcape.statistics.table_designs import checked_places
+from dpcape.statistics.table_designs import checked_places, complete_records
 
 PREFIX = "complete_"
 """What names of statistics of complete records begin with, before the name of the statistic of rows."""
@@ -86,10 +86,9 @@ class RowColumns:
 
     def rows(self, block: FloatArray) -> FloatArray:
         """Return the rows of the complete records of a block."""
-        chosen = block[:, self._places]
-        missing = np.isnan(chosen).any(axis=1)
-        if missing.any():
-            chosen = chosen[~missing]
+        chosen = complete_records(block, self._places)
+        if self._places != list(range(block.shape[1])):
+            chosen = chosen[:, self._places]
         if len(self.groups) == len(self._places) and self.is_number.all():
             return np.clip(chosen, -1.0, 1.0, order="C")
         found = np.empty((len(chosen), len(self.groups)))

@@ -17,8 +17,8 @@ from dpcape.statistics.followed_columns import FollowedDesign, FollowedRows
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.scaling import clip_to_ball
 from dpcape.statistics.statistic import Statistic, known
+from dpcape.statistics.unit_ball import clip_to_ball
 
 _BLOCK = 1 << 12
 _LARGEST = 1e100

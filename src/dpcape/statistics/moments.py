@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.arrays import FloatArray, IntArray, column_sums
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Condition, Number, computed, sqrt
@@ -91,7 +91,7 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros((2, self._width))
         for block in records.feature_blocks(int(computed(block_rows(self._width)))):
-            result[0] += block.sum(axis=0)
+            result[0] += column_sums(block)
             result[1] += np.einsum("ij,ij->j", block, block)
         result[1] /= 2 * self._bound
         return result.ravel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dsyrk, ssyrk
 
-from dpcape.arrays import FloatArray
+from dpcape.arrays import FloatArray, column_sums
 from dpcape.statistics.extent import BLOCK_ROWS, SINGLE_ROWS
 from dpcape.statistics.record_blocks import ProductBlocks
 
@@ -34,7 +34,7 @@ def sum_of_outer_products(
         # A C-ordered block is a Fortran-ordered transpose, so nothing is copied; lower=0 fills the upper triangle.
         matrix = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
         if sums is not None:
-            sums += block.sum(axis=0)
+            sums += column_sums(block)
     return matrix
 
 

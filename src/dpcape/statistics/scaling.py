@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray, SingleArray
+from dpcape.arrays import FloatArray, ForEachRow, IntArray, SingleArray, column_sums
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed, sqrt
 from dpcape.statistics.clipped_means import ClippedMeans, Means
@@ -27,6 +27,7 @@ from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySit
 from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix
 from dpcape.statistics.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
+from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
 
 N_BINS = 32
 """Bins of a radius histogram."""
@@ -67,6 +68,7 @@ class Standardised:
         self._centre, self._moves = centre, bool(np.any(centre != 0))
         self._scale, self._divides = scale, bool(np.any(scale != 1))
         self._radius = np.repeat(radius, widths)
+        self._centres, self._scales, self._radii = map(ForEachRow, (centre, scale, self._radius))
 
     @property
     def n_records(self) -> int:
@@ -88,7 +90,7 @@ class Standardised:
                     block -= centre
                 block *= slope
                 for view in self._views:
-                    _move_into_ball(block[:, view])
+                    clip_to_ball_in_single(block[:, view])
                 yield block
 
     def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
@@ -117,50 +119,17 @@ class Standardised:
 
     def _standardised(self, block: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return new rows inside the unit ball of each view, and the smallest factor of clipping per row."""
-        factors = np.ones(len(block))
+        n_rows = len(block)
         with np.errstate(all="ignore"):
             # A centre of zeros and a scale of ones change nothing and are left out.
             if self._moves:
-                block = block - (self._centre if weights is None else weights[:, np.newaxis] * self._centre)
+                centre = self._centres.of(n_rows)
+                block = block - (centre if weights is None else weights[:, np.newaxis] * centre)
             if self._divides:
-                block = block / self._scale
-            rows = block / self._radius
-            for view in self._views:
-                factors = np.minimum(factors, clip_to_ball(rows[:, view]))
-        return rows, factors
-
-
-def clip_to_ball(rows: FloatArray, length: float = 1.0) -> FloatArray:
-    """Move rows into the ball of this length, in place, and return their factors; rows not finite become zero.
-
-    The target is below one by more than the rounding of norm, quotient and product (see ``records/clip.py``).
-    """
-    target = length * (1 - (rows.shape[1] + 16) * 2.0**-52)
-    with np.errstate(all="ignore"):
-        norms = np.sqrt(np.vecdot(rows, rows))
-        factors: FloatArray = target / np.maximum(norms, target)
-    lost = ~np.isfinite(norms)
-    rows[lost], factors[lost] = 0.0, 0.0
-    if np.any(factors < 1):
-        rows *= factors[:, np.newaxis]
-    return factors
-
-
-def _move_into_ball(rows: SingleArray) -> None:
-    """Move rows in single precision into the unit ball, in place; rows that are not finite become zero.
-
-    Lengths computed in single precision are only used to find rows that are certainly short enough, as in
-    ``records/features.py``; others are shortened in double precision to less than one, by more than rounding them to
-    single precision adds.
-    """
-    certain = (1 - 2.0**-23) * (1 - (rows.shape[1] + 16) * 2.0**-23)
-    squares = np.vecdot(rows, rows)
-    if float(squares.max(initial=0)) <= certain**2:
-        return
-    longer = ~(squares.astype(np.float64) <= certain**2)
-    moved = rows[longer].astype(np.float64)
-    clip_to_ball(moved, length=1 - 2.0**-23)
-    rows[longer] = moved
+                block = block / self._scales.of(n_rows)
+            rows = block / self._radii.of(n_rows)
+        factors = [clip_to_ball(rows[:, view]) for view in self._views]
+        return rows, factors[0] if len(factors) == 1 else np.minimum.reduce(factors)
 
 
 def views_of(widths: tuple[int, ...]) -> list[slice[int, int, None]]:
@@ -313,10 +282,16 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
 
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros(self.facts.n_features)
+        centre, caps = ForEachRow(self._centre), ForEachRow(self._caps)
         for block in records.feature_blocks(BLOCK_ROWS):
             # An overflow is a large deviation: it counts as one.
             with np.errstate(over="ignore"):
-                result += (np.minimum(np.abs(block - self._centre) / self._caps, 1.0) - 0.5).sum(axis=0)
+                apart = block - centre.of(len(block))
+                np.abs(apart, out=apart)
+                apart /= caps.of(len(block))
+            np.minimum(apart, 1.0, out=apart)
+            apart -= 0.5
+            result += column_sums(apart)
         return result
 
     def unpack(self, packed: FloatArray) -> FloatArray:
@@ -369,9 +344,11 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
 
     def total(self, records: RowBlocks) -> FloatArray:
         counts = np.zeros(self.shape)
+        centre, scale = ForEachRow(self._centre), ForEachRow(self._scale)
         for block in records.feature_blocks(int(computed(block_rows(self.facts.n_features)))):
             with np.errstate(all="ignore"):
-                rows = (block - self._centre) / self._scale
+                rows = block - centre.of(len(block))
+                rows /= scale.of(len(block))
             for view, columns in enumerate(views_of(self.facts.widths)):
                 counts[view] += np.bincount(bins_of(rows[:, columns], self._top[view]), minlength=N_BINS)
         return counts.ravel()
@@ -380,8 +357,8 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
 def bins_of(rows: FloatArray, top: float) -> IntArray:
     """Return the bin of each row, 0 for the shortest; what has no length counts as long."""
     with np.errstate(all="ignore"):
-        # Added column by column, so that the bin of a row does not depend on where in a block it stands.
-        squares = np.ascontiguousarray((rows * rows).T).sum(axis=0)
+        # One product of vectors per row, so that the bin of a row does not depend on where in a block it stands.
+        squares = np.vecdot(rows, rows)
         steps = np.ceil(np.log(np.sqrt(squares) / top) / math.log(BIN_RATIO))
     places = np.where(np.isnan(steps), 0.0, np.clip(steps, 1.0 - N_BINS, 0.0))
     bins: IntArray = (places + (N_BINS - 1)).astype(np.intp)

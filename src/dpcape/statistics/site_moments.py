@@ -14,9 +14,9 @@ from dpcape.formula import Number
 from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.scaling import clip_to_ball
 from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.table_designs import SiteColumns
+from dpcape.statistics.unit_ball import clip_to_ball
 
 _BLOCK = 1 << 12
 _LARGEST = 1e100
@@ -74,6 +74,10 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
         self._read = SiteColumns(facts, columns, site)
         self._centre = checked_matrix("centre", centre, (self._read.n_columns,))
         self._scale = checked_matrix("scale", scale, (self._read.n_columns,))
+        with np.errstate(all="ignore"):
+            largest = (1 + np.abs(self._centre)) / np.abs(self._scale)
+        # Not a number counts as large. Rounding is far less than the factor of ten.
+        self._may_be_large = not bool(np.all(largest < _LARGEST / 10))
 
     @staticmethod
     def extent(*, n_columns: Number, n_sites: Number) -> Extent:
@@ -93,8 +97,9 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
             with np.errstate(all="ignore"):
                 rows -= self._centre
                 rows /= self._scale
-            # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
-            np.clip(rows, -_LARGEST, _LARGEST, out=rows)
+            if self._may_be_large:
+                # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
+                np.clip(rows, -_LARGEST, _LARGEST, out=rows)
             clip_to_ball(rows)
             found = np.bincount(sites, minlength=n_sites)
             counts += found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -76,8 +77,7 @@ class TableDesign:
     def rows(self, block: FloatArray) -> DesignRows:
         """Return the complete records of a block."""
         used = [*self._outcomes, *self._design, *([] if self._site == NO_SITE else [self._site])]
-        kept = ~np.isnan(block[:, used]).any(axis=1)
-        complete = block if kept.all() else block[kept]
+        complete = complete_records(block, used)
         parts = [_numbers(self._columns[at], complete[:, at]) for at in self._design]
         design = np.column_stack(parts)
         sites = np.zeros(len(complete), dtype=np.intp)
@@ -117,12 +117,20 @@ class SiteColumns:
     def rows(self, block: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return the columns and the site of the complete records of a block."""
         used = [*self._columns, *([] if self._site == NO_SITE else [self._site])]
-        kept = ~np.isnan(block[:, used]).any(axis=1)
-        complete = block if kept.all() else block[kept]
+        complete = complete_records(block, used)
         sites = np.zeros(len(complete), dtype=np.intp)
         if self._site != NO_SITE:
             sites = np.clip(complete[:, self._site], 0, self.n_sites - 1).astype(np.intp)
         return np.clip(complete[:, self._columns], -1.0, 1.0), sites
+
+
+def complete_records(block: FloatArray, used: Sequence[int]) -> FloatArray:
+    """Return the records of a block that have a value in each of the columns that are used; the block if all do."""
+    # Column by column and without a copy: a sum is not a number if one of its entries is none.
+    if not any(math.isnan(block[:, at].sum()) for at in used):
+        return block
+    found: FloatArray = block[~np.isnan(block[:, used]).any(axis=1)]
+    return found
 
 
 def design_width(columns: Sequence[PublicColumn]) -> int:
