@@ -31,6 +31,8 @@ from .accounts import engine_environment
 
 SITES = ["lima", "lyon", "oslo", "pune"]
 SEED = 11
+N_WIDE = 2400
+"""So many columns that a second moment is sent in pieces."""
 
 
 def free_port() -> int:
@@ -40,16 +42,15 @@ def free_port() -> int:
 
 
 def write_data(folder: Path, sites: list[str], n_records: int = 300) -> None:
-    """Write rows of two Laplace sources in four columns, and the same as two views, for PCA, ICA and CCA."""
+    """Write rows of two Laplace sources in four columns, the same as two views, and a few rows of many columns."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, site in enumerate(sites):
         draw = np.random.default_rng(number)
         latent = draw.laplace(size=(n_records + 10 * number, 2))
         mixed = np.hstack([latent @ [[1.0, 0.4], [0.2, 0.8]], latent @ [[0.7, -0.5], [0.3, 0.9]]])
         rows = 0.2 * (mixed + 0.1 * draw.normal(size=mixed.shape))
-        np.savez(
-            folder / f"{site}.npz", X=rows, left=rows[:, :2], right=rows[:, 2:], starts=[0, n_records // 2, len(rows)]
-        )
+        arrays = {"X": rows, "left": rows[:, :2], "right": rows[:, 2:], "wide": draw.normal(size=(40, N_WIDE)) / 60}
+        np.savez(folder / f"{site}.npz", starts=[0, n_records // 2, len(rows)], **arrays)
 
 
 HEAD = """[study]
@@ -68,6 +69,12 @@ ROWS = """[data]
 kind = "rows"
 features = 4
 array = "X"
+bound = 1.0
+"""
+WIDE = f"""[data]
+kind = "rows"
+features = {N_WIDE}
+array = "wide"
 bound = 1.0
 """
 VIEWS = """[data]

@@ -21,14 +21,16 @@ from dpcape.cli.diagnosis import examine
 from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
+from dpcape.engines.flare.push_carrier import STREAMED_BYTES
 from dpcape.errors import DpcapeError, LedgerRefused, SiteLost, TransportError, UtilityWarning
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_on_federation
+from dpcape.secure_sum.fixed_point import SHORT_BYTES
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.study import Study
 
-from .consortium import SITES, SUBJECTS, VIEWS, Consortium, registration
+from .consortium import N_WIDE, SITES, SUBJECTS, VIEWS, WIDE, Consortium, registration
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("default")]
 
@@ -66,6 +68,13 @@ def test_result_equals_the_run_in_process_bit_for_bit(
     happened = [event["event"] for event in run.events()]
     assert happened.count("computed") == 1
     assert happened.count("release") == len(run.model().releases_)
+
+
+def test_a_release_that_is_sent_in_pieces_equals_the_run_in_process(consortium: Consortium) -> None:
+    assert SHORT_BYTES * N_WIDE * (N_WIDE + 1) // 2 >= STREAMED_BYTES
+    study = consortium.study("equal-wide", "pca", parameters="n_components = 2", data=WIDE)
+    consortium.approve(study)
+    assert_same_model(consortium.run(study), consortium.model_in_process(study))
 
 
 def test_nothing_listens_beyond_loopback(consortium: Consortium) -> None:
