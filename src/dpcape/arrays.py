@@ -44,6 +44,10 @@ class ForEachRow:
         self._numbers = numbers
         self._repeated = np.empty((0, len(numbers)))
 
+    def __getstate__(self) -> dict[str, FloatArray]:
+        """Leave the repeated numbers out of copies and files."""
+        return {"_numbers": self._numbers, "_repeated": self._repeated[:0]}
+
     def of(self, n_rows: int) -> FloatArray:
         """Return the numbers in a shape that fits a block of so many rows."""
         if len(self._numbers) > _SHORT or n_rows > _FEW:

@@ -357,8 +357,9 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
 def bins_of(rows: FloatArray, top: float) -> IntArray:
     """Return the bin of each row, 0 for the shortest; what has no length counts as long."""
     with np.errstate(all="ignore"):
-        # One product of vectors per row, so that the bin of a row does not depend on where in a block it stands.
-        squares = np.vecdot(rows, rows)
+        # Added column by column: the bin of a row must not depend on where it stands in memory, and some libraries
+        # (MKL) round a product of vectors by that.
+        squares = np.ascontiguousarray((rows * rows).T).sum(axis=0)
         steps = np.ceil(np.log(np.sqrt(squares) / top) / math.log(BIN_RATIO))
     places = np.where(np.isnan(steps), 0.0, np.clip(steps, 1.0 - N_BINS, 0.0))
     bins: IntArray = (places + (N_BINS - 1)).astype(np.intp)
