@@ -8,6 +8,7 @@ probability of at most 1.1e-3 (seeds are fixed).
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from experiments.intervals import components as cells
 from scipy.stats import binom
 
 from dpcape import CCA, PCA, Exact, Federation, Independent, Mean, Replay, in_process, rows, views
+from dpcape.postprocessing import component_tests
 from dpcape.postprocessing.component_tests import (
     MomentNoise,
     UnrelatedViews,
@@ -25,10 +27,10 @@ from dpcape.postprocessing.component_tests import (
     correlation_of_noise,
     correlation_p_values,
     moment_error,
-    operator_norms,
     quantile,
 )
 from dpcape.postprocessing.eigen import Spectrum, all_eigen
+from dpcape.postprocessing.largest_norms import LargestNorms, operator_norms
 from dpcape.postprocessing.verdicts import DETERMINED
 
 quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
@@ -186,7 +188,27 @@ def test_automatic_components_are_those_the_test_finds() -> None:
     assert len(PCA("auto", epsilon=1.0, delta=1e-5).fit(made).components_) == 2
 
 
-@pytest.mark.parametrize(("n_x", "n_y"), [(4, 4), (3, 6), (7, 2)])
+@pytest.mark.parametrize("size", [20, 24, 40])
+def test_the_operator_norm_of_noise_is_below_its_quantile(size: int) -> None:
+    """Both ends of the spectrum count: of fresh noise, 95% is below; false alarms have a probability of 1e-4."""
+    scale, runs = 0.3, 3000
+    noise = MomentNoise(scale=scale, mean_scale=0.0, mean=np.zeros(size), record_share=1e-4)
+    squares = np.random.default_rng(9).standard_normal((runs, size, size)) * scale
+    fresh = (squares + squares.swapaxes(1, 2)) / 2
+    fresh[:, range(size), range(size)] = squares[:, range(size), range(size)]
+    share = np.mean(np.linalg.norm(fresh, 2, axis=(1, 2)) <= moment_error(noise, size))
+    # The quantile is that of 999 draws, so that its own level is uncertain too.
+    assert share > 0.95 - 3.8 * math.sqrt(0.95 * 0.05 * (1 / runs + 1 / 999))
+
+
+def test_the_corner_of_a_tridiagonal_form_has_its_outermost_eigenvalues(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = component_tests._tridiagonal_draws.__wrapped__(400, 20)
+    monkeypatch.setattr(component_tests, "_CORNER", 400)
+    for part, whole in zip(found, component_tests._tridiagonal_draws.__wrapped__(400, 20), strict=True):
+        np.testing.assert_allclose(part, whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n_x", "n_y"), [(4, 4), (3, 6), (7, 2), (20, 22), (30, 18)])
 def test_pairs_are_counted_against_every_draw(n_x: int, n_y: int) -> None:
     """Draws that a bound rules out are not decomposed: p-values are those of all of them."""
     generator = np.random.default_rng(5)
@@ -194,13 +216,34 @@ def test_pairs_are_counted_against_every_draw(n_x: int, n_y: int) -> None:
     left = np.linalg.qr(generator.standard_normal((n_x, n_x)))[0]
     right = np.linalg.qr(generator.standard_normal((n_y, n_y)))[0]
     strong = np.zeros((n_x, n_y))
-    np.fill_diagonal(strong, [9.0, 5.2, 2.0][: min(n_x, n_y)] + [0.0] * (min(n_x, n_y) - 3))
+    # The second is as large as that of some draws within the directions that are left, and not of others.
+    second = 1.05 * np.median(operator_norms(draws))
+    np.fill_diagonal(strong, [2 * second, second, 0.3 * second][: min(n_x, n_y)] + [0.0] * (min(n_x, n_y) - 3))
     released = left @ strong @ right.T
     found = correlation_p_values(released, UnrelatedViews(draws), 2)
     turned_x, values, turned_y = np.linalg.svd(released)
     norms = operator_norms(turned_x[:, 1:].T @ draws @ turned_y[1:].T)
     margin = _margin_of(draws)
-    assert found[1] == pytest.approx(max(found[0], (1 + np.sum(margin * norms >= values[1])) / 401))
+    assert found[0] == 1 / 401
+    assert found[1] == pytest.approx((1 + np.sum(margin * norms >= values[1])) / 401)
+    assert 0.02 < found[1] < 1
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (16, 17), (17, 17), (40, 25), (60, 70)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_few_largest_norms_are_those_of_all(kind: type[np.floating[Any]], shape: tuple[int, int]) -> None:
+    """The quantile of draws, and how many exceed a value, are the same as from the norms of every one."""
+    draws = np.random.default_rng(8).standard_normal((250, *shape)).astype(kind)
+    expected = np.sort(np.linalg.norm(draws.astype(np.float64), 2, axis=(1, 2)))
+    made = UnrelatedViews(draws)
+    np.testing.assert_allclose(made.largest, expected[: -len(made.largest) - 1 : -1], rtol=1e-5)
+    assert made.largest[-1] == pytest.approx(quantile(expected), rel=1e-5)
+    norms = LargestNorms(draws)
+    for place in (0, 1, 20, 125, 248):
+        between = (expected[place] + expected[place + 1]) / 2
+        assert np.count_nonzero(norms.at_least(between)) == 250 - place - 1
+    assert norms.at_least(0.0).all()
+    assert not norms.at_least(2 * expected[-1]).any()
 
 
 def _margin_of(draws: Any) -> float:
@@ -232,5 +275,5 @@ def test_wide_views_that_are_unrelated_are_not_found_related() -> None:
     assert np.count_nonzero(np.array(p_values) <= 0.05) <= binom.ppf(1 - 1e-5, runs, 0.05)
     # A correlation well above noise is found.
     related = sd * rng.normal(size=(60, 60))
-    related[0, 0] += 2 * unrelated.norms.max()
+    related[0, 0] += 2 * unrelated.largest[0]
     assert correlation_p_values(related, unrelated, 1)[0] <= 0.05

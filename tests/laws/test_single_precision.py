@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dpcape import CCA, PCA, Cape, Exact, Federation, Independent, Replay, in_process, labelled, rows, subjects, views
 from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import IN_SINGLE, SAME_ORDER
-from dpcape.statistics import build, extent_of
-from dpcape.statistics.extent import SINGLE_ROWS
+from dpcape.statistics import build, extent_of, second_moment
+from dpcape.statistics.extent import SINGLE_BLOCKS, SINGLE_ROWS
 
 Vector = NDArray[np.float64]
 GAMMA = (SINGLE_ROWS + 8) * 2.0**-24 / (1 - (SINGLE_ROWS + 8) * 2.0**-24)
@@ -206,6 +206,48 @@ def test_a_replaced_record_changes_its_own_block_only(name: str, public: dict[st
                 total(name, public, rows(X, bound=1.0)) - total(name, public, rows(changed, bound=1.0))
             )
             assert moved <= build(name, rows(X, bound=1.0).facts(), public).sensitivity(n_records)
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+def test_a_block_keeps_its_place_whatever_its_records_are() -> None:
+    """Sums of three blocks are added in single precision: a block that becomes empty must not move another's group."""
+    X = np.full((7 * SINGLE_ROWS + 3, 3), 0.5, dtype=np.float32)
+    X[SINGLE_ROWS : 2 * SINGLE_ROWS] = np.nan
+    X[-3:] = np.inf
+    lengths = [len(block) for block in rows(X, bound=1.0).single_blocks(SINGLE_ROWS)]
+    assert lengths == [SINGLE_ROWS, 0, *[SINGLE_ROWS] * 5, 0]
+    expected = 6 * SINGLE_ROWS * 0.25
+    moment = second_moment(rows(X, bound=1.0).facts())
+    np.testing.assert_allclose(moment.unpack(moment.total(rows(X, bound=1.0))), np.full((3, 3), expected))
+
+
+@pytest.mark.parametrize("place", range(SINGLE_BLOCKS))
+def test_no_replaced_record_changes_the_rounding_of_a_group_by_more_than_is_counted(place: int) -> None:
+    """Three blocks whose sums are as large as they can be, so that adding them rounds most; one record is replaced."""
+    rng = np.random.default_rng(place)
+    largest = 0.0
+    for _ in range(40):
+        X = np.vstack([_same_direction(rng, 3) for _ in range(SINGLE_BLOCKS)]).astype(np.float32)
+        changed = X.copy()
+        changed[place * SINGLE_ROWS + rng.integers(SINGLE_ROWS)] = rng.choice([0.0, 0.57, -0.57], size=3)
+        first, second = (rows(each, bound=1.0) for each in (X, changed))
+        exact = exact_total("second_moment", {}, first) - exact_total("second_moment", {}, second)
+        moved = total("second_moment", {}, first) - total("second_moment", {}, second)
+        largest = max(largest, float(np.linalg.norm(moved - exact)))
+    assert 0 < largest <= 2 * GAMMA * SINGLE_ROWS
+
+
+def test_roundings_of_a_group_fit_into_those_counted_for_a_block() -> None:
+    """gamma(b + 2) b r of a block, and u times the sums of two and of three blocks, in exact arithmetic."""
+    u = Fraction(1, 2**24)
+
+    def gamma(k: int) -> Fraction:
+        return k * u / (1 - k * u)
+
+    sums = sum(range(2, SINGLE_BLOCKS + 1)) * u * (1 + gamma(SINGLE_ROWS + 2)) * (1 + u) ** (SINGLE_BLOCKS - 2)
+    spare = gamma(SINGLE_ROWS + 8) - gamma(SINGLE_ROWS + 2) - sums
+    # What underflows: at most 2^-126 for each of b products in each of D^2 entries, relative to b r.
+    assert spare > Fraction(2**16, 2**126) * 2**40
 
 
 @pytest.mark.parametrize("n_records", [1, 255, 256, 257, 3000])

@@ -16,10 +16,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.postprocessing.eigen import Spectrum
+from dpcape.postprocessing.largest_norms import LargestNorms
 from dpcape.postprocessing.site_centring import SiteNoise
 from dpcape.postprocessing.verdicts import LEVEL
 
@@ -37,9 +37,11 @@ _CCA_MARGIN = 1.05
 # Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form, which is
 # kept for the next fit.
 _DENSE = 20
-# Up to the first size the largest singular value of a draw is computed with all others, up to the second alone, and
-# above it by iteration.
-_SMALL_PAIRS, _DENSE_PAIRS = 48, 300
+# Size of the corner of a tridiagonal form, in third roots of its own: what is left out changes its outermost
+# eigenvalues by no more than rounding does.
+_CORNER = 12
+# Up to this size of a view draws of its products are in double precision.
+_SMALL_PAIRS = 48
 # Draws are the same whenever a result is rebuilt; they protect nobody.
 _SEED = 20260713
 
@@ -135,9 +137,17 @@ class UnrelatedViews:
     draws: AnyArray
 
     @cached_property
-    def norms(self) -> FloatArray:
-        """Largest singular value of each draw."""
-        return operator_norms(self.draws)
+    def largest(self) -> FloatArray:
+        """Largest singular values of the draws from their 95% quantile on, in descending order."""
+        return self._norms.largest(len(self.draws) - _place_of_quantile(len(self.draws)))
+
+    def as_large(self, value: float) -> BoolArray:
+        """Tell which draws have a largest singular value that is, with its margin, at least ``value``."""
+        return self._norms.at_least(value / _CCA_MARGIN)
+
+    @cached_property
+    def _norms(self) -> LargestNorms:
+        return LargestNorms(self.draws)
 
 
 def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) -> UnrelatedViews:
@@ -159,7 +169,7 @@ def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) ->
     # margins of percents.
     kind = np.float32 if min(shape[1:]) > _SMALL_PAIRS else np.float64
     draws = generator.standard_normal(shape, dtype=kind)
-    draws *= np.sqrt(noise.record_share * spread**2 + noise.scale**2 / 2 * whitener**2)
+    draws *= np.sqrt(noise.record_share * spread**2 + noise.scale**2 / 2 * whitener**2).astype(kind)
     if noise.mean_scale:
         mean_x, mean_y = first.vectors.T @ noise.mean[: first.size], second.vectors.T @ noise.mean[first.size :]
         error_x = generator.standard_normal((shape[0], first.size, 1)) * noise.mean_scale
@@ -188,58 +198,35 @@ def correlation_p_values(whitened: FloatArray, unrelated: UnrelatedViews, n_comp
         How many pairs are tested at most.
     """
     left, values, right = np.linalg.svd(whitened, full_matrices=True)
+    n_draws = len(unrelated.draws)
 
     def p_value(k: int) -> float:
-        # Pairs found so far leave the directions orthogonal to them; as long as there are none, those are all.
-        kept_x, kept_y = (kept.astype(unrelated.draws.dtype) for kept in (left[:, k:], right[k:].T))
         value = float(values[k])
-        if not k:
-            return p_value_of(value, _CCA_MARGIN * unrelated.norms)
-        draws = kept_x.T @ unrelated.draws @ kept_y
-        return float(1 + _count_as_large(draws, value)) / (len(draws) + 1)
+        if value > _CCA_MARGIN * unrelated.largest[0]:
+            return 1 / (n_draws + 1)
+        large = unrelated.as_large(value)
+        if k:
+            # Pairs found so far leave the directions orthogonal to them, within which no draw is larger.
+            kept_x, kept_y = (kept.astype(unrelated.draws.dtype) for kept in (left[:, k:], right[k:].T))
+            large = UnrelatedViews(kept_x.T @ unrelated.draws[large] @ kept_y).as_large(value)
+        return float(1 + np.count_nonzero(large)) / (n_draws + 1)
 
     return in_order(p_value, n_components)
 
 
 def correlation_of_noise(unrelated: UnrelatedViews) -> float:
     """Return the 95% quantile of the largest correlation of unrelated views."""
-    return min(1.0, _CCA_MARGIN * quantile(unrelated.norms))
+    return min(1.0, _CCA_MARGIN * float(unrelated.largest[-1]))
 
 
 def quantile(draws: FloatArray) -> float:
     """Return the draw that a further one exceeds with a probability of 5%."""
-    return float(np.sort(draws)[math.ceil((1 - LEVEL) * (len(draws) + 1)) - 1])
+    return float(np.sort(draws)[_place_of_quantile(len(draws))])
 
 
-def operator_norms(matrices: AnyArray) -> FloatArray:
-    """Return the largest singular value of each matrix, (n, Dx, Dy)."""
-    size = min(matrices.shape[1:])
-    if size > _DENSE_PAIRS:
-        start = np.ones(size, dtype=matrices.dtype)
-        tops = [scipy.sparse.linalg.svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
-        return np.array(tops, dtype=np.float64)
-    turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
-    products = turned @ turned.swapaxes(1, 2)
-    if size <= _SMALL_PAIRS:
-        squares = np.linalg.eigvalsh(products)[:, -1]
-    else:
-        last = (size - 1, size - 1)
-        squares = np.array([scipy.linalg.eigh(each, eigvals_only=True, subset_by_index=last)[0] for each in products])
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)), dtype=np.float64)
-
-
-def _count_as_large(matrices: AnyArray, value: float) -> int:
-    """Return how many matrices have a largest singular value, times the margin, of at least ``value``.
-
-    The fourth power of a singular value is at most the sum of all of them, tr((M M')^2), which costs far less: only
-    matrices for which that sum is large enough are decomposed.
-    """
-    turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
-    products = turned @ turned.swapaxes(1, 2)
-    limits = np.einsum("nij,nij->n", products, products) ** 0.25
-    # A little more, for rounding.
-    large = matrices[_CCA_MARGIN * limits * (1 + 1e-9) >= value]
-    return int(np.count_nonzero(_CCA_MARGIN * operator_norms(large) >= value)) if len(large) else 0
+def _place_of_quantile(count: int) -> int:
+    """Return where the quantile is among sorted draws."""
+    return math.ceil((1 - LEVEL) * (count + 1)) - 1
 
 
 def n_draws(n_entries: int) -> int:
@@ -292,9 +279,12 @@ def _largest_eigenvalues(
     tails : float
         Standard deviation of further noise on the diagonal.
     """
+    count = n_draws(size**2)
+    if size > _DENSE and not (noise.mean_scale or noise.sites or tails):
+        tops, averages = _symmetric_draws(size, count, sign)
+        return np.asarray(scale * (tops - averages * centred))
     generator = np.random.default_rng(_SEED)
     mean = directions.T @ noise.mean
-    count = n_draws(size**2)
     errors = generator.standard_normal((count, size)) * noise.mean_scale
     if size > _DENSE:
         bounded = _bounded_draws(size, scale, mean, errors, centred=centred, sign=sign)
@@ -319,9 +309,7 @@ def _bounded_draws(
     size: int, scale: float, mean: FloatArray, errors: FloatArray, *, centred: bool, sign: float
 ) -> FloatArray:
     """Return upper bounds on the same draws: the largest eigenvalues of symmetric noise and of the mean's, added."""
-    # The largest eigenvalue grows with the size, so that one set of draws serves several sizes.
-    step = size // _DENSE * 4
-    tops, averages = _tridiagonal_draws(step * math.ceil(size / step), len(errors))
+    tops, averages = _symmetric_draws(size, len(errors), sign)
     if not errors.any():
         alone: FloatArray = scale * (tops - averages * centred)
         return alone
@@ -335,22 +323,34 @@ def _bounded_draws(
     return draws
 
 
+def _symmetric_draws(size: int, count: int, sign: float) -> tuple[FloatArray, FloatArray]:
+    """Return upper bounds on draws of the largest eigenvalue of symmetric noise, times a sign, and the mean of all."""
+    # The largest eigenvalue grows with the size, so that one set of draws serves several sizes.
+    step = size // _DENSE * 4
+    tops, bottoms, averages = _tridiagonal_draws(step * math.ceil(size / step), count)
+    return (tops, averages) if sign > 0 else (-bottoms, -averages)
+
+
 @lru_cache(maxsize=64)
-def _tridiagonal_draws(size: int, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return draws of the largest eigenvalue of symmetric noise, and of the mean of all its eigenvalues.
+def _tridiagonal_draws(size: int, count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return draws of the largest and smallest eigenvalue of symmetric noise, and of the mean of all its eigenvalues.
 
     Symmetric noise has the eigenvalues of a tridiagonal matrix with chi-distributed entries (Dumitriu and Edelman
-    2002), of which one is computed in far less time than a dense matrix takes.
+    2002), of which one is computed in far less time than a dense matrix takes. Its entries fall along the diagonal, so
+    the vectors of the outermost eigenvalues are those of its corner, of about the third root of the size.
     """
+    corner = min(size, _CORNER * math.ceil(size ** (1 / 3)))
     generator = np.random.default_rng([_SEED, size])
-    tops, averages = np.empty(count), np.empty(count)
+    tops, bottoms, averages = (np.empty(count) for _ in range(3))
     for at in range(count):
         diagonal = generator.standard_normal(size)
         beside = np.sqrt(generator.chisquare(np.arange(size - 1, 0, -1)) / 2)
-        last = (size - 1, size - 1)
-        tops[at] = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=last)[0]
+        for ends, place in ((tops, corner - 1), (bottoms, 0)):
+            ends[at] = scipy.linalg.eigvalsh_tridiagonal(
+                diagonal[:corner], beside[: corner - 1], select="i", select_range=(place, place)
+            )[0]
         averages[at] = diagonal.mean()
-    return tops, averages
+    return tops, bottoms, averages
 
 
 def _symmetric(generator: np.random.Generator, count: int, size: int) -> FloatArray:

@@ -21,8 +21,9 @@ from itertools import accumulate, combinations
 import numpy as np
 
 from dpcape.arrays import FloatArray
-from dpcape.postprocessing.component_tests import MomentNoise, in_order, n_draws, operator_norms, p_value_of, quantile
+from dpcape.postprocessing.component_tests import MomentNoise, in_order, n_draws, p_value_of, quantile
 from dpcape.postprocessing.eigen import Spectrum
+from dpcape.postprocessing.largest_norms import operator_norms
 
 # Against records that are not normal, and whitening by released moments, as for two views.
 MARGIN = 1.05

@@ -162,9 +162,9 @@ class _CapeCoordinator(SessionCoordinator):
 
     def _sum(self, gathered: RecoverRound, roster: tuple[str, ...], agreed: IntArray, word_bytes: int) -> IntArray:
         """Return the sum of the survivors' releases, with the remainder of their draws cancelled."""
-        released = gathered.releases().items()
-        releases = [self._read("release", site, from_ring(words, word_bytes)) for site, words in released]
-        total: IntArray = np.sum(releases, axis=0)
+        total = np.zeros(agreed.size, dtype=np.int64)
+        for site, words in gathered.releases().items():
+            total += self._read("release", site, from_ring(words, word_bytes))
         if len(gathered.survivors) == len(roster):
             return total
         ranks = [sorted(roster).index(site) for site in gathered.survivors]
@@ -235,7 +235,8 @@ class _CapeSite(SessionSite):
         self._context = agreement(message.request, self._roster, agreed)
         rank = self._roster.index(self._site.name)
         release_steps = self._site.steps(message.request)
-        release_steps += self._drawn - zero_sum_share(agreed, len(self._roster), rank=rank)
+        release_steps += self._drawn
+        release_steps -= zero_sum_share(agreed, len(self._roster), rank=rank)
         own = self._site.noise("own", release)
         release_steps += own.integer_gaussian(plan.own_steps(self._site.name), release_steps.size)
         covered = self._running().self_mask(round=number, vector=to_ring(release_steps), context=self._context)
@@ -291,4 +292,6 @@ def _agreed_sum(message: Submit, size: int, word_bytes: int) -> IntArray:
 def agreement(request: Request, roster: Sequence[str], agreed: IntArray) -> bytes:
     """Return the digest of a noise agreement: sites with different agreements cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
-    return hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0" + agreed.tobytes()).digest()
+    hashed = hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0")
+    hashed.update(np.ascontiguousarray(agreed).data)
+    return hashed.digest()

@@ -340,4 +340,5 @@ def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: 
 
 def on_grid(total: FloatArray, step: float) -> IntArray:
     """Return a weighted total in grid steps."""
-    return np.rint(total / step).astype(np.int64)
+    steps = total / step
+    return np.rint(steps, out=steps).astype(np.int64)

@@ -124,7 +124,7 @@ class Features:
         its place only: rows that are left as they are, are so however the others are.
         """
         valid = np.ones(stop - start, dtype=np.bool_)
-        for rows in self._strips(stop - start):
+        for rows in self._strips(stop - start, entry_bytes=4):
             goal, first, last = out[rows], start + rows.start, start + rows.stop
             if self._holds_single and self._copy_short(first, last, goal):
                 continue
@@ -188,9 +188,9 @@ class Features:
         columns = range(self._table.shape[1]) if self._columns is None else self._columns
         return [self._table.values(rows, column) for column in columns]
 
-    def _strips(self, n_rows: int) -> Iterator[slice]:
+    def _strips(self, n_rows: int, *, entry_bytes: int = 8) -> Iterator[slice]:
         """Return slices of rows to be read together: fewer from a table, where each column costs a call."""
-        n_entries = STRIP_ENTRIES if isinstance(self._table, ArrayTable) else TABLE_ENTRIES
+        n_entries = STRIP_ENTRIES * 8 // entry_bytes if isinstance(self._table, ArrayTable) else TABLE_ENTRIES
         return strips(n_rows, self.n_features, n_entries=n_entries)
 
     def _check(self) -> None:

@@ -23,8 +23,8 @@ from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
 
-# Rows of single precision that are read together.
-_READ_TOGETHER = 1024
+# Entries of single precision that are read together: 512 KiB, so that products find them in the cache.
+_READ_TOGETHER = 1 << 17
 T = TypeVar("T")
 
 
@@ -85,21 +85,21 @@ class Records:
         """Return an iterator over clipped rows in single precision, (at most `size`, n_features).
 
         Blocks begin at multiples of `size`, and are in the same places in memory, whatever the records are. A row that
-        is invalid is missing in its own block and moves no row of another; a block without a valid row is left out.
+        is invalid is missing in its own block and moves no row of another; a block without a valid row is empty.
         """
-        step = checked_size(size) * max(1, _READ_TOGETHER // size)
+        step = checked_size(size) * max(1, _READ_TOGETHER // (size * self.n_features))
         buffer = _aligned(min(step, self.n_records), self.n_features)
         for start in range(0, self.n_records, step):
             stop = min(start + step, self.n_records)
             valid = self._fill_single(start, stop, buffer[: stop - start])
+            all_valid = valid.all()
             for first in range(0, stop - start, size):
-                block, which = buffer[first : min(first + size, stop - start)], valid[first : first + size]
-                if not which.all():
-                    kept = block[which]
+                block = buffer[first : min(first + size, stop - start)]
+                if not all_valid:
+                    kept = block[valid[first : first + size]]
                     block = block[: len(kept)]
                     block[:] = kept
-                if len(block):
-                    yield block
+                yield block
 
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Return an iterator over (clipped rows, factors) by which rows, or their most clipped view, were shortened."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.arrays import AnyArray, FloatArray, all_finite
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicColumn, SchemaColumn
 from dpcape.schema.dates import day_of, is_date_like, to_days
@@ -246,7 +246,7 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
     if values.itemsize > 8:
         with np.errstate(over="ignore"):  # An extended number too large for float64 counts as infinite.
             values = values.astype(np.float64)
-    if np.isfinite(values).all():
+    if all_finite(values):
         return
     if np.isnan(values).any():
         # What messages call y is a response, which is never filled.

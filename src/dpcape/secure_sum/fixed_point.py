@@ -74,7 +74,11 @@ def from_ring(words: NDArray[np.uint64], word_bytes: int = WORD_BYTES) -> NDArra
     """
     _check(words, np.dtype(np.uint64), "words")
     unknown = 64 - 8 * word_bytes
-    return (words << np.uint64(unknown)).view(np.int64) >> unknown if unknown else words.view(np.int64)
+    if not unknown:
+        return words.view(np.int64)
+    values = (words << np.uint64(unknown)).view(np.int64)
+    values >>= unknown
+    return values
 
 
 def packed(words: NDArray[np.uint64]) -> bytes:
@@ -123,8 +127,12 @@ def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDAr
         raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}. Pass an int.")
     if not _is_int(rank) or not 0 <= rank < n_sites:
         raise InvalidParameter(f"rank must be an integer in [0, {n_sites}); got {rank!r}. Ranks start at 0.")
-    quotient, remainder = np.divmod(total, np.int64(n_sites))
-    return quotient + (remainder > rank).astype(np.int64)
+    # By hand: NumPy divides by one number fast, but not with a remainder.
+    share = np.floor_divide(total, np.int64(n_sites))
+    remainder = share * np.int64(n_sites)
+    np.subtract(total, remainder, out=remainder)
+    share += remainder > rank
+    return share
 
 
 def check_words(vector: object, subject: str) -> NDArray[np.uint64]:

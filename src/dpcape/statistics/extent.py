@@ -24,7 +24,10 @@ UNIT_ROUNDOFF = 2.0**-53
 """Largest relative error of one operation in double precision."""
 
 SINGLE_ROWS = 256
-"""Rows per block whose products are summed in single precision; sums of blocks are added in double precision."""
+"""Rows per block whose products are summed in single precision."""
+
+SINGLE_BLOCKS = 3
+"""Blocks whose sums are added in single precision; the sums of these groups are added in double precision."""
 
 SINGLE_ROUNDOFF = 2.0**-24
 """Largest relative error of one operation in single precision."""
@@ -136,13 +139,19 @@ def products_extent(
     others are the same numbers as before: a linear algebra library orders its additions by shape, by place in memory
     and by the number of threads, and none of these depends on records. (The guarantee states this as an assumption.)
     In the changed block an entry of a row that was shortened is rounded once, so each product has at most 3 roundings,
-    and a sum of b of them in any order, with or without fused multiply-add, b - 1 more. With k = b + 8 and u = 2^-24,
-    every entry of the sum is off by at most gamma = k u / (1 - k u) times the sum of the absolute values of its terms
-    (Higham 2002, section 3.1). The absolute values of the entries of x x' form a matrix of the same length |x|^2, so
-    the sum is off by at most gamma b r. What underflows, at most 2^-126 per product or entry, is lost in the roundings
-    to spare, because single precision is for at most 2^16 columns and bounds of at least 2^-20. Both totals together:
-    2 gamma b r, which is 0.57% of the diameter sqrt(2) r of a second moment. Adding the sums of blocks rounds in double
-    precision and counts for all records, as in :func:`rounding_in_blocks`.
+    and a sum of b of them in any order, with or without fused multiply-add, b - 1 more. With u = 2^-24 and gamma(k) =
+    k u / (1 - k u), every entry of the sum is off by at most gamma(b + 2) times the sum of the absolute values of its
+    terms (Higham 2002, section 3.1). The absolute values of the entries of x x' form a matrix of the same length |x|^2,
+    so the sum is off by at most gamma(b + 2) b r.
+
+    The sums of three blocks, at places 3 i to 3 i + 2 whatever the records are, are added in single precision, one
+    after the other. Of these groups too, one changes. Two blocks have a sum of length at most 2 b r (1 + gamma(b + 2)),
+    three 3 b r (1 + gamma(b + 2)) (1 + u), and rounding them adds at most u times these: less than 6 u b r together.
+    So the group is off from what it is with the exact sum of the changed block by less than gamma b r, gamma =
+    gamma(b + 8). What underflows, at most 2^-126 per product or entry, is lost in what is to spare, because single
+    precision is for at most 2^16 columns and bounds of at least 2^-20. Both totals together: 2 gamma b r, which is
+    0.57% of the diameter sqrt(2) r of a second moment. Adding the sums of groups rounds in double precision and counts
+    for all records, as in :func:`rounding_in_blocks`.
 
     Parameters
     ----------

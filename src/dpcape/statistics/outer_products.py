@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk, ssyrk
 
 from dpcape.arrays import FloatArray, column_sums
-from dpcape.statistics.extent import BLOCK_ROWS, SINGLE_ROWS
+from dpcape.statistics.extent import BLOCK_ROWS, SINGLE_BLOCKS, SINGLE_ROWS
 from dpcape.statistics.record_blocks import ProductBlocks
 
 
@@ -22,8 +22,8 @@ def sum_of_outer_products(
     width : int
         Columns of a row.
     single : bool
-        Whether blocks of 256 rows are summed in single precision, and only their sums in double precision; the
-        rounding is that of :func:`~dpcape.statistics.extent.products_extent`.
+        Whether blocks of 256 rows, and three such blocks, are summed in single precision, and only these sums in double
+        precision; the rounding is that of :func:`~dpcape.statistics.extent.products_extent`.
     sums : FloatArray or None
         Where the rows themselves are added, if given.
     """
@@ -31,19 +31,32 @@ def sum_of_outer_products(
         return _summed_in_single(records, width, sums)
     matrix = np.zeros((width, width), order="F")
     for block in records.feature_blocks(BLOCK_ROWS):
-        # A C-ordered block is a Fortran-ordered transpose, so nothing is copied; lower=0 fills the upper triangle.
-        matrix = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
+        # A C-ordered block is a Fortran-ordered transpose, so nothing is copied. The lower triangle is filled,
+        # whose transpose is in the order in which it is packed.
+        matrix = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=1)
         if sums is not None:
             sums += column_sums(block)
-    return matrix
+    return matrix.T
 
 
 def _summed_in_single(records: ProductBlocks, width: int, sums: FloatArray | None) -> FloatArray:
     matrix = np.zeros((width, width), order="F")
-    part = np.zeros((width, width), dtype=np.float32, order="F")
-    for block in records.single_blocks(SINGLE_ROWS):
-        part = ssyrk(1.0, block.T, beta=0.0, c=part, overwrite_c=1, lower=0)
-        matrix += part
-        if sums is not None:
-            sums += block.sum(axis=0)
-    return matrix
+    group, part = (np.zeros((width, width), dtype=np.float32, order="F") for _ in range(2))
+    n_added = 0
+    for place, block in enumerate(records.single_blocks(SINGLE_ROWS)):
+        # A block without valid rows is nothing to add, but keeps its place in its group.
+        if len(block):
+            if n_added:
+                part = ssyrk(1.0, block.T, beta=0.0, c=part, overwrite_c=1, lower=1)
+                group += part
+            else:
+                group = ssyrk(1.0, block.T, beta=0.0, c=group, overwrite_c=1, lower=1)
+            n_added += 1
+            if sums is not None:
+                sums += block.sum(axis=0)
+        if n_added and (place + 1) % SINGLE_BLOCKS == 0:
+            matrix += group
+            n_added = 0
+    if n_added:
+        matrix += group
+    return matrix.T

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import overload
 
 import numpy as np
+from scipy.linalg.lapack import dtrttp
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.formula import Number
@@ -38,24 +39,12 @@ def packed_size(n: Number) -> Number:
 
 def pack(matrix: FloatArray) -> FloatArray:
     """Pack the upper triangle (row by row) of a symmetric matrix, off-diagonals times sqrt(2)."""
-    rows, columns, diagonal = _upper(matrix.shape[0])
-    packed: FloatArray = matrix[rows, columns] * math.sqrt(2)
-    packed[diagonal] = np.diagonal(matrix)
+    # Rows of the upper triangle are columns of the lower one of the transpose, which LAPACK packs.
+    packed: FloatArray = dtrttp(matrix.T, uplo="L")[0]
+    packed *= math.sqrt(2)
+    at = np.arange(len(matrix))
+    packed[at * len(matrix) - at * (at - 1) // 2] = np.diagonal(matrix)
     return packed
-
-
-def _upper(n: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return rows and columns of the upper triangle, and where its diagonal is."""
-    # Sites in one process share those of matrices that are not too large to keep.
-    return _kept_upper(n) if n <= 1024 else _kept_upper.__wrapped__(n)
-
-
-@lru_cache(maxsize=4)
-def _kept_upper(n: int) -> tuple[IntArray, IntArray, IntArray]:
-    rows, columns = np.triu_indices(n)
-    for index in (rows, columns):
-        index.setflags(write=False)
-    return rows, columns, np.flatnonzero(rows == columns)
 
 
 def unpack(packed: FloatArray, n: int) -> FloatArray:

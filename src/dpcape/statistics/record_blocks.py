@@ -41,7 +41,8 @@ class ProductBlocks(RowBlocks, Protocol):
     def single_blocks(self, size: int) -> Iterator[SingleArray]:
         """Return blocks of clipped rows in single precision, each (at most ``size``, n_features).
 
-        Blocks begin at multiples of ``size``, whatever the records are; a row that is invalid is missing in its own.
+        Blocks begin at multiples of ``size``, whatever the records are; a row that is invalid is missing in its own,
+        which may be empty.
         """
 
 
